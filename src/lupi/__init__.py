@@ -1,0 +1,25 @@
+"""Learning using privileged information: better models from what you know about each label, at no serving cost."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
+    from lupi.methods.svm_plus import SVMPlusClassifier
+
+__all__ = ["PrivilegedClassifier", "PrivilegedRegressor", "SVMPlusClassifier"]
+
+_HOMES = {
+    "PrivilegedClassifier": "lupi.estimators",
+    "PrivilegedRegressor": "lupi.estimators",
+    "SVMPlusClassifier": "lupi.methods.svm_plus",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import an estimator when it is first asked for: torch takes seconds, and `lupi --help` should not wait."""
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'lupi' has no attribute {name!r}")

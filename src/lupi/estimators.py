@@ -1,0 +1,583 @@
+"""scikit-learn estimators: `PrivilegedClassifier` and `PrivilegedRegressor`."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+import torch
+import torch.nn.functional as F
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
+from torch import Tensor, nn
+
+from lupi import methods, persistence
+from lupi.data import Annotations, Batch, SparseRows
+from lupi.encoding import InputEncoder, PrivilegedEncoder
+from lupi.inference import over_annotations, over_examples
+from lupi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from lupi.nn import MLP, Parts
+from lupi.training import Checkpoint, Settings, fit
+
+FLAT_SETTINGS = ("epochs", "batch_size", "learning_rate", "l2", "patience")
+NOT_STORED = ("method", "trunk", "fabric", "checkpoint", "random_state")
+"""Parameters that a model folder does not hold, or not as parameters."""
+LIKELIHOODS: dict[str, Likelihood] = {type(kind).__name__: kind for kind in (Categorical(), Bernoulli(), Gaussian())}
+Inputs = NDArray[Any] | pd.DataFrame | Tensor
+
+
+class PrivilegedEstimator(BaseEstimator, ABC):
+    """What both estimators share: encoding, training, prediction and storage."""
+
+    _target_attributes: ClassVar[tuple[str, ...]]
+    """What `_fit_targets` learns, beside likelihood and number of outputs."""
+    __metadata_request__fit: ClassVar = {"privileged": True, "example": True}
+
+    def __init__(
+        self,
+        method: str | Callable[[Parts], methods.Method] = "tram",
+        *,
+        method_options: Mapping[str, Any] | None = None,
+        trunk: nn.Module | Callable[[], nn.Module] | None = None,
+        hidden: Sequence[int] = (64, 64),
+        tower: Sequence[int] = (64, 64),
+        tower_skip: bool = False,
+        numbers: str | Mapping[str, str] = "quantile",
+        quantiles: int = 10,
+        epochs: int = 50,
+        batch_size: int = 32,
+        learning_rate: float = 1e-3,
+        l2: float = 0.0,
+        patience: int | None = None,
+        validation_fraction: float = 0.1,
+        training: Mapping[str, Any] | None = None,
+        device: str = "cpu",
+        fabric: Any = None,
+        checkpoint: Checkpoint | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.method = method
+        self.method_options = method_options
+        self.trunk = trunk
+        self.hidden = hidden
+        self.tower = tower
+        self.tower_skip = tower_skip
+        self.numbers = numbers
+        self.quantiles = quantiles
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.l2 = l2
+        self.patience = patience
+        self.validation_fraction = validation_fraction
+        self.training = training
+        self.device = device
+        self.fabric = fabric
+        self.checkpoint = checkpoint
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @abstractmethod
+    def _fit_targets(self, y: Any) -> tuple[Tensor, Likelihood, int]:
+        """Check y, learn its form, and return it as a tensor with its likelihood and the number of outputs."""
+
+    @abstractmethod
+    def _decoder(self) -> nn.Module:
+        """Module from the expected y of training to the y of the user."""
+
+    def fit(self, X: Any, y: Any, *, privileged: Any = None, example: Any = None) -> Self:
+        """Train on annotations.
+
+        Parameters
+        ----------
+        X : array or DataFrame
+            Inputs, one row per annotation.
+        y : array
+            Labels, one per annotation.
+        privileged : array or DataFrame, optional
+            What is known of each label and will not be known at prediction, one row per annotation; may miss values.
+        example : array, optional
+            Rows with equal ids are annotations of one example: their X is equal, and the trunk sees it once.
+        """
+        settings = self._settings()
+        check_index(X, privileged)
+        inputs = self._check_inputs(X, reset=True)
+        n = inputs.shape[0]
+        if y is None:
+            raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
+        target, self.likelihood_, outputs = self._fit_targets(y)
+        check_length("y", target.shape[0], n)
+        first, row = examples_of(example, inputs)
+        a = self._fit_privileged(privileged, n)
+        inputs = inputs.iloc[first] if isinstance(inputs, pd.DataFrame) else inputs[first]
+        self.input_encoder_ = InputEncoder().fit(inputs) if self.trunk is None else None
+        x = self._encode_inputs(inputs)
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        data, held_out = self._hold_out(Annotations(x, torch.from_numpy(row), a, target), seed)
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            trunk = self._make_trunk(x.shape[1])
+            self.widths_ = {
+                "inputs": x.shape[1],
+                "features": over_examples(trunk(), x[:1]).shape[1],
+                "privileged": a.shape[1],
+                "outputs": outputs,
+            }
+            torch.manual_seed(seed)
+            self.method_ = self._build(trunk)
+        self.history_ = fit(
+            self.method_,
+            data,
+            settings,
+            validation=held_out,
+            seed=seed,
+            device=self.device,
+            fabric=self.fabric,
+            checkpoint=self.checkpoint,
+            progress=bool(self.verbose),
+        )
+        self.predictor_ = self.method_.predictor().eval()
+        return self
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a folder. It holds no pickle, and reading it runs no code from it.
+
+        A trunk or a method of your own is stored by its weights alone; pass it again to `load`.
+        """
+        check_is_fitted(self)
+        facts = {
+            "lupi": version("lupi"),
+            "estimator": type(self).__name__,
+            "method": self.method if isinstance(self.method, str) else None,
+            "own_trunk": self.trunk is not None,
+            "parameters": {name: value for name, value in self.get_params().items() if name not in NOT_STORED},
+            "likelihood": type(self.likelihood_).__name__,
+            "widths": self.widths_,
+            "ships_privileged": self.method_.ships_privileged,
+        }
+        names = ("input_encoder_", "privileged_encoder_", "n_features_in_", "feature_names_in_")
+        fitted = {name: value for name, value in vars(self).items() if name in (*names, *self._target_attributes)}
+        persistence.write(path, persistence.Stored(facts, self.method_.state_dict(), fitted))
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        trunk: nn.Module | Callable[[], nn.Module] | None = None,
+        method: Callable[[Parts], methods.Method] | None = None,
+    ) -> Self:
+        """Read a model that `save` wrote; `trunk` and `method` are for a model that was made with your own."""
+        facts, weights, fitted = persistence.read(path)
+        if facts["estimator"] != cls.__name__:
+            raise ValueError(f"Expected {path} to be a {cls.__name__}, but it is a {facts['estimator']}.")
+        for name, own, given in (
+            ("trunk", facts["own_trunk"], trunk),
+            ("method", facts["method"] is None, method),
+        ):
+            if own != (given is not None):
+                raise ValueError(f"Expected `{name}` to be given exactly when the model was made with its own {name}.")
+        model = cls(method or facts["method"], trunk=trunk, **facts["parameters"])
+        model.__dict__.update(fitted)
+        model.likelihood_ = LIKELIHOODS[facts["likelihood"]]
+        model.widths_ = facts["widths"]
+        with torch.random.fork_rng():  # making a network draws weights, which are replaced
+            model.method_ = model._build(model._make_trunk(model.widths_["inputs"]))
+        model.method_.load_state_dict(weights)
+        model.method_.eval()
+        model.predictor_ = model.method_.predictor().eval()
+        return model
+
+    def export_onnx(self, path: str | Path, *, X: Any = None) -> None:
+        """Write the predictor as an ONNX file: from inputs as they are to probabilities or real numbers.
+
+        The file is checked against torch before it is moved into place. Needs the extra `export`.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+        X : array, optional
+            A few inputs to check with; needed with a trunk of your own, else made up.
+        """
+        check_is_fitted(self)
+        encoder = self.input_encoder_
+        encode: nn.Module = nn.Identity()
+        if encoder is not None:
+            if not encoder.numeric_:
+                raise ValueError("Expected all columns of X to be numbers for an ONNX file, but some are categories.")
+            encode = Affine(1 / encoder.scale_, -encoder.mean_ / encoder.scale_)
+            if X is None:
+                made_up = np.random.default_rng(0).normal(size=(10, self.n_features_in_))
+                X = made_up * encoder.scale_ + encoder.mean_
+        elif X is None:
+            raise ValueError("Expected `X` for the ONNX file of a model with a trunk of its own, but got None.")
+        x = torch.as_tensor(self._check_inputs(X, reset=False))
+        x = x.float() if x.dtype == torch.float64 else x
+        deployed = nn.Sequential(encode, self.predictor_, Mean(self.likelihood_), self._decoder())
+        persistence.export_onnx(copy.deepcopy(deployed).eval().cpu(), x, path)
+
+    def _settings(self) -> Settings:
+        """Check everything that can be checked without data."""
+        if isinstance(self.method, str):
+            methods.kind(self.method)
+        more = dict(self.training or {})
+        for name in more:
+            if name in FLAT_SETTINGS or name not in Settings.__dataclass_fields__:
+                known = [field for field in Settings.__dataclass_fields__ if field not in FLAT_SETTINGS]
+                raise ValueError(f"Expected `training` to have options among {', '.join(known)}, but got {name!r}.")
+        if not 0 < self.validation_fraction < 1:
+            raise ValueError(
+                f"Expected `validation_fraction` to lie between 0 and 1, but got {self.validation_fraction!r}."
+            )
+        return Settings(**{name: getattr(self, name) for name in FLAT_SETTINGS}, **more)
+
+    def _check_inputs(self, X: Any, *, reset: bool) -> Inputs:
+        if self.trunk is not None:
+            return tensor_of(self, X, reset=reset)
+        if type(X).__module__.startswith("polars."):
+            X = X.to_pandas()
+        if isinstance(X, pd.DataFrame):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return X
+        return validate_data(self, X, reset=reset)  # type: ignore[no-any-return]
+
+    def _encode_inputs(self, inputs: Inputs) -> Tensor:
+        if self.input_encoder_ is None:
+            return torch.as_tensor(inputs)
+        return torch.from_numpy(self.input_encoder_.transform(inputs))
+
+    def _fit_privileged(self, privileged: Any, n: int) -> Tensor | SparseRows:
+        self.privileged_encoder_ = None
+        if privileged is None:
+            if not isinstance(self.method, str) or methods.kind(self.method).uses_privileged:
+                warnings.warn(
+                    f"{type(self).__name__}.fit got no `privileged` information: method {self.method!r} trains "
+                    "with none, as if it were all zeros.",
+                    stacklevel=3,
+                )
+            return torch.zeros(n, 1)
+        self.privileged_encoder_ = PrivilegedEncoder(self.numbers, self.quantiles).fit(privileged)
+        a = SparseRows.from_matrix(self.privileged_encoder_.transform(privileged))
+        check_length("privileged", a.shape[0], n)
+        return a
+
+    def _hold_out(self, data: Annotations, seed: int) -> tuple[Annotations, Annotations | None]:
+        """Hold out examples, with all of their noisy labels, where training may stop early."""
+        if self.patience is None:
+            return data, None
+        examples = data.x.shape[0]
+        held = round(examples * self.validation_fraction)
+        if not 0 < held < examples:
+            raise ValueError(
+                f"Expected `validation_fraction` to hold out some of {examples} examples, "
+                f"but {self.validation_fraction} of them is {held}."
+            )
+        order = torch.randperm(examples, generator=torch.Generator().manual_seed(seed))
+        is_held = torch.zeros(examples, dtype=torch.bool)
+        is_held[order[:held]] = True
+        of_held = is_held[data.row]
+        return data.take((~of_held).nonzero().squeeze(1)), data.take(of_held.nonzero().squeeze(1))
+
+    def _make_trunk(self, inputs: int) -> Callable[[], nn.Module]:
+        if self.trunk is None:
+            return partial(MLP, inputs, tuple(self.hidden))
+        return partial(copy.deepcopy, self.trunk) if isinstance(self.trunk, nn.Module) else self.trunk
+
+    def _build(self, trunk: Callable[[], nn.Module]) -> methods.Method:
+        first, second = self.tower
+        parts = Parts(
+            trunk,
+            self.widths_["features"],
+            self.widths_["privileged"],
+            self.widths_["outputs"],
+            self.likelihood_,
+            (first, second),
+            self.tower_skip,
+        )
+        if isinstance(self.method, str):
+            return methods.build(self.method, parts, **(self.method_options or {}))
+        return self.method(parts, **(self.method_options or {}))
+
+    def _outputs(self, X: Any) -> Tensor:
+        """Output of the predictor."""
+        check_is_fitted(self)
+        return over_examples(self.predictor_, self._encode_inputs(self._check_inputs(X, reset=False))).cpu()
+
+    def _outputs_given(self, X: Any, privileged: Any) -> Tensor:
+        """Output of the conditional head."""
+        check_is_fitted(self)
+        if not isinstance(self.method_, methods.Conditional):
+            raise ValueError(f"Expected a method with a conditional head, but {self.method!r} has none.")
+        if self.privileged_encoder_ is None:
+            raise ValueError("Expected a model that was fitted with `privileged`, but this one was not.")
+        check_index(X, privileged)
+        x = self._encode_inputs(self._check_inputs(X, reset=False))
+        a = SparseRows.from_matrix(self.privileged_encoder_.transform(privileged))
+        check_length("privileged", a.shape[0], x.shape[0])
+        data = Annotations(x, torch.arange(x.shape[0]), a, torch.zeros(x.shape[0]))
+        random = self.method_.random
+        return over_annotations(self.method_, partial(given, self.method_, random), data).cpu()
+
+
+class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
+    """Classifier that learns from privileged information and predicts without it.
+
+    y 1-D is multi-class; y 2-D of 0 and 1 is multi-label.
+
+    Parameters
+    ----------
+    method : str or callable
+        A name of `lupi.methods.names()`, or your own: from `lupi.nn.Parts` to a `lupi.methods.Method`.
+    method_options : dict, optional
+        Options of the method.
+    trunk : Module or callable, optional
+        φ(x) for images, text and what else it accepts; from the module as it is (a copy of it), or made by the
+        callable. By default an MLP on columns, which are standardised or one-hot encoded.
+    hidden : sequence of int
+        Widths of that MLP.
+    tower : (int, int)
+        Widths of the tower, which joins features and privileged information.
+    tower_skip : bool
+        Whether the features skip the tower too, as in the paper's ImageNet variant.
+    numbers : str or mapping
+        How privileged numbers are encoded: "quantile", "standardize" or "category", for all or by column.
+    quantiles : int
+        Number of quantile bins.
+    epochs, batch_size, learning_rate, l2, patience
+        How to train, as in `lupi.training.Settings`.
+    validation_fraction : float
+        Share of the examples that is held out, with their noisy labels, where `patience` is given.
+    training : dict, optional
+        More of `lupi.training.Settings`: optimizer, schedule, clip, precision and so on.
+    device : str
+        Where to train and predict.
+    fabric : lightning.fabric.Fabric, optional
+        For several devices, processes or machines.
+    checkpoint : lupi.training.Checkpoint, optional
+        Where to keep the state of training, and to go on from when it was interrupted.
+    random_state : int, RandomState or None
+        Seed of initial weights, batches and noise.
+    verbose : bool
+        Show progress.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The classes; of a multi-label problem the numbers of the labels.
+    method_ : Method
+        The whole network.
+    predictor_ : Module
+        The part of it that predicts, from encoded inputs to logits.
+    history_ : list of dict
+        Losses of every epoch.
+
+    Examples
+    --------
+    >>> from lupi.datasets import load_digits_annotated
+    >>> digits = load_digits_annotated()
+    >>> model = PrivilegedClassifier(method="tram", epochs=5, random_state=0)
+    >>> model = model.fit(digits.X_train, digits.y_train, privileged=digits.privileged)
+    >>> model.predict_proba(digits.X_test).shape
+    (500, 10)
+    """
+
+    _target_attributes: ClassVar = ("classes_", "multi_label_")
+
+    def _fit_targets(self, y: Any) -> tuple[Tensor, Likelihood, int]:
+        y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
+        check_classification_targets(y)
+        self.multi_label_ = type_of_target(y) == "multilabel-indicator"
+        if self.multi_label_:
+            self.classes_ = np.arange(y.shape[1])
+            return torch.from_numpy(np.asarray(y, dtype=np.float32)), Bernoulli(), y.shape[1]
+        self.classes_, codes = np.unique(column_or_1d(y, warn=True), return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"Expected y to have at least two classes, but all labels are one class, {self.classes_[0]!r}."
+            )
+        return torch.from_numpy(codes.astype(np.int64)), Categorical(), len(self.classes_)
+
+    def _decoder(self) -> nn.Module:
+        return nn.Identity()
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities of the classes, or of each label being on."""
+        return probabilities(self.likelihood_, self._outputs(X))
+
+    def predict_proba_given(self, X: Any, privileged: Any) -> NDArray[np.float64]:
+        """Probabilities by the conditional head, for methods that have one: what this annotator would answer."""
+        return probabilities(self.likelihood_, self._outputs_given(X, privileged))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Most probable class, or the labels that are more likely on than off."""
+        p = self.predict_proba(X)
+        return (p > 0.5).astype(int) if self.multi_label_ else self.classes_[p.argmax(1)]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
+
+class PrivilegedRegressor(RegressorMixin, PrivilegedEstimator):
+    """Regressor that learns from privileged information and predicts without it.
+
+    The parameters are those of `PrivilegedClassifier`. The target is standardised for training.
+
+    Attributes
+    ----------
+    y_mean_, y_scale_ : float
+        Mean and standard deviation of y.
+    method_, predictor_, history_
+        As of `PrivilegedClassifier`; the predictor's output is the mean of the standardised y, and for "het-tram" its
+        variance.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X, A = rng.uniform(size=(500, 1)), rng.integers(2, size=(500, 1))
+    >>> y = (1 - A[:, 0]) * X[:, 0] + A[:, 0] * rng.normal(size=500)  # every other label is noise, and A says which
+    >>> model = PrivilegedRegressor(method="tram", epochs=5, random_state=0).fit(X, y, privileged=A)
+    >>> model.predict(X).shape
+    (500,)
+    """
+
+    _target_attributes: ClassVar = ("y_mean_", "y_scale_")
+
+    def _fit_targets(self, y: Any) -> tuple[Tensor, Likelihood, int]:
+        y = column_or_1d(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"), warn=True)
+        self.y_mean_ = float(y.mean())
+        self.y_scale_ = float(y.std()) or 1.0
+        return torch.from_numpy(((y - self.y_mean_) / self.y_scale_).astype(np.float32)), Gaussian(), 1
+
+    def _decoder(self) -> nn.Module:
+        return Affine(self.y_scale_, self.y_mean_)
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Expected y."""
+        return self._real(self._outputs(X))
+
+    def predict_given(self, X: Any, privileged: Any) -> NDArray[np.float64]:
+        """Expected y by the conditional head, for methods that have one."""
+        return self._real(self._outputs_given(X, privileged))
+
+    def _real(self, output: Tensor) -> NDArray[np.float64]:
+        return self.likelihood_.mean(output).double().numpy() * self.y_scale_ + self.y_mean_
+
+
+class Affine(nn.Module):
+    """x·scale + shift."""
+
+    def __init__(self, scale: ArrayLike, shift: ArrayLike) -> None:
+        super().__init__()
+        self.scale = nn.Buffer(torch.as_tensor(scale, dtype=torch.float32))
+        self.shift = nn.Buffer(torch.as_tensor(shift, dtype=torch.float32))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x·scale + shift."""
+        return x * self.scale + self.shift
+
+
+class Mean(nn.Module):
+    """Expected y of an output."""
+
+    def __init__(self, likelihood: Likelihood) -> None:
+        super().__init__()
+        self.likelihood = likelihood
+
+    def forward(self, output: Tensor) -> Tensor:
+        """Probabilities or real numbers."""
+        return self.likelihood.mean(output)
+
+
+def given(method: methods.Conditional, random: int, batch: Batch) -> Tensor:
+    """Conditional output for labels that training did not see: their random features are zero."""
+    return method.given(batch._replace(a=F.pad(batch.a, (0, random))))
+
+
+def probabilities(likelihood: Likelihood, output: Tensor) -> NDArray[np.float64]:
+    """Probabilities in double precision, so that they sum to one as scikit-learn wants."""
+    return likelihood.mean(output.double()).numpy()
+
+
+def check_length(name: str, length: int, expected: int) -> None:
+    """Compare numbers of rows."""
+    if length != expected:
+        raise ValueError(f"Expected `{name}` to have {expected} rows as X has, but got {length}.")
+
+
+def check_index(X: Any, privileged: Any) -> None:
+    """Compare the indices of two pandas tables."""
+    tables = (pd.DataFrame, pd.Series)
+    if isinstance(X, tables) and isinstance(privileged, tables) and len(X) == len(privileged):
+        differ = np.flatnonzero(X.index != privileged.index)
+        if len(differ):
+            i = int(differ[0])
+            raise ValueError(
+                f"Expected X and `privileged` to have the same index, but row {i} is {X.index[i]!r} in X "
+                f"and {privileged.index[i]!r} in `privileged`."
+            )
+
+
+def examples_of(example: Any, inputs: Inputs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Find the row of X where each example stands first, and the example of each row."""
+    n = inputs.shape[0]
+    if example is None:
+        return np.arange(n), np.arange(n)
+    ids = column_or_1d(np.asarray(example))
+    check_length("example", len(ids), n)
+    codes, _ = pd.factorize(ids)
+    if (codes < 0).any():
+        raise ValueError(f"Expected `example` to have an id in every row, but row {int(codes.argmin())} has none.")
+    _, first = np.unique(codes, return_index=True)
+    differ = np.flatnonzero(~same_rows(inputs, first[codes]))
+    if len(differ):
+        i = int(differ[0])
+        raise ValueError(
+            f"Expected rows with equal `example` ids to have equal X, but rows {int(first[codes[i]])} and {i}, "
+            f"both of example {ids[i]!r}, differ."
+        )
+    return first, codes
+
+
+def same_rows(inputs: Inputs, other: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Tell for each row whether it equals the row of the same table at another position."""
+    if isinstance(inputs, pd.DataFrame):
+        columns = (inputs[name] for name in inputs.columns)
+        pairs = ((column.to_numpy(), column.iloc[other].to_numpy()) for column in columns)
+        equal = [(left == right) | (pd.isna(left) & pd.isna(right)) for left, right in pairs]
+        return np.asarray(np.all([np.asarray(part, dtype=bool) for part in equal], axis=0))
+    values = np.asarray(inputs)
+    return np.asarray(np.all((values == values[other]).reshape(len(values), -1), axis=1))
+
+
+def tensor_of(model: PrivilegedEstimator, X: Any, *, reset: bool) -> Tensor:
+    """Inputs for a trunk of the user's own: any tensor whose first dimension counts the rows."""
+    if not isinstance(X, Tensor):
+        X = np.asarray(X)
+    x: Tensor = torch.as_tensor(X, dtype=torch.float32 if X.dtype in (torch.float64, np.float64) else None)
+    if x.ndim < 2:
+        raise ValueError(f"Expected X to have at least two dimensions, but got {x.ndim}. Reshape your data.")
+    if x.shape[0] == 0:
+        raise ValueError("Expected X to have rows, but it is empty.")
+    if x.is_floating_point() and not bool(torch.isfinite(x).all()):
+        row = int((~torch.isfinite(x).flatten(1).all(1)).nonzero()[0])
+        raise ValueError(f"Input X contains NaN or infinity in row {row}.")
+    if reset:
+        model.n_features_in_ = x.shape[1]
+    elif x.shape[1] != model.n_features_in_:
+        raise ValueError(f"X has {x.shape[1]} features, but the model was fitted with {model.n_features_in_}.")
+    return x

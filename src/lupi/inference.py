@@ -1,0 +1,56 @@
+"""Run a module over many rows: in evaluation mode, without gradients, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from lupi.data import Annotations, Batch, Rows
+
+ROWS_AT_ONCE = 1024
+
+
+@contextmanager
+def evaluation(module: nn.Module) -> Iterator[None]:
+    """Put a module in evaluation mode without gradients, and back."""
+    training = module.training
+    module.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        module.train(training)
+
+
+def device_of(module: nn.Module) -> torch.device:
+    """Tell where a module's parameters are (the CPU for one that has none)."""
+    return next((parameter.device for parameter in module.parameters()), torch.device("cpu"))
+
+
+def over_examples(module: nn.Module, x: Rows, size: int = ROWS_AT_ONCE) -> Tensor:
+    """Apply a module of x to every row.
+
+    Examples
+    --------
+    >>> over_examples(nn.Flatten(), torch.ones(3, 2, 2)).shape
+    torch.Size([3, 4])
+    """
+    device = device_of(module)
+    with evaluation(module):
+        return torch.cat([module(x[index].to(device)) for index in torch.split(torch.arange(x.shape[0]), size)])
+
+
+def over_annotations(
+    module: nn.Module, function: Callable[[Batch], Tensor], data: Annotations, size: int = ROWS_AT_ONCE
+) -> Tensor:
+    """Apply a function of a batch, which belongs to a module, to every annotation, in their order."""
+    device = device_of(module)
+    with evaluation(module):
+        outputs = [function(data.by_example(part).to(device)) for part in torch.split(data.annotated, size)]
+    sorted_by_example = torch.cat(outputs)
+    result = torch.empty_like(sorted_by_example)
+    result[data.order.to(device)] = sorted_by_example
+    return result

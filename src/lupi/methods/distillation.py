@@ -1,0 +1,162 @@
+"""Distillation: a teacher's soft labels train a student that sees x alone.
+
+Lopez-Paz, Bottou, Schölkopf and Vapnik, "Unifying distillation and privileged information" (ICLR 2016),
+https://arxiv.org/abs/1511.03643; Furlanello et al., "Born-again neural networks" (ICML 2018),
+https://arxiv.org/abs/1805.04770, for a teacher without privileged information; Distilled-TRAM is of Collier et al.
+(2022).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from lupi.data import Annotations, Batch
+from lupi.inference import over_annotations, over_examples
+from lupi.methods.base import Conditional, Method, Stage
+from lupi.methods.imputation import zero_imputation
+from lupi.methods.no_pi import NoPI, no_pi
+from lupi.methods.tram import TRAM
+from lupi.nn import Parts
+
+
+class Distillation(Method):
+    r"""Train a teacher; then a student by λ CE(teacher softened by T, student) + (1 − λ) CE(y, student).
+
+    The loss is linear in the target, so the student trains on λ·teacher + (1 − λ)·y, computed once. For a real y the
+    soft label is the teacher's mean, and the losses differ by a constant.
+
+    Parameters
+    ----------
+    teacher : Method
+        Its marginal head teaches or, where it has one, its conditional head.
+    student : NoPI
+        What ships.
+    temperature : float
+        T; softens the teacher only, as the reference code does.
+    weight : float
+        λ.
+    """
+
+    uses_privileged: ClassVar = False
+    gradients: ClassVar = {"marginal": ("student",)}
+
+    def __init__(self, teacher: Method, student: NoPI, *, temperature: float = 3.0, weight: float = 0.5) -> None:
+        super().__init__()
+        self.teacher, self.student = teacher, student
+        self.likelihood = student.likelihood
+        self.temperature, self.weight = temperature, weight
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Loss of the student, on annotations whose targets are softened."""
+        return self.student.losses(batch)
+
+    def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002
+        """Train the teacher, then the student."""
+        yield Stage("teacher", self.teacher)
+        yield Stage("student", self.student, self.soften)
+
+    def soften(self, data: Annotations) -> Annotations:
+        """λ·teacher + (1 − λ)·y in the place of y."""
+        soft, y = soft_labels(self.teacher, data, self.temperature)
+        return data.with_targets(self.weight * soft + (1 - self.weight) * y)
+
+    def predictor(self) -> nn.Module:
+        """q(y | x) of the student."""
+        return self.student.predictor()
+
+
+class GeneralizedDistillation(Distillation):
+    """Distillation whose teacher is trained with privileged information, and teaches by its conditional head."""
+
+    uses_privileged: ClassVar = True
+
+
+class SoftTRAM(TRAM):
+    """TRAM with two targets per annotation, stacked: y[:, 0] for the conditional head, y[:, 1] for the marginal."""
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """L₂ on the labels and β L₁ on the softened targets."""
+        soft, y = batch.y.unbind(1)
+        features = self.trunk(batch.x)
+        conditional = self.conditional(self.tower(features[batch.row], batch.a))
+        marginal = self.marginal(features.detach())[batch.row]
+        return {
+            "marginal": self.likelihood.loss(marginal, y),
+            "conditional": self.beta * self.likelihood.loss(conditional, soft),
+        }
+
+
+class DistilledTRAM(Method, Conditional):
+    """TRAM whose L₁ is the distillation loss from a teacher that was trained with privileged information.
+
+    Parameters
+    ----------
+    teacher : Method
+        Its conditional head teaches.
+    student : SoftTRAM
+        Its marginal head ships.
+    temperature, weight : float
+        T and λ of the distillation loss.
+    """
+
+    gradients: ClassVar = {
+        "marginal": ("student.marginal",),
+        "conditional": ("student.trunk", "student.tower", "student.conditional"),
+    }
+
+    def __init__(self, teacher: Method, student: SoftTRAM, *, temperature: float = 3.0, weight: float = 0.5) -> None:
+        super().__init__()
+        self.teacher, self.student = teacher, student
+        self.likelihood = student.likelihood
+        self.temperature, self.weight = temperature, weight
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Losses of the student, on annotations whose targets are softened."""
+        return self.student.losses(batch)
+
+    def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002
+        """Train the teacher, then the student."""
+        yield Stage("teacher", self.teacher)
+        yield Stage("student", self.student, self.soften)
+
+    def soften(self, data: Annotations) -> Annotations:
+        """Put λ·teacher + (1 − λ)·y and y, stacked, in the place of y."""
+        soft, y = soft_labels(self.teacher, data, self.temperature)
+        return data.with_targets(torch.stack([self.weight * soft + (1 - self.weight) * y, y], 1))
+
+    def predictor(self) -> nn.Module:
+        """q(y | x) of the student's marginal head."""
+        return self.student.predictor()
+
+    def given(self, batch: Batch) -> Tensor:
+        """q(y | x, a) of the student's conditional head."""
+        return self.student.given(batch)
+
+
+def soft_labels(teacher: Method, data: Annotations, temperature: float) -> tuple[Tensor, Tensor]:
+    """Soft labels of the teacher for every annotation, and the labels in the same form."""
+    if isinstance(teacher, Conditional):
+        output = over_annotations(teacher, teacher.given, data)
+    else:
+        output = over_examples(teacher.predictor(), data.x)[data.row]
+    return teacher.likelihood.mean(output, temperature), teacher.likelihood.target(data.y, output.shape[-1])
+
+
+def distillation(parts: Parts, *, temperature: float = 3.0, weight: float = 0.5) -> Distillation:
+    """Make the method "distillation", whose teacher sees no privileged information either."""
+    return Distillation(no_pi(parts), no_pi(parts), temperature=temperature, weight=weight)
+
+
+def generalized_distillation(parts: Parts, *, temperature: float = 3.0, weight: float = 0.5) -> GeneralizedDistillation:
+    """Make the method "generalized-distillation"."""
+    return GeneralizedDistillation(zero_imputation(parts), no_pi(parts), temperature=temperature, weight=weight)
+
+
+def distilled_tram(parts: Parts, *, temperature: float = 3.0, weight: float = 0.5) -> DistilledTRAM:
+    """Make the method "distilled-tram"."""
+    student = SoftTRAM(parts.trunk(), parts.tower(), parts.tower_head(), parts.head(), likelihood=parts.likelihood)
+    return DistilledTRAM(zero_imputation(parts), student, temperature=temperature, weight=weight)

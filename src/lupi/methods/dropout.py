@@ -1,0 +1,74 @@
+"""Heteroscedastic dropout: the scale of Gaussian dropout is a function of privileged information.
+
+Lambert, Sener and Savarese, "Deep learning under privileged information using heteroscedastic dropout" (CVPR
+2018), https://arxiv.org/abs/1805.11614.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lupi.data import Batch
+from lupi.likelihoods import Categorical, Likelihood
+from lupi.methods.base import Method
+from lupi.nn import MLP, Parts
+
+
+class HeteroscedasticDropout(Method):
+    r"""Multiply the features by noise 1 + σ(a) ε in training, σ(a) ∈ (0, 1); predict without it.
+
+    L(y, q(y | φ(x)·(1 + σ(a) ε))) − λ mean log σ(a). The penalty is the information dropout's, up to a constant: the
+    KL divergence from the log-uniform prior. It asks for noise everywhere; the loss takes it back where a says that
+    the label can be trusted.
+
+    Parameters
+    ----------
+    trunk, marginal : Module
+        φ(x), and the head on it.
+    scale : Module
+        From a to one number per feature; a sigmoid makes it σ(a).
+    likelihood : Likelihood
+        What the head's output means.
+    penalty : float
+        λ.
+    """
+
+    gradients: ClassVar = {"marginal": ("trunk", "scale", "marginal"), "penalty": ("scale",)}
+
+    def __init__(
+        self,
+        trunk: nn.Module,
+        scale: nn.Module,
+        marginal: nn.Module,
+        *,
+        likelihood: Likelihood = Categorical(),
+        penalty: float = 0.1,
+    ) -> None:
+        super().__init__()
+        self.trunk, self.scale, self.marginal = trunk, scale, marginal
+        self.likelihood, self.penalty = likelihood, penalty
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Loss on noisy features, and the penalty on the scale."""
+        features = self.trunk(batch.x)[batch.row]
+        log_scale = F.logsigmoid(self.scale(batch.a))
+        if self.training:
+            features = features * (1 + log_scale.exp() * torch.randn_like(features))
+        return {
+            "marginal": self.likelihood.loss(self.marginal(features), batch.y),
+            "penalty": -self.penalty * log_scale.mean(),
+        }
+
+    def predictor(self) -> nn.Module:
+        """q(y | x) without dropout."""
+        return nn.Sequential(self.trunk, self.marginal)
+
+
+def heteroscedastic_dropout(parts: Parts, *, penalty: float = 0.1) -> HeteroscedasticDropout:
+    """Make the method "heteroscedastic-dropout"."""
+    scale = MLP(parts.privileged, parts.tower_widths[:1], parts.features)
+    return HeteroscedasticDropout(parts.trunk(), scale, parts.head(), likelihood=parts.likelihood, penalty=penalty)

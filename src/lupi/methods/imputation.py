@@ -1,0 +1,85 @@
+"""Zero and mean imputation: learn q(y | x, a), predict at one fixed a."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from lupi.data import Annotations, Batch, SparseRows
+from lupi.likelihoods import Categorical, Likelihood
+from lupi.methods.base import Conditional, Method, Stage
+from lupi.nn import Parts, Tower
+from lupi.nn.towers import FixedTower
+
+
+class ZeroImputation(Method, Conditional):
+    """Learn q(y | x, a) by L(y, q(y | x, a)) and predict with q(y | x, a = 0).
+
+    Parameters
+    ----------
+    trunk, tower, conditional : Module
+        φ(x), ψ(φ, a), and the head on ψ.
+    likelihood : Likelihood
+        What the head's output means.
+    """
+
+    gradients: ClassVar = {"conditional": ("trunk", "tower", "conditional")}
+    imputed: Tensor
+
+    def __init__(
+        self,
+        trunk: nn.Module,
+        tower: Tower,
+        conditional: nn.Module,
+        *,
+        likelihood: Likelihood = Categorical(),
+    ) -> None:
+        super().__init__()
+        self.trunk, self.tower, self.conditional = trunk, tower, conditional
+        self.likelihood = likelihood
+        self.register_buffer("imputed", torch.zeros(tower.first.in_features))
+
+    def given(self, batch: Batch) -> Tensor:
+        """q(y | x, a)."""
+        return self.conditional(self.tower(self.trunk(batch.x)[batch.row], batch.a))  # type: ignore[no-any-return]
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """L(y, q(y | x, a))."""
+        return {"conditional": self.likelihood.loss(self.given(batch), batch.y)}
+
+    def predictor(self) -> nn.Module:
+        """q(y | x, a) at the imputed a; the tower's first layer is folded into an offset."""
+        return nn.Sequential(self.trunk, FixedTower(self.tower, self.imputed), self.conditional)
+
+
+class MeanImputation(ZeroImputation):
+    """Learn q(y | x, a) and predict at the mean of the encoded a over the training rows."""
+
+    ships_privileged: ClassVar = True
+
+    def stages(self, data: Annotations) -> Iterator[Stage]:
+        """Take the mean of a, then train."""
+        self.imputed = mean_row(data.a).to(self.imputed)
+        yield Stage("train", self)
+
+
+def mean_row(a: Tensor | SparseRows) -> Tensor:
+    """Mean over rows, without making them dense."""
+    if isinstance(a, Tensor):
+        return a.mean(0)
+    total = a.value.new_zeros(a.width, dtype=torch.float64)
+    total.index_add_(0, a.index.flatten().long(), a.value.flatten().double())
+    return (total / a.shape[0]).float()
+
+
+def zero_imputation(parts: Parts) -> ZeroImputation:
+    """Make the method "zero-imputation", which is also the plain network with privileged information."""
+    return ZeroImputation(parts.trunk(), parts.tower(), parts.tower_head(), likelihood=parts.likelihood)
+
+
+def mean_imputation(parts: Parts) -> MeanImputation:
+    """Make the method "mean-imputation"."""
+    return MeanImputation(parts.trunk(), parts.tower(), parts.tower_head(), likelihood=parts.likelihood)

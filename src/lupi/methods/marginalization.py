@@ -1,0 +1,126 @@
+"""Full marginalization: learn q(y | x, a), predict its average over the a of the training set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from lupi.data import Annotations, Batch, SparseRows, distinct
+from lupi.likelihoods import Categorical, Likelihood
+from lupi.methods.base import Conditional, Method, Stage
+from lupi.nn import Parts, Tower
+from lupi.nn.towers import joined
+
+ROWS_AT_ONCE = 64
+
+
+class FullMarginalization(Method, Conditional):
+    r"""Learn q(y | x, a) and predict (1/S) Σ_s q(y | x, a_s) over training a's: an average of probabilities.
+
+    Assumes p(a | x) = p(a). Rows of a that repeat count once, with a weight, which is exact.
+
+    Parameters
+    ----------
+    trunk, tower, conditional : Module
+        φ(x), ψ(φ, a), and the head on ψ.
+    likelihood : Likelihood
+        What the head's output means.
+    samples : int, optional
+        S, drawn from the training rows without replacement; all of them by default. With samples it is the
+        approximate full marginalisation (AFM) of Ortiz-Jimenez et al. (2023).
+    """
+
+    ships_privileged: ClassVar = True
+    gradients: ClassVar = {"conditional": ("trunk", "tower", "conditional")}
+    index: Tensor
+    value: Tensor
+    weight: Tensor
+    seed: Tensor
+
+    def __init__(
+        self,
+        trunk: nn.Module,
+        tower: Tower,
+        conditional: nn.Module,
+        *,
+        likelihood: Likelihood = Categorical(),
+        samples: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.trunk, self.tower, self.conditional = trunk, tower, conditional
+        self.likelihood, self.samples = likelihood, samples
+        # The rows of a, as `SparseRows`, and their weights; before training, the one row of zeros.
+        self.register_buffer("index", torch.zeros(1, 0, dtype=torch.int32))
+        self.register_buffer("value", torch.zeros(1, 0))
+        self.register_buffer("weight", torch.ones(1))
+        self.register_buffer("seed", torch.randint(2**31, ()))
+
+    def given(self, batch: Batch) -> Tensor:
+        """q(y | x, a)."""
+        return self.conditional(self.tower(self.trunk(batch.x)[batch.row], batch.a))  # type: ignore[no-any-return]
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """L(y, q(y | x, a))."""
+        return {"conditional": self.likelihood.loss(self.given(batch), batch.y)}
+
+    def stages(self, data: Annotations) -> Iterator[Stage]:
+        """Keep the distinct rows of a, then train."""
+        if self.samples is not None and self.samples < len(data):
+            generator = torch.Generator().manual_seed(int(self.seed))
+            data = data.take(torch.randperm(len(data), generator=generator)[: self.samples].to(data.row.device))
+        position, weight = distinct(data.a)
+        rows = data.a if isinstance(data.a, SparseRows) else SparseRows.from_matrix(data.a)
+        rows = rows.take(position).to(self.weight.device)
+        self.index, self.value, self.weight = rows.index, rows.value, weight.to(self.weight)
+        yield Stage("train", self)
+
+    def predictor(self) -> nn.Module:
+        """Average of q(y | x, a) over the rows of a."""
+        rows = SparseRows(self.index, self.value, self.tower.first.in_features)
+        return Marginalized(self, rows, self.weight)
+
+    def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
+        """Take the saved number of rows of a, which a new method does not know."""
+        for name in ("index", "value", "weight"):
+            if prefix + name in state:
+                setattr(self, name, torch.empty_like(state[prefix + name], device=self.weight.device))
+        super()._load_from_state_dict(state, prefix, *rest)
+
+
+class Marginalized(nn.Module):
+    """The predictor: layer 2 of the tower is φ's share plus an offset per row of a, computed once per row."""
+
+    def __init__(self, method: FullMarginalization, rows: SparseRows, weight: Tensor) -> None:
+        super().__init__()
+        self.trunk, self.conditional = method.trunk, method.conditional
+        self.likelihood, self.skip = method.likelihood, method.tower.skip
+        offsets = []
+        for part in torch.split(torch.arange(rows.shape[0], device=weight.device), 1024):
+            self.on_features, offset = method.tower.at(rows[part])
+            offsets.append(offset)
+        self.offset = nn.Buffer(torch.cat(offsets))
+        self.weight = nn.Buffer(weight.clone())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits or Gaussian parameters of the mixture."""
+        features = self.trunk(x).unsqueeze(1)
+        on_features = self.on_features(features)
+        total: Tensor | None = None
+        for offset, weight in zip(
+            torch.split(self.offset, ROWS_AT_ONCE), torch.split(self.weight, ROWS_AT_ONCE), strict=True
+        ):
+            output = self.conditional(joined(on_features + offset, features, self.skip))
+            share = weight @ self.likelihood.moments(output)
+            total = share if total is None else total + share
+        assert total is not None  # there is at least one row
+        return self.likelihood.from_moments(total)
+
+
+def full_marginalization(parts: Parts, *, samples: int | None = None) -> FullMarginalization:
+    """Make the method "full-marginalization"."""
+    return FullMarginalization(
+        parts.trunk(), parts.tower(), parts.tower_head(), likelihood=parts.likelihood, samples=samples
+    )

@@ -1,0 +1,48 @@
+"""No PI: ordinary supervised learning, the baseline of everything else."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from lupi.data import Batch
+from lupi.likelihoods import Categorical, Likelihood
+from lupi.methods.base import Method
+from lupi.nn import Parts
+
+
+class NoPI(Method):
+    """Learn q(y | x) and predict with it: the loss is L(y, q(y | x)).
+
+    Parameters
+    ----------
+    trunk : Module
+        φ(x).
+    marginal : Module
+        Head on φ(x).
+    likelihood : Likelihood
+        What the head's output means.
+    """
+
+    uses_privileged: ClassVar = False
+    gradients: ClassVar = {"marginal": ("trunk", "marginal")}
+
+    def __init__(self, trunk: nn.Module, marginal: nn.Module, *, likelihood: Likelihood = Categorical()) -> None:
+        super().__init__()
+        self.trunk, self.marginal = trunk, marginal
+        self.likelihood = likelihood
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """L(y, q(y | x))."""
+        marginal = self.marginal(self.trunk(batch.x))[batch.row]
+        return {"marginal": self.likelihood.loss(marginal, batch.y)}
+
+    def predictor(self) -> nn.Module:
+        """q(y | x)."""
+        return nn.Sequential(self.trunk, self.marginal)
+
+
+def no_pi(parts: Parts) -> NoPI:
+    """Make the method "no-pi"."""
+    return NoPI(parts.trunk(), parts.head(), likelihood=parts.likelihood)

@@ -1,0 +1,84 @@
+"""Pi-DUAL: a gate that privileged information opens decides between a clean label and a noise label.
+
+Wang, Ortiz-Jimenez, Jenatton, Collier, Kokiopoulou and Frossard, "Pi-DUAL: Using privileged information to
+distinguish clean from noisy labels" (ICML 2024), https://arxiv.org/abs/2310.06600.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from lupi.data import Annotations, Batch
+from lupi.likelihoods import Categorical, Likelihood
+from lupi.methods.base import Conditional, Method, Stage
+from lupi.methods.random_pi import RandomPI
+from lupi.nn import MLP, Parts
+
+
+class PiDUAL(Method, Conditional):
+    r"""Logits (1 − γ(a)) f(x) + γ(a) ε(a); predict with f(x).
+
+    γ(a) = sigmoid(gate(a)) scores how likely a label is wrong, and so does 1 − softmax(f(x))[y].
+
+    Parameters
+    ----------
+    trunk, marginal : Module
+        φ(x), and the head on it: f(x).
+    gate, noise : Module
+        From a, with its random features, to one number and to the outputs ε(a).
+    likelihood : Likelihood
+        What the outputs mean.
+    random : int
+        Number of random features that gate and noise take after a.
+    """
+
+    gradients: ClassVar = {"conditional": ("trunk", "marginal", "gate", "noise")}
+
+    def __init__(
+        self,
+        trunk: nn.Module,
+        marginal: nn.Module,
+        gate: nn.Module,
+        noise: nn.Module,
+        *,
+        likelihood: Likelihood = Categorical(),
+        random: int = 0,
+    ) -> None:
+        super().__init__()
+        self.trunk, self.marginal, self.gate, self.noise = trunk, marginal, gate, noise
+        self.likelihood = likelihood
+        self.random, self.random_pi = random, RandomPI(random)
+
+    def given(self, batch: Batch) -> Tensor:
+        """(1 − γ) f + γ ε."""
+        clean = self.marginal(self.trunk(batch.x))[batch.row]
+        return torch.lerp(clean, self.noise(batch.a), torch.sigmoid(self.gate(batch.a)))
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """L(y, q(y | x, a))."""
+        return {"conditional": self.likelihood.loss(self.given(batch), batch.y)}
+
+    def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002
+        """One step."""
+        yield Stage("train", self, self.random_pi.append)
+
+    def predictor(self) -> nn.Module:
+        """f(x)."""
+        return nn.Sequential(self.trunk, self.marginal)
+
+
+def pi_dual(parts: Parts, *, random: int = 16) -> PiDUAL:
+    """Make the method "pi-dual"."""
+    inputs = parts.privileged + random
+    return PiDUAL(
+        parts.trunk(),
+        parts.head(),
+        MLP(inputs, parts.tower_widths, 1),
+        MLP(inputs, parts.tower_widths, parts.outputs),
+        likelihood=parts.likelihood,
+        random=random,
+    )

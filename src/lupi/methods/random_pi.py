@@ -1,0 +1,48 @@
+"""Random privileged information: a handle for memorising single wrong labels, so that the trunk need not (TRAM++).
+
+Ortiz-Jimenez, Collier, Nawalgaria, D'Amour, Berent, Jenatton and Kokiopoulou, "When does privileged information
+explain away label noise?" (ICML 2023), https://arxiv.org/abs/2303.01806.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from lupi.data import Annotations
+
+
+class RandomPI(nn.Module):
+    """Appends r_i ~ N(0, I) to the privileged information of annotation i, the same at every call.
+
+    Annotations of other examples, such as those held out, get other vectors.
+
+    Parameters
+    ----------
+    features : int
+        Length of r_i; 0 appends nothing.
+
+    Examples
+    --------
+    >>> random = RandomPI(2)
+    >>> data = Annotations(torch.eye(3), torch.arange(3), torch.ones(3, 1), torch.zeros(3))
+    >>> bool((random.append(data).a == random.append(data).a).all())
+    True
+    """
+
+    seed: Tensor
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.features = features
+        self.register_buffer("seed", torch.randint(2**31, ()))  # a buffer, so that a checkpoint keeps it
+
+    def append(self, data: Annotations) -> Annotations:
+        """Append the random features."""
+        if self.features == 0:
+            return data
+        entropy = np.random.SeedSequence((int(self.seed), len(data), int(data.row[0]))).generate_state(1)
+        generator = torch.Generator().manual_seed(int(entropy[0]))
+        r = torch.randn(len(data), self.features, generator=generator)
+        return data.with_privileged(r.to(data.row.device))

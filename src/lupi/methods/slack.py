@@ -1,0 +1,66 @@
+"""MIML-FCN+: a network on privileged information predicts the loss, as SVM+ predicts its slack.
+
+Yang, Zhou, Cai and Ong, "MIML-FCN+: Multi-instance multi-label learning via fully convolutional networks with
+privileged information" (CVPR 2017), https://arxiv.org/abs/1702.08681.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lupi.data import Batch
+from lupi.likelihoods import Categorical, Likelihood
+from lupi.methods.base import Method
+from lupi.nn import MLP, Parts
+
+
+class MIMLFCNPlus(Method):
+    """Train q(y | x) so that its loss on each annotation can be predicted from a.
+
+    mean[ℓ + λ (ℓ − s(a))²], ℓ = L(y, q(y | x)), s = softplus(slack(a)) ≥ 0; no weights are shared.
+
+    Parameters
+    ----------
+    trunk, marginal : Module
+        φ(x), and the head on it.
+    slack : Module
+        From a to one number.
+    likelihood : Likelihood
+        What the head's output means.
+    weight : float
+        λ.
+    """
+
+    gradients: ClassVar = {"marginal": ("trunk", "marginal"), "slack": ("trunk", "marginal", "slack")}
+
+    def __init__(
+        self,
+        trunk: nn.Module,
+        slack: nn.Module,
+        marginal: nn.Module,
+        *,
+        likelihood: Likelihood = Categorical(),
+        weight: float = 0.1,
+    ) -> None:
+        super().__init__()
+        self.trunk, self.slack, self.marginal = trunk, slack, marginal
+        self.likelihood, self.weight = likelihood, weight
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """ℓ, and λ (ℓ − s(a))²."""
+        loss = self.likelihood.each(self.marginal(self.trunk(batch.x))[batch.row], batch.y)
+        slack = F.softplus(self.slack(batch.a)).squeeze(-1)
+        return {"marginal": loss.mean(), "slack": self.weight * (loss - slack).square().mean()}
+
+    def predictor(self) -> nn.Module:
+        """q(y | x)."""
+        return nn.Sequential(self.trunk, self.marginal)
+
+
+def miml_fcn_plus(parts: Parts, *, weight: float = 0.1) -> MIMLFCNPlus:
+    """Make the method "miml-fcn-plus"."""
+    slack = MLP(parts.privileged, parts.tower_widths, 1)
+    return MIMLFCNPlus(parts.trunk(), slack, parts.head(), likelihood=parts.likelihood, weight=weight)

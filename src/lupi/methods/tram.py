@@ -1,0 +1,154 @@
+"""TRAM: transfer by weight sharing, marginalize by a second head.
+
+Collier, Jenatton, Kokiopoulou and Berent, "Transfer and marginalize: explaining away label noise with privileged
+information" (ICML 2022), https://arxiv.org/abs/2202.09244.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+from torch import Tensor, nn
+
+from lupi.data import Annotations, Batch
+from lupi.inference import over_examples
+from lupi.likelihoods import Categorical, Likelihood
+from lupi.methods.base import Conditional, Method, Stage
+from lupi.methods.imputation import ZeroImputation
+from lupi.methods.no_pi import NoPI
+from lupi.methods.random_pi import RandomPI
+from lupi.nn import Parts, Tower, heteroscedastic
+
+
+class TRAM(Method, Conditional):
+    r"""A conditional head trains the trunk; a marginal head behind a stop-gradient ships.
+
+    L₂(y, q(y | stop_gradient(φ(x)))) + β L₁(y, q(y | x, a)). The two losses train disjoint parameters.
+
+    Parameters
+    ----------
+    trunk, tower : Module
+        φ(x) and ψ(φ, a).
+    conditional, marginal : Module
+        Head on ψ, and head on φ.
+    likelihood : Likelihood
+        What the heads' outputs mean.
+    beta : float
+        β; only rescales a learning rate, since the parameters are disjoint.
+    random : int
+        Number of random features that the tower takes after a (TRAM++).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from lupi.nn import MLP, Tower
+    >>> tram = TRAM(MLP(5), Tower(privileged=3, features=64), nn.Linear(64, 2), nn.Linear(64, 2))
+    >>> batch = Batch(torch.ones(4, 5), torch.tensor([0, 1, 2, 3, 3]), torch.ones(5, 3), torch.tensor([0, 1, 1, 1, 0]))
+    >>> tram(batch).backward()
+    >>> tram.predictor()(batch.x).shape
+    torch.Size([4, 2])
+    """
+
+    gradients: ClassVar = {"marginal": ("marginal",), "conditional": ("trunk", "tower", "conditional")}
+
+    def __init__(
+        self,
+        trunk: nn.Module,
+        tower: Tower,
+        conditional: nn.Module,
+        marginal: nn.Module,
+        *,
+        likelihood: Likelihood = Categorical(),
+        beta: float = 1.0,
+        random: int = 0,
+    ) -> None:
+        super().__init__()
+        self.trunk, self.tower = trunk, tower
+        self.conditional, self.marginal = conditional, marginal
+        self.likelihood, self.beta = likelihood, beta
+        self.random, self.random_pi = random, RandomPI(random)
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """L₂ of the marginal head and β L₁ of the conditional head."""
+        features = self.trunk(batch.x)
+        conditional = self.conditional(self.tower(features[batch.row], batch.a))
+        marginal = self.marginal(features.detach())[batch.row]
+        return {
+            "marginal": self.likelihood.loss(marginal, batch.y),
+            "conditional": self.beta * self.likelihood.loss(conditional, batch.y),
+        }
+
+    def predictor(self) -> nn.Module:
+        """q(y | x) of the marginal head."""
+        return nn.Sequential(self.trunk, self.marginal)
+
+    def given(self, batch: Batch) -> Tensor:
+        """q(y | x, a) of the conditional head."""
+        return self.conditional(self.tower(self.trunk(batch.x)[batch.row], batch.a))  # type: ignore[no-any-return]
+
+    def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002
+        """One step."""
+        yield Stage("train", self, self.random_pi.append)
+
+
+class TwoStepTRAM(TRAM):
+    """TRAM in two steps: learn φ, ψ and the conditional head; then freeze φ and fit the marginal head."""
+
+    def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002
+        """Train the conditional head, then the marginal head on features that are computed once."""
+        transfer = ZeroImputation(self.trunk, self.tower, self.conditional, likelihood=self.likelihood)
+        yield Stage("transfer", transfer, self.random_pi.append)
+        marginalize = NoPI(nn.Identity(), self.marginal, likelihood=self.likelihood)
+        yield Stage("marginalize", marginalize, lambda data: data.with_inputs(over_examples(self.trunk, data.x)))
+
+
+def tram(parts: Parts, *, beta: float = 1.0) -> TRAM:
+    """Make the method "tram"."""
+    return TRAM(parts.trunk(), parts.tower(), parts.tower_head(), parts.head(), likelihood=parts.likelihood, beta=beta)
+
+
+def two_step_tram(parts: Parts) -> TwoStepTRAM:
+    """Make the method "two-step-tram"."""
+    return TwoStepTRAM(parts.trunk(), parts.tower(), parts.tower_head(), parts.head(), likelihood=parts.likelihood)
+
+
+def het_tram(
+    parts: Parts,
+    *,
+    beta: float = 1.0,
+    heads: Literal["both", "conditional", "marginal"] = "both",
+    factors: int = 4,
+    temperature: float = 3.0,
+    samples: int = 100,
+) -> TRAM:
+    """Make the method "het-tram": TRAM whose heads, or one of them, are heteroscedastic."""
+    if heads not in ("both", "conditional", "marginal"):
+        raise ValueError(f"Expected `heads` to be 'both', 'conditional' or 'marginal', but got {heads!r}.")
+
+    def noisy(features: int) -> nn.Module:
+        return heteroscedastic(
+            features,
+            parts.outputs,
+            parts.likelihood,
+            factors=factors,
+            temperature=temperature,
+            samples=samples,
+        )
+
+    conditional = parts.tower_head() if heads == "marginal" else noisy(parts.tower_features)
+    marginal = parts.head() if heads == "conditional" else noisy(parts.features)
+    return TRAM(parts.trunk(), parts.tower(), conditional, marginal, likelihood=parts.likelihood, beta=beta)
+
+
+def tram_plus_plus(parts: Parts, *, beta: float = 1.0, random: int = 16) -> TRAM:
+    """Make the method "tram-plus-plus": TRAM with random features after a (Ortiz-Jimenez et al., 2023)."""
+    return TRAM(
+        parts.trunk(),
+        parts.tower(random),
+        parts.tower_head(),
+        parts.head(),
+        likelihood=parts.likelihood,
+        beta=beta,
+        random=random,
+    )

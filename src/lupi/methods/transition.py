@@ -1,0 +1,104 @@
+"""PI-transition: privileged information says how the true label turns into the given one.
+
+Crowd layers (Rodrigues and Pereira, "Deep learning from crowds", AAAI 2018, https://arxiv.org/abs/1709.01779) with
+any privileged information in the place of the annotator's id.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from lupi.data import Annotations, Batch
+from lupi.likelihoods import Bernoulli, Categorical, Likelihood
+from lupi.methods.base import Conditional, Method, Stage
+from lupi.methods.random_pi import RandomPI
+from lupi.nn import MLP, Parts
+
+
+class PITransition(Method, Conditional):
+    r"""q(y | x, a) = T(a) p(y | x), T(a) column-stochastic; predict with p(y | x).
+
+    For labels that are on or off each label has its own 2 × 2 matrix.
+
+    Parameters
+    ----------
+    trunk, marginal : Module
+        φ(x), and the head on it: logits of p(y | x).
+    transition : Module
+        From a, with its random features, to the logits of T(a): K² of them, or 4 per label.
+    likelihood : Categorical or Bernoulli
+        What the marginal head's output means.
+    random : int
+        Number of random features that the transition takes after a.
+    """
+
+    likelihoods: ClassVar = (Categorical, Bernoulli)
+    gradients: ClassVar = {"conditional": ("trunk", "marginal", "transition")}
+
+    def __init__(
+        self,
+        trunk: nn.Module,
+        marginal: nn.Module,
+        transition: nn.Module,
+        *,
+        likelihood: Likelihood = Categorical(),
+        random: int = 0,
+    ) -> None:
+        super().__init__()
+        self.trunk, self.marginal, self.transition = trunk, marginal, transition
+        self.likelihood = likelihood
+        self.random, self.random_pi = random, RandomPI(random)
+
+    def given(self, batch: Batch) -> Tensor:
+        """Logits of T(a) p(y | x)."""
+        p = self.likelihood.moments(self.marginal(self.trunk(batch.x)))[batch.row]
+        if isinstance(self.likelihood, Bernoulli):
+            p = torch.stack([1 - p, p], -1)  # [annotations, labels, off and on]
+        q = torch.einsum("...jk,...k->...j", self.matrix(batch.a, p.shape[-1]), p)
+        return self.likelihood.from_moments(q[..., 1] if isinstance(self.likelihood, Bernoulli) else q)
+
+    def matrix(self, a: Tensor, classes: int) -> Tensor:
+        """T(a), [annotations, (labels,) classes, classes]: column k is the distribution of y when the truth is k."""
+        logits = self.transition(a)
+        labels = (-1,) if isinstance(self.likelihood, Bernoulli) else ()
+        return torch.softmax(logits.unflatten(-1, (*labels, classes, classes)), -2)
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """L(y, q(y | x, a))."""
+        return {"conditional": self.likelihood.loss(self.given(batch), batch.y)}
+
+    def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002
+        """One step."""
+        yield Stage("train", self, self.random_pi.append)
+
+    def predictor(self) -> nn.Module:
+        """p(y | x)."""
+        return nn.Sequential(self.trunk, self.marginal)
+
+
+def near_identity(classes: int, diagonal: float) -> Tensor:
+    """Logits of the matrix with this diagonal and equal other entries, flattened."""
+    odds = diagonal * (classes - 1) / (1 - diagonal)
+    return (math.log(odds) * torch.eye(classes)).flatten()
+
+
+def pi_transition(parts: Parts, *, random: int = 0, diagonal: float = 0.9) -> PITransition:
+    """Make the method "pi-transition"; `diagonal` is the diagonal of T(a) before training."""
+    if not 0 < diagonal < 1:
+        raise ValueError(f"Expected `diagonal` to lie between 0 and 1, but got {diagonal}.")
+    if isinstance(parts.likelihood, Bernoulli):
+        start = near_identity(2, diagonal).repeat(parts.outputs)
+    else:
+        start = near_identity(parts.outputs, diagonal)
+    transition = MLP(parts.privileged + random, parts.tower_widths[:1], start.shape[0])
+    last = transition[-1]
+    assert isinstance(last, nn.Linear)
+    with torch.no_grad():
+        last.bias.copy_(start)
+        last.weight.mul_(0.1)
+    return PITransition(parts.trunk(), parts.head(), transition, likelihood=parts.likelihood, random=random)

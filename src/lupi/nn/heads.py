@@ -1,0 +1,176 @@
+"""Heads: from features to one output tensor of a likelihood. The plain head is `torch.nn.Linear`.
+
+The heteroscedastic ones follow Collier et al., "Correlated input-dependent label noise in large-scale image
+classification" (CVPR 2021), https://arxiv.org/abs/2105.10305.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lupi.likelihoods import Bernoulli, Gaussian, Likelihood
+
+SMALLEST_SCALE = 1e-3
+
+
+def noisy_average(
+    likelihood: Likelihood,
+    mean: Tensor,
+    factor: Tensor,
+    scale: Tensor,
+    noise: tuple[Tensor, Tensor],
+    temperature: float,
+) -> Tensor:
+    r"""Average probabilities over noisy logits u = μ + V ε_R + d ε_K, and return the average as logits.
+
+    p = (1/S) Σ_s softmax(u_s / τ), or sigmoid for a `Bernoulli` likelihood.
+
+    Parameters
+    ----------
+    likelihood : Categorical or Bernoulli
+    mean, factor, scale : Tensor
+        μ [n, K], V [n, K, R] and d [n, K].
+    noise : (Tensor, Tensor)
+        Standard normal ε_R [(n,) S, R] and ε_K [(n,) S, K]; without the first dimension all rows share them.
+    temperature : float
+        τ.
+
+    Examples
+    --------
+    >>> from lupi.likelihoods import Categorical
+    >>> zero, noise = torch.zeros(1, 2), (torch.randn(10, 3), torch.randn(10, 2))
+    >>> noisy_average(Categorical(), torch.tensor([[0.0, 3.0]]), torch.zeros(1, 2, 3), zero, noise, 1.5)
+    tensor([[-2.1269, -0.1269]])
+    """
+    correlated = noise[0] @ factor.transpose(-1, -2)
+    logits = mean.unsqueeze(-2) + correlated + scale.unsqueeze(-2) * noise[1]
+    return likelihood.from_moments(likelihood.moments(logits / temperature).mean(-2))
+
+
+class HeteroscedasticHead(nn.Module):
+    r"""Logits whose noise depends on the features: u = μ(φ) + V(φ) ε_R + d(φ) ε_K, d = softplus(·) + 1e-3.
+
+    Training draws fresh noise for every row. Evaluation uses noise that was drawn once, when the head was made, so
+    that a prediction is repeatable and the exported graph holds no random operator.
+
+    Parameters
+    ----------
+    features, outputs : int
+        Width of φ and number of classes or labels.
+    likelihood : Categorical or Bernoulli
+    factors : int
+        R, the rank of the correlated noise.
+    temperature : float
+        τ of the softmax or sigmoid.
+    samples, evaluation_samples : int
+        Number of draws in training and in evaluation.
+
+    Examples
+    --------
+    >>> from lupi.likelihoods import Categorical
+    >>> head = HeteroscedasticHead(8, 3, Categorical()).eval()
+    >>> bool((head(torch.ones(2, 8)) == head(torch.ones(2, 8))).all())
+    True
+    """
+
+    evaluation_noise: Tensor
+
+    def __init__(
+        self,
+        features: int,
+        outputs: int,
+        likelihood: Likelihood,
+        *,
+        factors: int = 4,
+        temperature: float = 3.0,
+        samples: int = 100,
+        evaluation_samples: int = 1000,
+    ) -> None:
+        super().__init__()
+        self.likelihood = likelihood
+        self.mean = nn.Linear(features, outputs)
+        self.factor = nn.Linear(features, outputs * factors)
+        self.scale = nn.Linear(features, outputs)
+        self.factors, self.outputs = factors, outputs
+        self.temperature, self.samples = temperature, samples
+        self.register_buffer("evaluation_noise", torch.randn(evaluation_samples, factors + outputs))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Logits, the logarithm of the averaged probabilities."""
+        noise = self.evaluation_noise
+        if self.training:
+            noise = torch.randn(
+                features.shape[0], self.samples, noise.shape[-1], dtype=noise.dtype, device=noise.device
+            )
+        return noisy_average(
+            self.likelihood,
+            self.mean(features),
+            self.factor(features).unflatten(-1, (self.outputs, self.factors)),
+            F.softplus(self.scale(features)) + SMALLEST_SCALE,
+            (noise[..., : self.factors], noise[..., self.factors :]),
+            self.temperature,
+        )
+
+
+def probit_logits(mean: Tensor, scale: Tensor) -> Tensor:
+    """Logits of Φ(μ/s): the probability that μ + s ε is positive.
+
+    Examples
+    --------
+    >>> torch.sigmoid(probit_logits(torch.tensor([0.0, 1.96]), torch.tensor([1.0, 1.0])))
+    tensor([0.5000, 0.9750])
+    """
+    return Bernoulli().from_moments(0.5 * (1 + torch.erf(mean / (scale * math.sqrt(2)))))
+
+
+class ProbitHead(nn.Module):
+    """The heteroscedastic head for labels without correlated noise, in closed form: p = Φ(μ(φ)/d(φ))."""
+
+    def __init__(self, features: int, outputs: int) -> None:
+        super().__init__()
+        self.mean = nn.Linear(features, outputs)
+        self.scale = nn.Linear(features, outputs)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Logits."""
+        return probit_logits(self.mean(features), F.softplus(self.scale(features)) + SMALLEST_SCALE)
+
+
+class GaussianHead(nn.Module):
+    """Mean and variance of a Gaussian: μ(φ) and softplus(w·φ + b) + 1e-3."""
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.mean = nn.Linear(features, 1)
+        self.variance = nn.Linear(features, 1)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Mean and variance, [n, 2]."""
+        return torch.cat([self.mean(features), F.softplus(self.variance(features)) + SMALLEST_SCALE], -1)
+
+
+def heteroscedastic(
+    features: int,
+    outputs: int,
+    likelihood: Likelihood,
+    *,
+    factors: int = 4,
+    temperature: float = 3.0,
+    samples: int = 100,
+) -> nn.Module:
+    """Make the heteroscedastic head of a likelihood.
+
+    Examples
+    --------
+    >>> type(heteroscedastic(8, 1, Gaussian())).__name__
+    'GaussianHead'
+    """
+    if isinstance(likelihood, Gaussian):
+        return GaussianHead(features)
+    if isinstance(likelihood, Bernoulli) and factors == 0:
+        return ProbitHead(features, outputs)
+    return HeteroscedasticHead(features, outputs, likelihood, factors=factors, temperature=temperature, samples=samples)

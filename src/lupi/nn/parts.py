@@ -1,0 +1,67 @@
+"""What the networks of all methods are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import nn
+
+from lupi.likelihoods import Likelihood
+from lupi.nn.towers import Tower
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Makes the parts of a network; every call returns a new, newly initialised one.
+
+    Parameters
+    ----------
+    trunk : callable
+        Makes a trunk φ(x).
+    features : int
+        Width of φ(x).
+    privileged : int
+        Number of privileged features.
+    outputs : int
+        Number of outputs of a plain head: classes, labels, or 1 for a real number.
+    likelihood : Likelihood
+        What the output means.
+    tower_widths : (int, int)
+        Widths of the tower; other networks that see a alone have one layer of the first width.
+    tower_skip : bool
+        Whether the features skip the tower (`lupi.nn.Tower`).
+
+    Examples
+    --------
+    >>> from lupi.likelihoods import Categorical
+    >>> from lupi.nn import MLP
+    >>> parts = Parts(lambda: MLP(5, (8,)), features=8, privileged=3, outputs=2, likelihood=Categorical())
+    >>> parts.head()
+    Linear(in_features=8, out_features=2, bias=True)
+    """
+
+    trunk: Callable[[], nn.Module]
+    features: int
+    privileged: int
+    outputs: int
+    likelihood: Likelihood
+    tower_widths: tuple[int, int] = (64, 64)
+    tower_skip: bool = False
+
+    def tower(self, random: int = 0) -> Tower:
+        """Make a tower, for privileged information with so many random features behind it."""
+        return Tower(self.privileged + random, self.features, self.tower_widths, skip=self.tower_skip)
+
+    @property
+    def tower_features(self) -> int:
+        """Width of what the tower returns."""
+        return self.tower_widths[1] + self.features * self.tower_skip
+
+    def head(self) -> nn.Linear:
+        """Make a plain head on the features."""
+        return nn.Linear(self.features, self.outputs)
+
+    def tower_head(self) -> nn.Linear:
+        """Make a plain head on the tower."""
+        return nn.Linear(self.tower_features, self.outputs)

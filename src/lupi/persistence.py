@@ -1,0 +1,154 @@
+"""The model folder: weights as safetensors, facts as JSON, fitted encoders as skops. Reading it runs no code from it.
+
+`model.json` names the format's version and holds the SHA-256 of the other files and of itself, so that a file that
+was cut short or changed is found before it is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import safetensors.torch
+import skops.io
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from lupi.encoding import TRUSTED
+
+FORMAT = 1
+FACTS, WEIGHTS, ENCODERS = "model.json", "weights.safetensors", "encoders.skops"
+
+
+class Stored(NamedTuple):
+    """What a model folder holds."""
+
+    facts: dict[str, Any]
+    weights: dict[str, Tensor]
+    encoders: dict[str, Any]
+
+
+def write(path: str | Path, stored: Stored) -> None:
+    """Write a model folder under another name and move it into place; a model that is there already is replaced.
+
+    Examples
+    --------
+    >>> import torch
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write(Path(folder, "model"), Stored({"method": "tram"}, {"w": torch.ones(2)}, {}))
+    ...     read(Path(folder, "model")).weights
+    {'w': tensor([1., 1.])}
+    """
+    path = Path(path)
+    if path.exists() and not (path / FACTS).is_file():
+        raise FileExistsError(f"Expected {path} to be a new folder or a model to replace, but something else is there.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=path.name + ".", dir=path.parent))
+    try:
+        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in stored.weights.items()}
+        safetensors.torch.save_file(weights, partial / WEIGHTS)
+        skops.io.dump(stored.encoders, partial / ENCODERS)
+        digests = {name: digest((partial / name).read_bytes()) for name in (WEIGHTS, ENCODERS)}
+        facts = {"format": FORMAT, **stored.facts, "sha256": digests}
+        facts["sha256"][FACTS] = digest(canonical(facts))
+        (partial / FACTS).write_text(json.dumps(facts, indent=2, default=plain) + "\n")
+        partial.chmod(0o755)  # a temporary folder is for its owner alone
+        if path.exists():
+            old = partial.with_name(partial.name + ".old")
+            path.rename(old)
+            partial.rename(path)
+            shutil.rmtree(old)
+        else:
+            partial.rename(path)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def read(path: str | Path) -> Stored:
+    """Read a model folder and check that it is whole."""
+    path = Path(path)
+    if not (path / FACTS).is_file():
+        raise FileNotFoundError(f"Expected {path} to be a model folder, but it has no {FACTS}.")
+    try:
+        facts = json.loads((path / FACTS).read_text())
+        version, digests = facts["format"], facts["sha256"]
+        expected = digests.pop(FACTS)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"Expected {path / FACTS} to describe a model, but it is truncated or not JSON.") from error
+    if version != FORMAT:
+        raise ValueError(f"Expected {path} to be in format {FORMAT}, but it is in format {version}: upgrade lupi.")
+    if expected != digest(canonical(facts)):
+        raise ValueError(f"Expected {path / FACTS} as it was written, but it was changed.")
+    for name in (WEIGHTS, ENCODERS):
+        file = path / name
+        if not file.is_file():
+            raise FileNotFoundError(f"Expected {path} to be a model folder, but it has no {name}.")
+        if digest(file.read_bytes()) != digests.get(name):
+            raise ValueError(f"Expected {file} as it was written, but it is truncated or was changed.")
+    try:
+        weights = safetensors.torch.load_file(path / WEIGHTS)
+        encoders = skops.io.load(path / ENCODERS, trusted=list(TRUSTED))
+    except (SafetensorError, skops.io.exceptions.UntrustedTypesFoundException) as error:
+        raise ValueError(f"Expected {path} to hold a model of lupi, but got: {error}") from error
+    return Stored(facts, weights, encoders)
+
+
+def export_onnx(module: nn.Module, x: Tensor, path: str | Path, *, tolerance: float = 1e-5) -> None:
+    """Write a module of x as an ONNX file, for any number of rows, and check it against torch before it is in place.
+
+    Parameters
+    ----------
+    module : Module
+        In evaluation mode.
+    x : Tensor
+        A few rows, to trace and to check with.
+    path : str or Path
+        The file.
+    tolerance : float
+        Largest difference of an output.
+    """
+    import onnxruntime  # an extra, and slow to import
+
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=path.name + ".") as folder:
+        partial = Path(folder, "model.onnx")
+        logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it warns that torchvision is not installed
+        rows = ({0: torch.export.Dim("rows")},)
+        program = torch.onnx.export(
+            module, (x,), dynamo=True, dynamic_shapes=rows, input_names=["x"], output_names=["y"], verbose=False
+        )
+        assert program is not None  # it is None only without dynamo
+        program.save(partial, external_data=False)
+        session = onnxruntime.InferenceSession(partial, providers=["CPUExecutionProvider"])
+        for part in (x, x[:1]):
+            (output,) = session.run(None, {"x": part.numpy()})
+            with torch.no_grad():
+                difference = float(np.abs(output - module(part).numpy()).max())
+            if not difference <= tolerance:
+                raise ValueError(f"Expected the ONNX file to give torch's outputs, but it differs by {difference:.2g}.")
+        partial.replace(path)
+
+
+def digest(content: bytes) -> str:
+    """SHA-256 in hexadecimal."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def canonical(facts: dict[str, Any]) -> bytes:
+    """The facts in one fixed spelling."""
+    return json.dumps(facts, sort_keys=True, default=plain).encode()
+
+
+def plain(value: Any) -> Any:
+    """Turn a number or an array of numpy into Python's own."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError(f"Expected parameters that JSON can hold, but got {value!r}.")

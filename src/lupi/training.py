@@ -1,0 +1,463 @@
+"""The one training loop: plain torch, or a Lightning Fabric for more than one device.
+
+Every batch is a function of the seed, the stage, the epoch and the step, so that a run that was interrupted goes on
+from its last checkpoint to the same result. With several processes all of them draw the same global batch and take
+their share of it.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+from functools import reduce
+from operator import add
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from lupi.data import Annotations, Batch
+from lupi.inference import evaluation
+from lupi.methods.base import Method, Stage
+from lupi.progress import Steps
+
+Epoch = dict[str, str | int | float]
+"""A row of the history: stage, epoch, learning rate, and every loss in training and on held-out annotations."""
+
+CHOICES = {
+    "draw": ("annotations", "examples"),
+    "optimizer": ("adam", "adamw", "sgd"),
+    "schedule": ("constant", "step", "cosine"),
+    "precision": ("float32", "bfloat16"),
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to train.
+
+    Parameters
+    ----------
+    epochs, batch_size : int
+        Passes over the data, and what a batch holds of them.
+    draw : "annotations" or "examples"
+        What a batch holds: so many annotations, or so many examples with all of their annotations.
+    optimizer : "adam", "adamw" or "sgd"
+    learning_rate, momentum, eps : float
+        `momentum` is of "sgd"; `eps` of the other two, the paper's 1e-7 by default.
+    l2 : float
+        λ of the paper's penalty λ‖w‖² on all weights, not on biases or norms (`weight_decay` = 2λ in torch).
+    weight_decay : float
+        The decoupled one of "adamw".
+    schedule : "constant", "step" or "cosine"
+        "step" multiplies the learning rate by `factor` at each of the `milestones`, in epochs.
+    milestones : tuple of float
+    factor : float
+    warmup : float
+        Epochs in which the learning rate grows from zero.
+    clip : float, optional
+        Largest norm of the gradient.
+    precision : "float32" or "bfloat16"
+        "bfloat16" is mixed precision. A Fabric brings its own.
+    patience : int, optional
+        Stop when the held-out loss has not fallen for so many epochs, and keep the best weights. It is the loss of
+        the marginal head where the method has one, else the sum of all losses.
+
+    Examples
+    --------
+    >>> Settings(optimizer="adagrad")
+    Traceback (most recent call last):
+    ...
+    ValueError: Expected `optimizer` to be one of adam, adamw, sgd, but got 'adagrad'.
+    """
+
+    epochs: int = 20
+    batch_size: int = 64
+    draw: Literal["annotations", "examples"] = "annotations"
+    optimizer: Literal["adam", "adamw", "sgd"] = "adam"
+    learning_rate: float = 1e-3
+    momentum: float = 0.9
+    eps: float = 1e-7
+    l2: float = 0.0
+    weight_decay: float = 0.0
+    schedule: Literal["constant", "step", "cosine"] = "constant"
+    milestones: tuple[float, ...] = ()
+    factor: float = 0.1
+    warmup: float = 0.0
+    clip: float | None = None
+    precision: Literal["float32", "bfloat16"] = "float32"
+    patience: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ValueError(
+                    f"Expected `{name}` to be one of {', '.join(choices)}, but got {getattr(self, name)!r}."
+                )
+        for name in ("epochs", "batch_size"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"Expected `{name}` to be a whole number of at least 1, but got {value!r}.")
+        for name in ("learning_rate", "momentum", "eps", "l2", "weight_decay", "factor", "warmup"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0):
+                raise ValueError(f"Expected `{name}` to be a number of at least 0, but got {value!r}.")
+        for name in ("clip", "patience"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"Expected `{name}` to be None or more than 0, but got {value!r}.")
+        if self.weight_decay and self.optimizer != "adamw":
+            raise ValueError(f"Expected `weight_decay` with optimizer 'adamw', but got {self.optimizer!r}: use `l2`.")
+        if self.l2 and self.optimizer == "adamw":
+            raise ValueError("Expected `weight_decay` rather than `l2` with optimizer 'adamw'.")
+
+    def rate(self, epoch: float) -> float:
+        """Factor of the learning rate at a point in time, in epochs.
+
+        Examples
+        --------
+        >>> Settings(schedule="step", milestones=(30, 60)).rate(45.0)
+        0.1
+        """
+        warm = min(1.0, epoch / self.warmup) if self.warmup else 1.0
+        if self.schedule == "step":
+            warm *= self.factor ** sum(epoch >= milestone for milestone in self.milestones)
+        if self.schedule == "cosine":
+            done = max(0.0, epoch - self.warmup) / max(self.epochs - self.warmup, 1e-9)
+            warm *= 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
+        return warm
+
+    def make_optimizer(self, module: nn.Module) -> torch.optim.Optimizer:
+        """Make the optimizer of a module's parameters that take gradients."""
+        parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+        decay = self.weight_decay if self.optimizer == "adamw" else 2 * self.l2
+        groups = [
+            {"params": [p for p in parameters if p.ndim > 1], "weight_decay": decay},
+            {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+        ]
+        if self.optimizer == "sgd":
+            return torch.optim.SGD(groups, lr=self.learning_rate, momentum=self.momentum)
+        kind = torch.optim.AdamW if self.optimizer == "adamw" else torch.optim.Adam
+        return kind(groups, lr=self.learning_rate, eps=self.eps, fused=True)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where to keep the state of a training, and after how many steps to write it; written whole or not at all."""
+
+    path: str | Path
+    every: int = 1000
+
+    def __post_init__(self) -> None:
+        if self.every < 1:
+            raise ValueError(f"Expected `every` to be at least 1, but got {self.every}.")
+
+    def read(self, run: dict[str, Any]) -> dict[str, Any] | None:
+        """Read the state of an interrupted run, which must be the same run."""
+        path = Path(self.path)
+        if not path.exists():
+            return None
+        try:
+            state: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
+        except Exception as error:
+            raise ValueError(f"Expected {path} to be a checkpoint of a training, but it cannot be read.") from error
+        for name, value in run.items():
+            if state.get("run", {}).get(name) != value:
+                raise ValueError(
+                    f"Expected {path} to be a checkpoint of this run, but its `{name}` is "
+                    f"{state.get('run', {}).get(name)!r} and not {value!r}; remove it to start anew."
+                )
+        return state
+
+    def write(self, state: dict[str, Any]) -> None:
+        """Write the state under another name, and move it into place."""
+        path = Path(self.path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(path.name + ".partial")
+        with partial.open("wb") as file:
+            torch.save(state, file)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+
+
+class OneDevice:
+    """What the loop needs of a Lightning Fabric, for one device and one process."""
+
+    world_size = 1
+    global_rank = 0
+
+    def __init__(self, device: torch.device | str, precision: str) -> None:
+        self.device = torch.device(device)
+        self.precision = precision
+
+    def setup(self, module: Method, optimizer: torch.optim.Optimizer) -> tuple[Any, torch.optim.Optimizer]:
+        """Give back what is here already."""
+        return module, optimizer
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """Compute in mixed precision where it is asked for."""
+        if self.precision == "float32":
+            return nullcontext()
+        return torch.autocast(self.device.type, torch.bfloat16)
+
+    def backward(self, loss: Tensor) -> None:
+        """Compute gradients."""
+        loss.backward()  # type: ignore[no-untyped-call]
+
+    def clip_gradients(self, module: nn.Module, optimizer: object, *, max_norm: float) -> None:  # noqa: ARG002
+        """Shorten a long gradient."""
+        nn.utils.clip_grad_norm_(module.parameters(), max_norm)
+
+    def all_reduce(self, value: Tensor, reduce_op: str) -> Tensor:  # noqa: ARG002
+        """Sum over one process."""
+        return value
+
+
+def fit(
+    method: Method,
+    data: Annotations,
+    settings: Settings = Settings(),
+    *,
+    validation: Annotations | None = None,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+    fabric: Any = None,
+    checkpoint: Checkpoint | None = None,
+    progress: bool = False,
+) -> list[Epoch]:
+    """Train a method, stage after stage, and return the history of its losses.
+
+    Parameters
+    ----------
+    method : Method
+        Trained in place; ends in evaluation mode.
+    data : Annotations
+        The training set.
+    settings : Settings
+        How to train; the same for every stage.
+    validation : Annotations, optional
+        Held-out annotations with their noisy labels, for the history and for `settings.patience`.
+    seed : int
+        Seed of the order of batches and of noise in training. The initial weights are the method's.
+    device : torch.device or str
+        Where to train without a Fabric.
+    fabric : lightning.fabric.Fabric, optional
+        For several devices, processes or machines: launched, every process calls `fit` with the same arguments.
+    checkpoint : Checkpoint, optional
+        Where to keep the state; where there is one already, training goes on from there.
+    progress : bool
+        Show progress on standard error.
+
+    Returns
+    -------
+    list of dict
+        One row per epoch.
+
+    Examples
+    --------
+    >>> from lupi.methods import NoPI
+    >>> data = Annotations(torch.eye(4), torch.arange(4), torch.ones(4, 1), torch.tensor([0, 1, 0, 1]))
+    >>> history = fit(NoPI(nn.Identity(), nn.Linear(4, 2)), data, Settings(epochs=2))
+    >>> [sorted(row) for row in history][0]
+    ['epoch', 'learning_rate', 'stage', 'train_marginal']
+    """
+    if settings.patience is not None and validation is None:
+        raise ValueError("Expected `validation` where `patience` is given, but got None.")
+    if len(data) == 0:
+        raise ValueError("Expected `data` to have annotations, but it is empty.")
+    run = {"seed": seed, "annotations": len(data), "settings": asdict(settings), "method": type(method).__name__}
+    place = OneDevice(device, settings.precision) if fabric is None else fabric
+    method.to(place.device)
+    state = checkpoint.read(run) if checkpoint is not None else None
+    history: list[Epoch] = []
+    if state is not None:
+        method.load_state_dict(state["method"])
+        history = state["history"]
+    with torch.random.fork_rng():
+        torch.manual_seed(seed + place.global_rank)
+        for number, stage in enumerate(method.stages(data)):
+            if state is not None and number < state["stage"]:
+                continue  # trained before the interruption
+            resumed, state = state, None
+            loop = StageLoop(method, stage, number, data, validation, settings, place, seed)
+            if resumed is not None:
+                loop.resume(resumed)
+            for step in loop.steps(history, progress and place.global_rank == 0):
+                if checkpoint is not None and step % checkpoint.every == 0 and place.global_rank == 0:
+                    checkpoint.write({"run": run, **loop.state(history)})
+    method.eval()
+    return history
+
+
+class StageLoop:
+    """The training of one stage: its data, optimizer and place in time."""
+
+    def __init__(
+        self,
+        whole: Method,
+        stage: Stage,
+        number: int,
+        data: Annotations,
+        validation: Annotations | None,
+        settings: Settings,
+        place: Any,
+        seed: int,
+    ) -> None:
+        self.whole, self.stage, self.number = whole, stage, number
+        self.settings, self.place, self.seed = settings, place, seed
+        self.data = stage.prepare(data).to(place.device)
+        self.validation = None if validation is None else stage.prepare(validation).to(place.device)
+        stage.method.train()
+        optimizer = settings.make_optimizer(stage.method)
+        self.module, self.optimizer = place.setup(stage.method, optimizer)
+        if not isinstance(place, OneDevice):
+            self.module.mark_forward_method("losses")
+        self.epoch = self.step = 0
+        self.sums: dict[str, Tensor] = {}
+        self.best, self.waited = math.inf, 0
+        self.best_weights: dict[str, Tensor] | None = None
+
+    @property
+    def units(self) -> Tensor:
+        """What is drawn: annotations or annotated examples."""
+        if self.settings.draw == "examples":
+            return self.data.annotated
+        return torch.arange(len(self.data), device=self.place.device)
+
+    def steps(self, history: list[Epoch], progress: bool) -> Iterator[int]:
+        """Train, and yield after every step."""
+        epochs, units = self.settings.epochs, self.units
+        per_epoch = math.ceil(units.shape[0] / self.settings.batch_size)
+        done = self.epoch * per_epoch + self.step
+        with Steps(self.stage.name, epochs * per_epoch, show=progress, done=done) as shown:
+            while self.epoch < epochs:
+                for index in self.batches(units)[self.step :]:
+                    self.train_step(index, self.epoch + self.step / per_epoch)
+                    self.step += 1
+                    if self.step < per_epoch:
+                        shown.advance(1, f"epoch {self.epoch + 1}/{epochs}")
+                        yield self.epoch * per_epoch + self.step
+                history.append(self.close_epoch())
+                losses = ", ".join(f"{name} {value:.4f}" for name, value in list(history[-1].items())[3:])
+                shown.advance(1, f"epoch {self.epoch}/{epochs} {losses}")
+                if self.settings.patience is not None and self.waited >= self.settings.patience:
+                    self.epoch = epochs
+                if self.epoch == epochs and self.best_weights is not None:
+                    self.stage.method.load_state_dict(self.best_weights)
+                yield self.epoch * per_epoch
+
+    def batches(self, units: Tensor) -> tuple[Tensor, ...]:
+        """The batches of an epoch, in an order that follows from seed, stage and epoch."""
+        entropy = np.random.SeedSequence((self.seed, self.number, self.epoch)).generate_state(1)
+        order = torch.randperm(units.shape[0], generator=torch.Generator().manual_seed(int(entropy[0])))
+        return torch.split(units[order.to(units.device)], self.settings.batch_size)
+
+    def train_step(self, index: Tensor, epoch: float) -> None:
+        """One step of the optimizer on the whole batch, of which this process computes its share."""
+        if self.settings.warmup or self.settings.schedule != "constant":
+            for group in self.optimizer.param_groups:
+                group["lr"] = self.settings.learning_rate * self.settings.rate(epoch)
+        batch, weight = self.share(index)
+        with self.place.autocast():
+            losses = self.module.losses(batch)
+            loss = reduce(add, losses.values())
+        self.optimizer.zero_grad()
+        self.place.backward(loss if weight == 1 else weight * loss)
+        if self.settings.clip is not None:
+            self.place.clip_gradients(self.module, self.optimizer, max_norm=self.settings.clip)
+        self.optimizer.step()
+        count = batch.y.shape[0]
+        for name, value in losses.items():
+            value = value.detach() * count
+            self.sums[name] = self.sums[name].add_(value) if name in self.sums else value
+
+    def share(self, index: Tensor) -> tuple[Batch, float]:
+        """Draw what this process computes of a batch, and the factor that makes the mean gradient that of the batch."""
+        by_example = self.settings.draw == "examples"
+        draw = self.data.by_example if by_example else self.data.by_annotation
+        world, rank = self.place.world_size, self.place.global_rank
+        if world == 1 or index.shape[0] < world:  # too few for all: every process computes them all
+            return draw(index).to(self.place.device), 1.0
+        total = int(self.data.count[index].sum()) if by_example else index.shape[0]
+        batch = draw(torch.tensor_split(index, world)[rank]).to(self.place.device)
+        return batch, batch.y.shape[0] * world / total
+
+    def close_epoch(self) -> Epoch:
+        """Write down the epoch's losses and look at the held-out annotations."""
+        names = list(self.sums)
+        total = self.place.all_reduce(torch.stack([self.sums[name] for name in names]), reduce_op="sum")
+        seen = len(self.data)
+        if self.place.world_size > 1:
+            seen = self.seen_by_all(seen)
+        row: Epoch = {
+            "stage": self.stage.name,
+            "epoch": self.epoch + 1,
+            "learning_rate": self.optimizer.param_groups[0]["lr"],
+        }
+        row |= {f"train_{name}": float(value) / seen for name, value in zip(names, total, strict=True)}
+        if self.validation is not None:
+            held_out = self.held_out_losses(self.validation)
+            row |= {f"validation_{name}": value for name, value in held_out.items()}
+            self.keep_best(held_out.get("marginal", sum(held_out.values())))
+        self.epoch, self.step, self.sums = self.epoch + 1, 0, {}
+        return row
+
+    def seen_by_all(self, seen: int) -> int:
+        """Annotations that all processes together saw in an epoch; the last batch may have gone to every one."""
+        last = self.units.shape[0] % self.settings.batch_size
+        if 0 < last < self.place.world_size:
+            repeated = self.batches(self.units)[-1]
+            count = int(self.data.count[repeated].sum()) if self.settings.draw == "examples" else last
+            seen += count * (self.place.world_size - 1)
+        return seen
+
+    def held_out_losses(self, data: Annotations) -> dict[str, float]:
+        """Mean of every loss over held-out annotations."""
+        sums: dict[str, float] = {}
+        with evaluation(self.stage.method), self.place.autocast():
+            for part in torch.split(data.annotated, 1024):
+                batch = data.by_example(part).to(self.place.device)
+                for name, value in self.stage.method.losses(batch).items():
+                    sums[name] = sums.get(name, 0.0) + float(value) * batch.y.shape[0]
+        return {name: value / len(data) for name, value in sums.items()}
+
+    def keep_best(self, loss: float) -> None:
+        """Keep the weights of the lowest held-out loss, where training may stop early."""
+        if self.settings.patience is None:
+            return
+        self.waited += 1
+        if loss < self.best:
+            self.best, self.waited = loss, 0
+            self.best_weights = copy.deepcopy(self.stage.method.state_dict())
+
+    def state(self, history: list[Epoch]) -> dict[str, Any]:
+        """Everything that the run needs to go on from here."""
+        return {
+            "method": self.whole.state_dict(),
+            "history": history,
+            "stage": self.number,
+            "optimizer": self.optimizer.state_dict(),
+            "random": {
+                "cpu": torch.get_rng_state(),
+                "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+            },
+            **{name: getattr(self, name) for name in ("epoch", "step", "sums", "best", "waited", "best_weights")},
+        }
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Go on from a saved state."""
+        self.optimizer.load_state_dict(state["optimizer"])
+        torch.set_rng_state(state["random"]["cpu"])
+        if torch.cuda.is_available():
+            torch.cuda.set_rng_state_all(state["random"]["cuda"])
+        for name in ("epoch", "step", "best", "waited", "best_weights"):
+            setattr(self, name, state[name])
+        self.sums = {name: value.to(self.place.device) for name, value in state["sums"].items()}
+        self.stage.method.train()
