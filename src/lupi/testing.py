@@ -1,0 +1,223 @@
+"""The conformance suite: what every method must do. Use it on a method of your own.
+
+Examples
+--------
+>>> from lupi.likelihoods import Categorical
+>>> from lupi.methods.tram import tram
+>>> check_method(tram, Categorical())
+
+With pytest, one test per check::
+
+    @pytest.mark.parametrize("check", lupi.testing.CHECKS)
+    def test_my_method(check):
+        check(my_method, Categorical())
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from lupi.data import Annotations, Batch
+from lupi.inference import evaluation
+from lupi.likelihoods import Bernoulli, Categorical, Likelihood
+from lupi.methods.base import Conditional, Method
+from lupi.nn import MLP, Parts
+from lupi.training import Settings, fit
+
+Build = Callable[[Parts], Method]
+EXAMPLES, ANNOTATIONS, INPUTS, PRIVILEGED = 12, 40, 5, 4
+
+
+def make_parts(likelihood: Likelihood) -> Parts:
+    """Parts of a small network."""
+    outputs = 3 if isinstance(likelihood, Categorical | Bernoulli) else 1
+    return Parts(partial(MLP, INPUTS, (16, 8)), 8, PRIVILEGED, outputs, likelihood, (16, 8))
+
+
+def make_data(likelihood: Likelihood, seed: int = 0) -> Annotations:
+    """A small training set: several annotations per example, one-hot privileged information."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(EXAMPLES, INPUTS, generator=generator)
+    row = torch.randint(EXAMPLES, (ANNOTATIONS,), generator=generator)
+    who = torch.randint(PRIVILEGED, (ANNOTATIONS,), generator=generator)
+    y: Tensor
+    if isinstance(likelihood, Categorical):
+        y = torch.randint(3, (ANNOTATIONS,), generator=generator)
+    elif isinstance(likelihood, Bernoulli):
+        y = torch.randint(2, (ANNOTATIONS, 3), generator=generator).float()
+    else:
+        y = torch.randn(ANNOTATIONS, generator=generator)
+    return Annotations(x, row, nn.functional.one_hot(who, PRIVILEGED).float(), y)
+
+
+def make_method(build: Build, likelihood: Likelihood, seed: int = 0) -> Method:
+    """A method with its initial weights."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return build(make_parts(likelihood))
+
+
+def stages_of(method: Method, data: Annotations) -> Iterator[tuple[Method, Batch]]:
+    """Every stage's method with one batch of all its data."""
+    for stage in method.stages(data):
+        prepared = stage.prepare(data)
+        yield stage.method, prepared.by_annotation(torch.arange(len(prepared)))
+
+
+def check_losses(build: Build, likelihood: Likelihood) -> None:
+    """Losses are finite scalars by the names of `gradients`, and `forward` is their sum."""
+    for method, batch in stages_of(make_method(build, likelihood), make_data(likelihood)):
+        with evaluation(method):
+            losses, total = method.losses(batch), method(batch)
+        assert set(losses) == set(method.gradients), f"losses {set(losses)} are not those of `gradients`"
+        assert all(loss.shape == () and loss.isfinite() for loss in losses.values()), "a loss is no finite scalar"
+        torch.testing.assert_close(total, torch.stack(list(losses.values())).sum())
+
+
+def check_gradients(build: Build, likelihood: Likelihood) -> None:
+    """Each loss sends gradients to the parts that `gradients` says, and to no others."""
+    for method, batch in stages_of(make_method(build, likelihood), make_data(likelihood)):
+        method.train()
+        for name, parts in method.gradients.items():
+            method.zero_grad()
+            method.losses(batch)[name].backward()  # type: ignore[no-untyped-call]
+            reached = {key for key, p in method.named_parameters() if p.grad is not None and bool(p.grad.any())}
+            for part in parts:
+                has_parameters = any(key.startswith(part + ".") for key, _ in method.named_parameters())
+                got = any(key.startswith(part + ".") for key in reached)
+                assert got or not has_parameters, f"loss {name!r} does not reach {part!r}"
+            stray = {key for key in reached if not key.startswith(tuple(part + "." for part in parts))}
+            assert not stray, f"loss {name!r} reaches {sorted(stray)}"
+
+
+def check_predictor(build: Build, likelihood: Likelihood) -> None:
+    """The predictor is a repeatable function of x, one row at a time, and needs every tensor that it holds."""
+    data = make_data(likelihood)
+    method = make_method(build, likelihood)
+    list(stages_of(method, data))
+    predictor = method.predictor().eval()
+    x = data.x[torch.arange(EXAMPLES)]
+    with torch.no_grad():
+        output = predictor(x)
+        assert output.shape[0] == EXAMPLES
+        assert output.shape[1] in (make_parts(likelihood).outputs, 2), "the output has another width than the heads"
+        assert bool((predictor(x) == output).all()), "two predictions differ"
+        torch.testing.assert_close(predictor(x[3:4]), output[3:4])
+        for name, tensor in predictor.state_dict().items():
+            kept = tensor.clone()
+            tensor.add_(torch.rand_like(tensor))
+            assert not bool((predictor(x) == output).all()), f"the predictor holds {name!r} and does not need it"
+            tensor.copy_(kept)
+
+
+def check_order(build: Build, likelihood: Likelihood) -> None:
+    """The loss does not depend on the order of annotations, nor on whether an example stands once or repeatedly."""
+    for method, batch in stages_of(make_method(build, likelihood), make_data(likelihood)):
+        order = torch.randperm(ANNOTATIONS, generator=torch.Generator().manual_seed(1))
+        mixed = Batch(batch.x, batch.row[order], batch.a[order], batch.y[order])
+        repeated = Batch(batch.x[batch.row], torch.arange(ANNOTATIONS), batch.a, batch.y)
+        with evaluation(method):
+            for other in (mixed, repeated):
+                torch.testing.assert_close(method(other), method(batch))
+
+
+def check_privileged(build: Build, likelihood: Likelihood) -> None:
+    """Training looks at a exactly if `uses_privileged`; the predictor carries a exactly if `ships_privileged`."""
+    data = make_data(likelihood)
+    other = Annotations(data.x, data.row, data.a[torch.arange(ANNOTATIONS).roll(1)] * 2, data.y)
+    x = data.x[torch.arange(EXAMPLES)]
+    losses, outputs = [], []
+    for variant in (data, other):
+        method = make_method(build, likelihood)
+        with torch.random.fork_rng(), torch.no_grad():
+            torch.manual_seed(0)  # the same noise in training
+            losses.append([float(stage(batch)) for stage, batch in stages_of(method, variant)])
+            outputs.append(method.predictor().eval()(x))
+    assert (losses[0] != losses[1]) == type(method).uses_privileged, "`uses_privileged` is not true to the losses"
+    differ = not bool((outputs[0] == outputs[1]).all())
+    assert differ == type(method).ships_privileged, "`ships_privileged` is not true to the predictor"
+
+
+def check_conditional(build: Build, likelihood: Likelihood) -> None:
+    """A conditional head gives an output for every annotation, which depends on a."""
+    data = make_data(likelihood)
+    method = make_method(build, likelihood)
+    if not isinstance(method, Conditional):
+        return
+    batch = data.by_annotation(torch.arange(ANNOTATIONS))
+    a = nn.functional.pad(batch.a, (0, method.random))
+    with evaluation(method):
+        output, other = method.given(batch._replace(a=a)), method.given(batch._replace(a=a.roll(1, 0)))
+    assert output.shape[0] == ANNOTATIONS
+    assert not torch.equal(output, other), "the conditional head does not depend on a"
+
+
+def check_training(build: Build, likelihood: Likelihood) -> None:
+    """Training lowers every stage's loss, and is the same twice."""
+    data, settings = make_data(likelihood), Settings(epochs=30, batch_size=8, learning_rate=3e-3)
+    first, second = (make_method(build, likelihood) for _ in range(2))
+    history = fit(first, data, settings)
+    fit(second, data, settings)
+    for stage in dict.fromkeys(row["stage"] for row in history):
+        rows = [row for row in history if row["stage"] == stage]
+        totals = [sum(v for k, v in row.items() if k.startswith("train_")) for row in rows]  # type: ignore[misc]
+        assert totals[-1] < totals[0], f"stage {stage!r} went from loss {totals[0]} to {totals[-1]}"
+    for name, tensor in first.state_dict().items():
+        assert torch.equal(tensor, second.state_dict()[name]), f"{name!r} differs between two equal trainings"
+
+
+def check_state(build: Build, likelihood: Likelihood) -> None:
+    """The state of a trained method, loaded into a new one, gives the same predictor; so does a copy."""
+    data = make_data(likelihood)
+    trained, fresh = make_method(build, likelihood), make_method(build, likelihood, seed=1)
+    fit(trained, data, Settings(epochs=1))
+    fresh.load_state_dict(trained.state_dict())
+    x = data.x[torch.arange(EXAMPLES)]
+    with torch.no_grad():
+        output = trained.predictor().eval()(x)
+        assert torch.equal(fresh.predictor().eval()(x), output), "the state does not hold all that predicts"
+        assert torch.equal(copy.deepcopy(trained).predictor().eval()(x), output), "a copy predicts otherwise"
+
+
+def check_export(build: Build, likelihood: Likelihood) -> None:
+    """The predictor exports, for any number of rows."""
+    data = make_data(likelihood)
+    method = make_method(build, likelihood)
+    list(stages_of(method, data))
+    predictor = method.predictor().eval()
+    x = data.x[torch.arange(EXAMPLES)]
+    program = torch.export.export(predictor, (x,), dynamic_shapes=({0: torch.export.Dim("rows")},))
+    with torch.no_grad():
+        torch.testing.assert_close(program.module()(x[:7]), predictor(x[:7]))
+
+
+CHECKS: tuple[Callable[[Build, Likelihood], None], ...] = (
+    check_losses,
+    check_gradients,
+    check_predictor,
+    check_order,
+    check_privileged,
+    check_conditional,
+    check_training,
+    check_state,
+    check_export,
+)
+
+
+def check_method(build: Build, likelihood: Likelihood) -> None:
+    """Run every check on a method.
+
+    Parameters
+    ----------
+    build : callable
+        From `lupi.nn.Parts` to the method.
+    likelihood : Likelihood
+        What its outputs shall mean.
+    """
+    for check in CHECKS:
+        check(build, likelihood)
