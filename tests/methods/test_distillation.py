@@ -1,0 +1,83 @@
+import pytest
+import torch
+import torch.nn.functional as F
+
+from lupi import testing
+from lupi.likelihoods import Bernoulli, Categorical, Gaussian
+from lupi.methods.distillation import distillation, distilled_tram, generalized_distillation, soft_labels
+from lupi.training import Settings, fit
+
+LIKELIHOODS = [Categorical(), Bernoulli(), Gaussian()]
+
+
+def cross_entropy(likelihood, target, output):
+    """Written out, target and output as probabilities or means."""
+    if isinstance(likelihood, Categorical):
+        return -(target * output.log_softmax(-1)).sum(-1).mean()
+    if isinstance(likelihood, Bernoulli):
+        return -(target * F.logsigmoid(output) + (1 - target) * F.logsigmoid(-output)).mean()
+    return 0.5 * (target - output[:, 0]).square().mean()
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda kind: type(kind).__name__)
+@pytest.mark.parametrize("weight", [0.0, 0.25, 1.0])
+@pytest.mark.parametrize("temperature", [1.0, 3.0])
+@pytest.mark.parametrize("build", [distillation, generalized_distillation])
+def test_student_loss_is_the_papers(build, likelihood, weight, temperature):
+    data = testing.make_data(likelihood)
+    method = testing.make_method(lambda p: build(p, temperature=temperature, weight=weight), likelihood).eval()
+    batch = data.by_annotation(torch.arange(len(data)))
+    with torch.no_grad():
+        teacher = (
+            method.teacher.given(batch)
+            if build is generalized_distillation
+            else method.teacher.predictor()(batch.x)[batch.row]
+        )
+        if isinstance(likelihood, Categorical):
+            soft, hard = torch.softmax(teacher / temperature, -1), F.one_hot(data.y, 3).float()
+        elif isinstance(likelihood, Bernoulli):
+            soft, hard = torch.sigmoid(teacher / temperature), data.y
+        else:
+            soft, hard = teacher[:, 0], data.y
+        student = method.student.predictor()(batch.x)[batch.row]
+        expected = weight * cross_entropy(likelihood, soft, student)
+        expected += (1 - weight) * cross_entropy(likelihood, hard, student)
+        softened = method.soften(data).by_annotation(torch.arange(len(data)))
+        constant = 0
+        if isinstance(likelihood, Gaussian):  # ½ log 2π, and the spread of the two targets around their mean
+            constant = 0.5 * (
+                torch.log(torch.tensor(2 * torch.pi)) - weight * (1 - weight) * (soft - hard).square().mean()
+            )
+        torch.testing.assert_close(method(softened), expected + constant)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda kind: type(kind).__name__)
+def test_distilled_tram_softens_the_conditional_loss_only(likelihood):
+    data = testing.make_data(likelihood)
+    method = testing.make_method(distilled_tram, likelihood).eval()
+    index = torch.arange(len(data))
+    plain, soft = data.by_annotation(index), method.soften(data).by_annotation(index)
+    with torch.no_grad():
+        losses = method.losses(soft)
+        marginal = method.predictor()(plain.x)[plain.row]
+        torch.testing.assert_close(losses["marginal"], likelihood.loss(marginal, plain.y))
+        labels, y = soft_labels(method.teacher, data, 3.0)
+        torch.testing.assert_close(
+            losses["conditional"], likelihood.loss(method.student.given(plain), 0.5 * labels + 0.5 * y)
+        )
+
+
+def test_a_student_of_weight_one_copies_its_teacher():
+    data = testing.make_data(Categorical())
+    method = testing.make_method(lambda p: distillation(p, temperature=1.0, weight=1.0), Categorical())
+    history = fit(method, data, Settings(epochs=300, batch_size=40, learning_rate=5e-3))
+    assert list(dict.fromkeys(row["stage"] for row in history)) == ["teacher", "student"]
+    x = data.x[data.row.unique()]
+    with torch.no_grad():
+        p, q = (torch.softmax(part.predictor()(x), -1) for part in (method.teacher, method.student))
+    torch.testing.assert_close(p, q, atol=0.05, rtol=0)
+
+
+def test_teacher_and_student_start_from_different_weights():
+    method = testing.make_method(distillation, Categorical())
+    assert not torch.equal(method.teacher.marginal.weight, method.student.marginal.weight)
