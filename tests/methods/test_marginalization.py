@@ -64,7 +64,7 @@ def test_average_is_of_probabilities_not_of_logits():
     data = Annotations(torch.zeros(1, 1), torch.zeros(2, dtype=torch.long), torch.eye(2), torch.tensor([0, 1]))
     list(method.stages(data))
     p = torch.softmax(method.predictor()(torch.zeros(1, 1)), -1)[0, 0]
-    assert float(p) == pytest.approx((1 / (1 + np.exp(-2)) + 1 / (1 + np.exp(8))) / 2, abs=1e-6)
+    assert p.item() == pytest.approx((1 / (1 + np.exp(-2)) + 1 / (1 + np.exp(8))) / 2, abs=1e-6)
 
 
 def test_gaussian_mixture_has_the_total_variance():

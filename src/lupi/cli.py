@@ -1,0 +1,63 @@
+"""The command line: parses, calls, prints. Heavy imports wait until a command needs them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.callback()
+def main() -> None:
+    """Learn from what you know about each label, and predict without it."""
+
+
+@app.command()
+def demo(
+    seeds: Annotated[int, typer.Option(min=2, help="Number of seeds.")] = 5,
+    methods: Annotated[str, typer.Option(help="Names of methods, with commas between; all by default.")] = "",
+    jobs: Annotated[int, typer.Option(help="Runs at a time; -1 for one per core.")] = -1,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for results.json and results.csv.")] = Path(
+        "run/demo"
+    ),
+) -> None:
+    """Compare all methods on handwritten digits with simulated annotators."""
+    from lupi.demo import compare_digits
+    from lupi.methods import kind, names
+
+    chosen = [name.strip() for name in methods.split(",") if name.strip()] or names()
+    try:
+        for name in chosen:
+            kind(name)
+    except ValueError as error:
+        print(f"lupi: {error}", file=sys.stderr)
+        raise typer.Exit(2) from None
+    table, results = compare_digits(chosen, seeds, jobs)
+    print(table)
+    output.mkdir(parents=True, exist_ok=True)
+    write(output / "results.csv", results.to_csv(index=False))
+    facts = {"command": shlex.join(["lupi", *sys.argv[1:]]), "versions": versions(), "runs": results.to_dict("records")}
+    write(output / "results.json", json.dumps(facts, indent=2) + "\n")
+    print(f"\nEvery run: {output / 'results.csv'} and {output / 'results.json'}")
+
+
+def versions() -> dict[str, str]:
+    """Versions of what the numbers depend on."""
+    from importlib.metadata import version
+
+    return {"python": sys.version.split()[0]} | {
+        name: version(name) for name in ("lupi", "torch", "scikit-learn", "numpy")
+    }
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file under another name and move it into place."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(text)
+    partial.replace(path)

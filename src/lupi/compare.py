@@ -1,0 +1,136 @@
+"""Compare methods: every method with every seed on the same data, and paired differences to No PI."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import joblib
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.metrics import log_loss
+
+from lupi.estimators import PrivilegedClassifier
+from lupi.progress import Steps
+
+BASELINE = "no-pi"
+METRICS = ("nll", "accuracy")
+
+
+class Task(Protocol):
+    """Annotations to train on, and a test set with true labels."""
+
+    @property
+    def X_train(self) -> Any:  # noqa: N802
+        """Inputs, one row per annotation."""
+
+    @property
+    def y_train(self) -> Any:
+        """Noisy labels."""
+
+    @property
+    def privileged(self) -> Any:
+        """Privileged information."""
+
+    @property
+    def example(self) -> Any:
+        """Ids of examples."""
+
+    @property
+    def X_test(self) -> Any:  # noqa: N802
+        """Inputs, one row per example."""
+
+    @property
+    def y_test(self) -> Any:
+        """True labels."""
+
+
+def compare(
+    make_task: Callable[[int], Task],
+    methods: Sequence[str],
+    seeds: Sequence[int],
+    *,
+    parameters: Mapping[str, Any] | None = None,
+    jobs: int = 1,
+    progress: bool = False,
+) -> pd.DataFrame:
+    """Train every method with every seed and score it on the test set.
+
+    Parameters
+    ----------
+    make_task : callable
+        From a seed to the data; for one seed all methods get the same data.
+    methods : sequence of str
+        Names of methods.
+    seeds : sequence of int
+        Seeds of data, initial weights and batches.
+    parameters : mapping, optional
+        Parameters of `PrivilegedClassifier`, the same for all methods.
+    jobs : int
+        Runs at a time, through joblib.
+    progress : bool
+        Show progress.
+
+    Returns
+    -------
+    DataFrame
+        One row per method and seed: nll, accuracy, seconds.
+
+    Examples
+    --------
+    >>> from lupi.datasets import load_digits_annotated
+    >>> make_task = lambda seed: load_digits_annotated(random_state=seed)
+    >>> runs = compare(make_task, ["no-pi", "tram"], [0, 1], parameters={"epochs": 1})
+    >>> summarize(runs).index.tolist()
+    ['no-pi', 'tram']
+    """
+    work = [(method, seed) for seed in seeds for method in methods]
+    tasks = {seed: make_task(seed) for seed in seeds}
+    runs = (joblib.delayed(run)(tasks[seed], method, seed, dict(parameters or {})) for method, seed in work)
+    rows = []
+    with Steps("compare", len(work), show=progress) as steps:
+        for row in joblib.Parallel(n_jobs=jobs, return_as="generator")(runs):
+            steps.advance(1, f"{row['method']} seed {row['seed']}")
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def run(task: Task, method: str, seed: int, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Train and score one method with one seed."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # small networks are faster so, and jobs do not get into each other's way
+    try:
+        begin = time.perf_counter()
+        model = PrivilegedClassifier(method, random_state=seed, **parameters)
+        model.fit(task.X_train, task.y_train, privileged=task.privileged, example=task.example)
+        seconds = time.perf_counter() - begin
+        p = model.predict_proba(task.X_test)
+    finally:
+        torch.set_num_threads(threads)
+    accuracy = float(np.mean(model.classes_[p.argmax(1)] == np.asarray(task.y_test)))
+    nll = float(log_loss(task.y_test, p, labels=model.classes_))
+    return {"method": method, "seed": seed, "nll": nll, "accuracy": accuracy, "seconds": seconds}
+
+
+def summarize(runs: pd.DataFrame) -> pd.DataFrame:
+    """Mean and standard deviation over seeds, and the paired difference to No PI with its standard error.
+
+    Examples
+    --------
+    >>> runs = pd.DataFrame({"method": ["no-pi", "no-pi", "tram", "tram"], "seed": [0, 1, 0, 1],
+    ...                      "nll": [1.0, 2.0, 0.5, 1.0], "accuracy": [0.5, 0.5, 0.5, 0.5], "seconds": [1.0] * 4})
+    >>> summarize(runs).loc["tram", ["nll_difference", "nll_error"]].tolist()
+    [-0.75, 0.25]
+    """
+    summary: dict[str, pd.Series[float]] = {}
+    for metric in METRICS:
+        table = runs.pivot(index="seed", columns="method", values=metric)
+        difference = table.sub(table[BASELINE], axis=0)
+        summary[metric] = table.mean()
+        summary[f"{metric}_sd"] = table.std()
+        summary[f"{metric}_difference"] = difference.mean()
+        summary[f"{metric}_error"] = difference.sem()
+    summary["seconds"] = runs.groupby("method")["seconds"].mean()
+    return pd.DataFrame(summary).loc[list(dict.fromkeys(runs["method"]))]

@@ -1,0 +1,31 @@
+import json
+
+import pandas as pd
+from typer.testing import CliRunner
+
+from lupi.cli import app
+
+
+def test_demo_prints_a_table_and_keeps_every_run(tmp_path):
+    output = tmp_path / "run"
+    result = CliRunner().invoke(app, ["demo", "--seeds", "2", "--methods", "tram", "--jobs", "1", "-o", str(output)])
+    assert result.exit_code == 0, result.output
+    table = [line.split()[0] for line in result.stdout.splitlines() if "±" in line]
+    assert table[-2:] == ["no-pi", "tram"]
+    runs = pd.read_csv(output / "results.csv")
+    assert sorted(zip(runs["method"], runs["seed"], strict=True)) == [
+        ("no-pi", 0),
+        ("no-pi", 1),
+        ("tram", 0),
+        ("tram", 1),
+    ]
+    facts = json.loads((output / "results.json").read_text())
+    assert facts["runs"] == runs.to_dict("records")
+    assert set(facts["versions"]) >= {"torch", "lupi"}
+
+
+def test_an_unknown_method_is_one_sentence_and_code_2():
+    result = CliRunner().invoke(app, ["demo", "--methods", "trma"])
+    assert result.exit_code == 2
+    assert result.output.startswith("lupi: Expected `method` to be one of no-pi, ")
+    assert result.output.strip().endswith("but got 'trma'.")
