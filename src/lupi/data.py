@@ -72,6 +72,9 @@ class SparseRows:
         if isinstance(matrix, Tensor):
             column = torch.arange(matrix.shape[1], dtype=torch.int32, device=matrix.device)
             return cls(column.expand(matrix.shape), matrix.float(), matrix.shape[1])
+        matrix = matrix.astype(np.float32)  # a copy
+        matrix.sum_duplicates()  # equal rows are stored alike, which `distinct` relies on
+        matrix.eliminate_zeros()
         rows, width = matrix.shape
         stored = np.diff(matrix.indptr)
         place = (
@@ -230,6 +233,8 @@ def distinct(a: Tensor | SparseRows) -> tuple[Tensor, Tensor]:
     (tensor([1, 0]), tensor([0.2500, 0.7500]))
     """
     rows = a if isinstance(a, Tensor) else torch.cat([a.index.float(), a.value], 1)
+    if rows.shape[1] == 0:  # all rows are equal, but torch.unique does not say so
+        rows = rows.new_zeros(rows.shape[0], 1)
     _, kind, count = torch.unique(rows, dim=0, return_inverse=True, return_counts=True)
     first = torch.full_like(count, rows.shape[0]).scatter_reduce_(
         0, kind, torch.arange(rows.shape[0], device=rows.device), "amin"

@@ -153,9 +153,8 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
                 step = make_pipeline(StandardScaler(), imputer)
             steps.append((str(len(steps)), step, list(run)))
         with config_context(transform_output="default"):  # whatever users set, the steps exchange arrays
-            self.transformer_: ColumnTransformer = ColumnTransformer(steps, sparse_threshold=1.0).fit(
-                self._cells(frame)
-            )
+            transformer = ColumnTransformer(steps, sparse_threshold=1.0).fit(self._cells(frame))
+        self.transformer_: ColumnTransformer = transformer
         return self
 
     def transform(self, A: Table) -> csr_array[np.float32]:
@@ -223,7 +222,7 @@ class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         """Learn the scales and categories of the training rows."""
         frame = _inputs(X)
         self.columns_ = list(frame.columns)
-        numeric = [k for k in self.columns_ if is_numeric_dtype(frame[k].dtype)]
+        numeric = [name for name in self.columns_ if is_numeric_dtype(frame[name].dtype)]
         self.numeric_ = numeric == self.columns_
         if self.numeric_:
             scaler = StandardScaler().fit(_matrix(frame))
@@ -252,7 +251,7 @@ class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
 
 def _kinds(frame: pd.DataFrame, numbers: str | Mapping[str, str]) -> dict[str, str]:
     """Return what each privileged column becomes."""
-    named = numbers if isinstance(numbers, Mapping) else {}
+    named = {str(name): kind for name, kind in numbers.items()} if isinstance(numbers, Mapping) else {}
     default = "quantile" if isinstance(numbers, Mapping) else numbers
     for kind in (default, *named.values()):
         if kind not in KINDS:
@@ -347,7 +346,9 @@ def _plain(column: Column) -> Column:
 def _typed(column: Column) -> Column:
     """Give an object column the type of its values, and turn durations and dates into seconds."""
     if column.dtype == object:
-        column = column.convert_dtypes()
+        # Without the missing values, which would make floats of integers.
+        known = column.reset_index(drop=True).dropna().infer_objects().convert_dtypes()
+        column = known.reindex(range(len(column))).set_axis(column.index)
     if column.dtype.kind == "c":  # begins in scikit-learn's own words
         raise ValueError(
             f"Complex data not supported. Expected column {column.name!r} to be real numbers, but got {column.dtype}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import numbers as number_types
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -18,20 +19,20 @@ import torch.nn.functional as F
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 from torch import Tensor, nn
 
 from lupi import methods, persistence
 from lupi.data import Annotations, Batch, SparseRows
-from lupi.encoding import InputEncoder, PrivilegedEncoder
+from lupi.encoding import InputEncoder, PrivilegedEncoder, as_frame
 from lupi.inference import over_annotations, over_examples
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from lupi.nn import MLP, Parts
 from lupi.training import Checkpoint, Settings, fit
 
 FLAT_SETTINGS = ("epochs", "batch_size", "learning_rate", "l2", "patience")
-NOT_STORED = ("method", "trunk", "fabric", "checkpoint", "random_state")
+NOT_STORED = ("method", "trunk", "device", "fabric", "checkpoint", "random_state")
 """Parameters that a model folder does not hold, or not as parameters."""
 LIKELIHOODS: dict[str, Likelihood] = {type(kind).__name__: kind for kind in (Categorical(), Bernoulli(), Gaussian())}
 Inputs = NDArray[Any] | pd.DataFrame | Tensor
@@ -119,9 +120,13 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
         target, self.likelihood_, outputs = self._fit_targets(y)
         check_length("y", target.shape[0], n)
-        first, row = examples_of(example, inputs)
+        row = np.arange(n)
+        if example is not None:
+            if self.trunk is None:
+                InputEncoder().fit(inputs)  # names a missing value by its row in X, before rows are selected
+            first, row = examples_of(example, inputs)
+            inputs = inputs.iloc[first] if isinstance(inputs, pd.DataFrame) else inputs[first]
         a = self._fit_privileged(privileged, n)
-        inputs = inputs.iloc[first] if isinstance(inputs, pd.DataFrame) else inputs[first]
         self.input_encoder_ = InputEncoder().fit(inputs) if self.trunk is None else None
         x = self._encode_inputs(inputs)
         seed = int(check_random_state(self.random_state).randint(2**31))
@@ -131,7 +136,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             trunk = self._make_trunk(x.shape[1])
             self.widths_ = {
                 "inputs": x.shape[1],
-                "features": over_examples(trunk(), x[:1]).shape[1],
+                "features": width_of(trunk(), x),
                 "privileged": a.shape[1],
                 "outputs": outputs,
             }
@@ -156,7 +161,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
 
         A trunk or a method of your own is stored by its weights alone; pass it again to `load`.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "predictor_")
         facts = {
             "lupi": version("lupi"),
             "estimator": type(self).__name__,
@@ -177,33 +182,40 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         path: str | Path,
         *,
         trunk: nn.Module | Callable[[], nn.Module] | None = None,
-        method: Callable[[Parts], methods.Method] | None = None,
+        method: Callable[..., methods.Method] | None = None,
+        device: str = "cpu",
     ) -> Self:
         """Read a model that `save` wrote; `trunk` and `method` are for a model that was made with your own."""
         facts, weights, fitted = persistence.read(path)
         if facts["estimator"] != cls.__name__:
             raise ValueError(f"Expected {path} to be a {cls.__name__}, but it is a {facts['estimator']}.")
-        for name, own, given in (
+        for name, own, passed in (
             ("trunk", facts["own_trunk"], trunk),
             ("method", facts["method"] is None, method),
         ):
-            if own != (given is not None):
-                raise ValueError(f"Expected `{name}` to be given exactly when the model was made with its own {name}.")
-        model = cls(method or facts["method"], trunk=trunk, **facts["parameters"])
+            if own and passed is None:
+                raise ValueError(f"Expected `{name}` to be the {name} that {path} was made with, but got None.")
+            if not own and passed is not None:
+                raise ValueError(f"Expected `{name}` to be None, since {path} was made without a {name} of your own.")
+        model = cls(method or facts["method"], trunk=trunk, device=device, **facts["parameters"])
         model.__dict__.update(fitted)
         model.likelihood_ = LIKELIHOODS[facts["likelihood"]]
         model.widths_ = facts["widths"]
         with torch.random.fork_rng():  # making a network draws weights, which are replaced
             model.method_ = model._build(model._make_trunk(model.widths_["inputs"]))
-        model.method_.load_state_dict(weights)
-        model.method_.eval()
+        try:
+            model.method_.load_state_dict(weights)
+        except RuntimeError as error:
+            raise ValueError(f"Expected the network of the weights in {path}, but got another: {error}") from error
+        model.method_.to(device).eval()
         model.predictor_ = model.method_.predictor().eval()
         return model
 
     def export_onnx(self, path: str | Path, *, X: Any = None) -> None:
-        """Write the predictor as an ONNX file: from inputs as they are to probabilities or real numbers.
+        """Write the predictor as an ONNX file: from inputs as they are, `x`, to probabilities or real numbers, `y`.
 
-        The file is checked against torch before it is moved into place. Needs the extra `export`.
+        Both are float32, unless a trunk of your own takes integers. The file is checked against torch before it is
+        moved into place. Needs the extra `export`.
 
         Parameters
         ----------
@@ -212,20 +224,26 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         X : array, optional
             A few inputs to check with; needed with a trunk of your own, else made up.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "predictor_")
         encoder = self.input_encoder_
         encode: nn.Module = nn.Identity()
         if encoder is not None:
             if not encoder.numeric_:
-                raise ValueError("Expected all columns of X to be numbers for an ONNX file, but some are categories.")
-            encode = Affine(1 / encoder.scale_, -encoder.mean_ / encoder.scale_)
+                kinds = encoder.encoder_.kinds_
+                category = next(name for name, kind in kinds.items() if kind == "category")
+                raise ValueError(
+                    f"Expected all columns of X to be numbers for an ONNX file, but {category!r} is a category."
+                )
+            encode = Standardize(encoder.mean_, encoder.scale_)
             if X is None:
                 made_up = np.random.default_rng(0).normal(size=(10, self.n_features_in_))
-                X = made_up * encoder.scale_ + encoder.mean_
+                x = torch.from_numpy((made_up * encoder.scale_ + encoder.mean_).astype(np.float32))
+            else:
+                x = torch.from_numpy(np.array(self._check_inputs(X, reset=False), dtype=np.float32))
         elif X is None:
-            raise ValueError("Expected `X` for the ONNX file of a model with a trunk of its own, but got None.")
-        x = torch.as_tensor(self._check_inputs(X, reset=False))
-        x = x.float() if x.dtype == torch.float64 else x
+            raise ValueError("Expected `X` to be a few inputs, since the trunk is your own, but got None.")
+        else:
+            x = tensor_of(self, X, reset=False)
         deployed = nn.Sequential(encode, self.predictor_, Mean(self.likelihood_), self._decoder())
         persistence.export_onnx(copy.deepcopy(deployed).eval().cpu(), x, path)
 
@@ -233,16 +251,26 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         """Check everything that can be checked without data."""
         if isinstance(self.method, str):
             methods.kind(self.method)
+        elif not callable(self.method):
+            raise ValueError(f"Expected `method` to be a name or a callable, but got {self.method!r}.")
+        if not (self.trunk is None or callable(self.trunk)):
+            raise ValueError(f"Expected `trunk` to be a module or a callable that makes one, but got {self.trunk!r}.")
+        for name in ("method_options", "training"):
+            if not isinstance(options := getattr(self, name), Mapping | None):
+                raise ValueError(f"Expected `{name}` to be a dict of options, but got {options!r}.")
+        check_widths("hidden", self.hidden)
+        check_widths("tower", self.tower, count=2)
         more = dict(self.training or {})
         for name in more:
             if name in FLAT_SETTINGS or name not in Settings.__dataclass_fields__:
                 known = [field for field in Settings.__dataclass_fields__ if field not in FLAT_SETTINGS]
                 raise ValueError(f"Expected `training` to have options among {', '.join(known)}, but got {name!r}.")
-        if not 0 < self.validation_fraction < 1:
-            raise ValueError(
-                f"Expected `validation_fraction` to lie between 0 and 1, but got {self.validation_fraction!r}."
-            )
-        return Settings(**{name: getattr(self, name) for name in FLAT_SETTINGS}, **more)
+        share = self.validation_fraction
+        if not (isinstance(share, number_types.Real) and 0 < share < 1):
+            raise ValueError(f"Expected `validation_fraction` to be a number between 0 and 1, but got {share!r}.")
+        flat = {name: getattr(self, name) for name in FLAT_SETTINGS}
+        # A search over a numpy array sets numpy's numbers.
+        return Settings(**{name: v.item() if isinstance(v, np.generic) else v for name, v in flat.items()}, **more)
 
     def _check_inputs(self, X: Any, *, reset: bool) -> Inputs:
         if self.trunk is not None:
@@ -251,8 +279,9 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             X = X.to_pandas()
         if isinstance(X, pd.DataFrame):
             validate_data(self, X, reset=reset, skip_check_array=True)
-            return X
-        return validate_data(self, X, reset=reset)  # type: ignore[no-any-return]
+            return as_frame(X, "x", "X")
+        # The encoder looks for NaN and infinity, and names row and column.
+        return validate_data(self, X, reset=reset, ensure_all_finite=False)  # type: ignore[no-any-return]
 
     def _encode_inputs(self, inputs: Inputs) -> Tensor:
         if self.input_encoder_ is None:
@@ -293,11 +322,11 @@ class PrivilegedEstimator(BaseEstimator, ABC):
 
     def _make_trunk(self, inputs: int) -> Callable[[], nn.Module]:
         if self.trunk is None:
-            return partial(MLP, inputs, tuple(self.hidden))
+            return partial(MLP, inputs, tuple(map(int, self.hidden)))
         return partial(copy.deepcopy, self.trunk) if isinstance(self.trunk, nn.Module) else self.trunk
 
     def _build(self, trunk: Callable[[], nn.Module]) -> methods.Method:
-        first, second = self.tower
+        first, second = map(int, self.tower)
         parts = Parts(
             trunk,
             self.widths_["features"],
@@ -309,16 +338,19 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         )
         if isinstance(self.method, str):
             return methods.build(self.method, parts, **(self.method_options or {}))
-        return self.method(parts, **(self.method_options or {}))
+        method = self.method(parts, **(self.method_options or {}))
+        if not isinstance(method, methods.Method):
+            raise ValueError(f"Expected `method` to make a lupi.methods.Method, but got {type(method).__name__}.")
+        return method
 
     def _outputs(self, X: Any) -> Tensor:
         """Output of the predictor."""
-        check_is_fitted(self)
+        check_is_fitted(self, "predictor_")
         return over_examples(self.predictor_, self._encode_inputs(self._check_inputs(X, reset=False))).cpu()
 
     def _outputs_given(self, X: Any, privileged: Any) -> Tensor:
         """Output of the conditional head."""
-        check_is_fitted(self)
+        check_is_fitted(self, "predictor_")
         if not isinstance(self.method_, methods.Conditional):
             raise ValueError(f"Expected a method with a conditional head, but {self.method!r} has none.")
         if self.privileged_encoder_ is None:
@@ -397,17 +429,31 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
     _target_attributes: ClassVar = ("classes_", "multi_label_")
 
     def _fit_targets(self, y: Any) -> tuple[Tensor, Likelihood, int]:
-        y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
-        check_classification_targets(y)
-        self.multi_label_ = type_of_target(y) == "multilabel-indicator"
+        y = complete_targets(y)
+        self.multi_label_ = y.ndim == 2 and y.shape[1] > 1
         if self.multi_label_:
+            wrong = np.argwhere((y != 0) & (y != 1))
+            if len(wrong):
+                row, column = map(int, wrong[0])
+                raise ValueError(
+                    f"Expected a y with several columns to be 0 or 1, one column per label, "
+                    f"but got {python(y[row, column])!r} in row {row}, column {column}."
+                )
             self.classes_ = np.arange(y.shape[1])
-            return torch.from_numpy(np.asarray(y, dtype=np.float32)), Bernoulli(), y.shape[1]
-        self.classes_, codes = np.unique(column_or_1d(y, warn=True), return_inverse=True)
+            return torch.from_numpy(np.array(y, dtype=np.float32)), Bernoulli(), y.shape[1]
+        y = column_or_1d(y, warn=True)
+        if y.dtype == object:
+            kind, *others = {type(label) for label in y}
+            if others:
+                names = sorted(kind.__name__ for kind in (kind, *others))
+                raise ValueError(f"Expected y to be labels of one kind, but got {' and '.join(names)}.")
+            if issubclass(kind, number_types.Number | np.generic):
+                y = np.array(y.tolist())
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(
-                f"Expected y to have at least two classes, but all labels are one class, {self.classes_[0]!r}."
-            )
+            only = python(self.classes_[0])
+            raise ValueError(f"Expected y to have at least two classes, but all labels are one class, {only!r}.")
         return torch.from_numpy(codes.astype(np.int64)), Categorical(), len(self.classes_)
 
     def _decoder(self) -> nn.Module:
@@ -415,11 +461,13 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probabilities of the classes, or of each label being on."""
-        return probabilities(self.likelihood_, self._outputs(X))
+        output = self._outputs(X)
+        return probabilities(self.likelihood_, output)
 
     def predict_proba_given(self, X: Any, privileged: Any) -> NDArray[np.float64]:
         """Probabilities by the conditional head, for methods that have one: what this annotator would answer."""
-        return probabilities(self.likelihood_, self._outputs_given(X, privileged))
+        output = self._outputs_given(X, privileged)
+        return probabilities(self.likelihood_, output)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Most probable class, or the labels that are more likely on than off."""
@@ -458,7 +506,12 @@ class PrivilegedRegressor(RegressorMixin, PrivilegedEstimator):
     _target_attributes: ClassVar = ("y_mean_", "y_scale_")
 
     def _fit_targets(self, y: Any) -> tuple[Tensor, Likelihood, int]:
-        y = column_or_1d(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"), warn=True)
+        y = column_or_1d(complete_targets(y), warn=True)
+        if y.dtype.kind not in "biuf":
+            for row, value in enumerate(y):
+                if not isinstance(value, number_types.Real):
+                    raise ValueError(f"Expected y to be numbers, but got {python(value)!r} in row {row}.")
+        y = y.astype(np.float64)
         self.y_mean_ = float(y.mean())
         self.y_scale_ = float(y.std()) or 1.0
         return torch.from_numpy(((y - self.y_mean_) / self.y_scale_).astype(np.float32)), Gaussian(), 1
@@ -491,6 +544,21 @@ class Affine(nn.Module):
         return x * self.scale + self.shift
 
 
+class Standardize(nn.Module):
+    """(x − mean) / scale; the mean is two float32 numbers, since one would lose digits of, say, a date in seconds."""
+
+    def __init__(self, mean: NDArray[np.float64], scale: NDArray[np.float64]) -> None:
+        super().__init__()
+        exact = torch.from_numpy(mean)
+        self.mean = nn.Buffer(exact.float())
+        self.rest = nn.Buffer((exact - self.mean).float())
+        self.scale = nn.Buffer(torch.from_numpy(scale).float())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(x − mean) / scale."""
+        return (x - self.mean - self.rest) / self.scale
+
+
 class Mean(nn.Module):
     """Expected y of an output."""
 
@@ -519,26 +587,66 @@ def check_length(name: str, length: int, expected: int) -> None:
         raise ValueError(f"Expected `{name}` to have {expected} rows as X has, but got {length}.")
 
 
+def check_widths(name: str, widths: Any, count: int | None = None) -> None:
+    """Look for a sequence of layers' widths."""
+    good = isinstance(widths, Sequence | np.ndarray) and not isinstance(widths, str)
+    if not (
+        good
+        and all(isinstance(width, number_types.Integral) and int(width) > 0 for width in widths)
+        and count in (None, len(widths))
+    ):
+        what = f"{count} whole numbers" if count else "a sequence of whole numbers"
+        raise ValueError(f"Expected `{name}` to be {what} of at least 1, but got {widths!r}.")
+
+
 def check_index(X: Any, privileged: Any) -> None:
     """Compare the indices of two pandas tables."""
     tables = (pd.DataFrame, pd.Series)
-    if isinstance(X, tables) and isinstance(privileged, tables) and len(X) == len(privileged):
-        differ = np.flatnonzero(X.index != privileged.index)
-        if len(differ):
-            i = int(differ[0])
-            raise ValueError(
-                f"Expected X and `privileged` to have the same index, but row {i} is {X.index[i]!r} in X "
-                f"and {privileged.index[i]!r} in `privileged`."
-            )
+    if not (isinstance(X, tables) and isinstance(privileged, tables) and len(X) == len(privileged)):
+        return
+    if not X.index.equals(privileged.index):
+        pairs = enumerate(zip(X.index, privileged.index, strict=True))
+        i, (left, right) = next((i, pair) for i, pair in pairs if pair[0] != pair[1])
+        raise ValueError(
+            f"Expected X and `privileged` to have the same index, but row {i} is {python(left)!r} in X "
+            f"and {python(right)!r} in `privileged`."
+        )
+
+
+def complete_targets(y: Any) -> NDArray[Any]:
+    """Return y as an array, and refuse missing and infinite values."""
+    if isinstance(y, pd.Series | pd.DataFrame):
+        y = y.to_numpy()  # scikit-learn would turn integers and booleans that may miss values into floats
+    y = check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name="y")
+    missing = np.asarray(pd.isna(y))
+    infinite = np.isinf(y) if y.dtype.kind == "f" else np.zeros_like(missing)
+    if (missing | infinite).any():
+        place = tuple(np.argwhere(missing | infinite)[0])
+        what = "NaN" if missing[place] else "infinity"  # scikit-learn's own words
+        raise ValueError(f"Input y contains {what} in row {place[0]}.")
+    return np.asarray(y)
+
+
+def python(value: Any) -> Any:
+    """Turn a number of numpy into Python's own, which a message shows without its type."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def width_of(trunk: nn.Module, x: Tensor) -> int:
+    """Find the width of the features that a trunk makes."""
+    shape = over_examples(trunk, x[:1]).shape
+    if len(shape) != 2:
+        raise ValueError(f"Expected `trunk` to map a row of X to features [1, width], but got shape {list(shape)}.")
+    return shape[1]
 
 
 def examples_of(example: Any, inputs: Inputs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Find the row of X where each example stands first, and the example of each row."""
-    n = inputs.shape[0]
-    if example is None:
-        return np.arange(n), np.arange(n)
-    ids = column_or_1d(np.asarray(example))
-    check_length("example", len(ids), n)
+    ids = np.asarray(example)
+    ids = ids[:, 0] if ids.ndim == 2 and ids.shape[1] == 1 else ids
+    if ids.ndim != 1:
+        raise ValueError(f"Expected `example` to be one column of ids, but got shape {list(ids.shape)}.")
+    check_length("example", len(ids), inputs.shape[0])
     codes, _ = pd.factorize(ids)
     if (codes < 0).any():
         raise ValueError(f"Expected `example` to have an id in every row, but row {int(codes.argmin())} has none.")
@@ -548,27 +656,30 @@ def examples_of(example: Any, inputs: Inputs) -> tuple[NDArray[np.int64], NDArra
         i = int(differ[0])
         raise ValueError(
             f"Expected rows with equal `example` ids to have equal X, but rows {int(first[codes[i]])} and {i}, "
-            f"both of example {ids[i]!r}, differ."
+            f"both of example {python(ids[i])!r}, differ."
         )
     return first, codes
 
 
 def same_rows(inputs: Inputs, other: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Tell for each row whether it equals the row of the same table at another position."""
+    """Tell for each row whether it equals the row of the same table, which misses no values, at another position."""
     if isinstance(inputs, pd.DataFrame):
-        columns = (inputs[name] for name in inputs.columns)
-        pairs = ((column.to_numpy(), column.iloc[other].to_numpy()) for column in columns)
-        equal = [(left == right) | (pd.isna(left) & pd.isna(right)) for left, right in pairs]
-        return np.asarray(np.all([np.asarray(part, dtype=bool) for part in equal], axis=0))
+        columns = [inputs[name].to_numpy() for name in inputs.columns]
+        return np.asarray(np.all([column == column[other] for column in columns], axis=0))
     values = np.asarray(inputs)
     return np.asarray(np.all((values == values[other]).reshape(len(values), -1), axis=1))
 
 
 def tensor_of(model: PrivilegedEstimator, X: Any, *, reset: bool) -> Tensor:
     """Inputs for a trunk of the user's own: any tensor whose first dimension counts the rows."""
-    if not isinstance(X, Tensor):
-        X = np.asarray(X)
-    x: Tensor = torch.as_tensor(X, dtype=torch.float32 if X.dtype in (torch.float64, np.float64) else None)
+    if isinstance(X, Tensor):
+        x = X.detach().cpu()
+    else:
+        X = np.require(X, requirements="W")  # torch warns of memory that it must not write
+        if X.dtype.kind not in "biuf":
+            raise ValueError(f"Expected X to be numbers for a trunk of your own, but got {X.dtype}.")
+        x = torch.as_tensor(X)
+    x = x.float() if x.is_floating_point() else x
     if x.ndim < 2:
         raise ValueError(f"Expected X to have at least two dimensions, but got {x.ndim}. Reshape your data.")
     if x.shape[0] == 0:

@@ -15,14 +15,15 @@ ROWS_AT_ONCE = 1024
 
 @contextmanager
 def evaluation(module: nn.Module) -> Iterator[None]:
-    """Put a module in evaluation mode without gradients, and back."""
-    training = module.training
+    """Put a module in evaluation mode without gradients, and every part of it back."""
+    training = [part for part in module.modules() if part.training]
     module.eval()
     try:
         with torch.no_grad():
             yield
     finally:
-        module.train(training)
+        for part in training:
+            part.training = True
 
 
 def device_of(module: nn.Module) -> torch.device:

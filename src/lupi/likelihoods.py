@@ -1,7 +1,8 @@
 """What a head's output tensor means: the distribution of y that it stands for.
 
 A likelihood has no state. Every function takes the one tensor that a head returns. Targets may be hard labels or
-the means that another model predicts for them, since each loss is linear in the target up to a constant.
+the means that another model predicts for them, since each loss is linear in the target up to a constant (that of
+a Gaussian where its variance is fixed).
 """
 
 from __future__ import annotations

@@ -11,6 +11,9 @@ import json
 import logging
 import shutil
 import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +21,6 @@ import numpy as np
 import safetensors.torch
 import skops.io
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from lupi.encoding import TRUSTED
@@ -36,7 +38,9 @@ class Stored(NamedTuple):
 
 
 def write(path: str | Path, stored: Stored) -> None:
-    """Write a model folder under another name and move it into place; a model that is there already is replaced.
+    """Write a model folder under another name and move it into place.
+
+    A model that is there already is replaced; other files in its folder are kept.
 
     Examples
     --------
@@ -46,13 +50,17 @@ def write(path: str | Path, stored: Stored) -> None:
     ...     read(Path(folder, "model")).weights
     {'w': tensor([1., 1.])}
     """
-    path = Path(path)
-    if path.exists() and not (path / FACTS).is_file():
+    path = Path(path).resolve()  # of a link, replace what it points to
+    if path.exists() and not replaceable(path):
         raise FileExistsError(f"Expected {path} to be a new folder or a model to replace, but something else is there.")
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=path.name + ".", dir=path.parent))
     try:
-        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in stored.weights.items()}
+        # Cloned, since safetensors refuses weights that share memory, as tied ones do.
+        weights = {
+            name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+            for name, tensor in stored.weights.items()
+        }
         safetensors.torch.save_file(weights, partial / WEIGHTS)
         skops.io.dump(stored.encoders, partial / ENCODERS)
         digests = {name: digest((partial / name).read_bytes()) for name in (WEIGHTS, ENCODERS)}
@@ -61,26 +69,46 @@ def write(path: str | Path, stored: Stored) -> None:
         (partial / FACTS).write_text(json.dumps(facts, indent=2, default=plain) + "\n")
         partial.chmod(0o755)  # a temporary folder is for its owner alone
         if path.exists():
+            ours = shutil.ignore_patterns(FACTS, WEIGHTS, ENCODERS)
+            shutil.copytree(path, partial, ignore=ours, dirs_exist_ok=True)
             old = partial.with_name(partial.name + ".old")
             path.rename(old)
-            partial.rename(path)
-            shutil.rmtree(old)
+            try:
+                partial.rename(path)
+            except BaseException:
+                old.rename(path)
+                raise
+            shutil.rmtree(old, ignore_errors=True)
         else:
             partial.rename(path)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
+def replaceable(path: Path) -> bool:
+    """Tell whether a path is an empty folder or one of ours."""
+    if not path.is_dir():
+        return False
+    if not any(path.iterdir()):
+        return True
+    try:
+        return {"format", "sha256"} <= set(json.loads((path / FACTS).read_text()))
+    except (OSError, ValueError, TypeError):
+        return False
+
+
 def read(path: str | Path) -> Stored:
     """Read a model folder and check that it is whole."""
     path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"Expected {path} to be a model folder, but there is none.")
     if not (path / FACTS).is_file():
         raise FileNotFoundError(f"Expected {path} to be a model folder, but it has no {FACTS}.")
     try:
         facts = json.loads((path / FACTS).read_text())
         version, digests = facts["format"], facts["sha256"]
         expected = digests.pop(FACTS)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"Expected {path / FACTS} to describe a model, but it is truncated or not JSON.") from error
     if version != FORMAT:
         raise ValueError(f"Expected {path} to be in format {FORMAT}, but it is in format {version}: upgrade lupi.")
@@ -95,7 +123,7 @@ def read(path: str | Path) -> Stored:
     try:
         weights = safetensors.torch.load_file(path / WEIGHTS)
         encoders = skops.io.load(path / ENCODERS, trusted=list(TRUSTED))
-    except (SafetensorError, skops.io.exceptions.UntrustedTypesFoundException) as error:
+    except Exception as error:  # whatever the two readers raise on what `write` did not write
         raise ValueError(f"Expected {path} to hold a model of lupi, but got: {error}") from error
     return Stored(facts, weights, encoders)
 
@@ -112,29 +140,49 @@ def export_onnx(module: nn.Module, x: Tensor, path: str | Path, *, tolerance: fl
     path : str or Path
         The file.
     tolerance : float
-        Largest difference of an output.
+        Largest difference of an output, where the largest output is above 1 as a share of it.
     """
-    import onnxruntime  # an extra, and slow to import
+    try:
+        import onnxruntime  # slow
+        import onnxscript  # noqa: F401 - torch needs it
+    except ImportError as error:
+        raise ImportError(f"Expected the extra `export` (pip install 'lupi[export]'), but {error}.") from error
 
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=path.name + ".") as folder:
         partial = Path(folder, "model.onnx")
-        logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it warns that torchvision is not installed
+        x = torch.cat([x, x]) if x.shape[0] == 1 else x  # of one row, torch would take their number as fixed
         rows = ({0: torch.export.Dim("rows")},)
-        program = torch.onnx.export(
-            module, (x,), dynamo=True, dynamic_shapes=rows, input_names=["x"], output_names=["y"], verbose=False
-        )
+        with quiet("torch.onnx", "onnxscript"):
+            program = torch.onnx.export(
+                module, (x,), dynamo=True, dynamic_shapes=rows, input_names=["x"], output_names=["y"], verbose=False
+            )
         assert program is not None  # it is None only without dynamo
         program.save(partial, external_data=False)
         session = onnxruntime.InferenceSession(partial, providers=["CPUExecutionProvider"])
         for part in (x, x[:1]):
             (output,) = session.run(None, {"x": part.numpy()})
             with torch.no_grad():
-                difference = float(np.abs(output - module(part).numpy()).max())
+                expected = module(part).numpy()
+            difference = float(np.abs(output - expected).max()) / max(1.0, float(np.abs(expected).max()))
             if not difference <= tolerance:
                 raise ValueError(f"Expected the ONNX file to give torch's outputs, but it differs by {difference:.2g}.")
         partial.replace(path)
+
+
+@contextmanager
+def quiet(*loggers: str) -> Iterator[None]:
+    """Hold back warnings, and what loggers say that is no error: the exporter speaks to its own developers."""
+    levels = {logging.getLogger(name): logging.getLogger(name).level for name in loggers}
+    try:
+        for logger in levels:
+            logger.setLevel(logging.ERROR)
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    finally:
+        for logger, level in levels.items():
+            logger.setLevel(level)
 
 
 def digest(content: bytes) -> str:

@@ -26,6 +26,7 @@ class Steps:
         self.title, self.total, self.done, self.show = title, total, done, show
         self.bar: Progress | None = None
         self.last = time.monotonic()
+        self.line = ""
         if show and sys.stderr.isatty():
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
             self.bar = Progress(*columns, console=Console(stderr=True))
@@ -41,6 +42,8 @@ class Steps:
     ) -> None:
         if self.bar is not None:
             self.bar.stop()
+        elif self.line:  # work that ended early
+            self.say()
 
     def advance(self, steps: int, text: str) -> None:
         """Count steps and say where the work is."""
@@ -49,6 +52,12 @@ class Steps:
             return
         if self.bar is not None:
             self.bar.update(self.task, completed=self.done, description=f"{self.title} {text}")
-        elif time.monotonic() - self.last >= BETWEEN_LINES or self.done >= self.total:
-            self.last = time.monotonic()
-            print(f"{self.title} {text} ({self.done}/{self.total})", file=sys.stderr, flush=True)
+            return
+        self.line = f"{self.title} {text} ({self.done}/{self.total})"
+        if time.monotonic() - self.last >= BETWEEN_LINES or self.done >= self.total:
+            self.say()
+
+    def say(self) -> None:
+        """Print a line."""
+        print(self.line, file=sys.stderr, flush=True)
+        self.line, self.last = "", time.monotonic()

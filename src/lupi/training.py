@@ -10,10 +10,12 @@ from __future__ import annotations
 import copy
 import math
 import os
+import zlib
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import reduce
+from numbers import Integral, Real
 from operator import add
 from pathlib import Path
 from typing import Any, Literal
@@ -100,18 +102,25 @@ class Settings:
                 raise ValueError(
                     f"Expected `{name}` to be one of {', '.join(choices)}, but got {getattr(self, name)!r}."
                 )
-        for name in ("epochs", "batch_size"):
+        for name in ("epochs", "batch_size", "patience"):
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            if name == "patience" and value is None:
+                continue
+            if not whole(value, 1):
                 raise ValueError(f"Expected `{name}` to be a whole number of at least 1, but got {value!r}.")
+            object.__setattr__(self, name, int(value))  # a checkpoint holds no numpy numbers
         for name in ("learning_rate", "momentum", "eps", "l2", "weight_decay", "factor", "warmup"):
             value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0):
+            if not finite(value):
                 raise ValueError(f"Expected `{name}` to be a number of at least 0, but got {value!r}.")
-        for name in ("clip", "patience"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"Expected `{name}` to be None or more than 0, but got {value!r}.")
+            object.__setattr__(self, name, float(value))
+        if not isinstance(self.milestones, tuple | list) or not all(finite(value) for value in self.milestones):
+            raise ValueError(f"Expected `milestones` to be numbers of at least 0, but got {self.milestones!r}.")
+        object.__setattr__(self, "milestones", tuple(float(value) for value in self.milestones))
+        if self.clip is not None:
+            if not finite(self.clip) or self.clip == 0:
+                raise ValueError(f"Expected `clip` to be None or a number of more than 0, but got {self.clip!r}.")
+            object.__setattr__(self, "clip", float(self.clip))
         if self.weight_decay and self.optimizer != "adamw":
             raise ValueError(f"Expected `weight_decay` with optimizer 'adamw', but got {self.optimizer!r}: use `l2`.")
         if self.l2 and self.optimizer == "adamw":
@@ -147,16 +156,29 @@ class Settings:
         return kind(groups, lr=self.learning_rate, eps=self.eps, fused=True)
 
 
+def whole(value: Any, least: int) -> bool:
+    """Whether a value is a whole number of at least so much."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
+
+
+def finite(value: Any) -> bool:
+    """Whether a value is a number of at least 0."""
+    return isinstance(value, Real) and math.isfinite(value) and float(value) >= 0
+
+
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where to keep the state of a training, and after how many steps to write it; written whole or not at all."""
+    """Where to keep the state of a training, and after how many steps to write it; written whole or not at all.
+
+    It is written at the end of every stage too.
+    """
 
     path: str | Path
     every: int = 1000
 
     def __post_init__(self) -> None:
-        if self.every < 1:
-            raise ValueError(f"Expected `every` to be at least 1, but got {self.every}.")
+        if not whole(self.every, 1):
+            raise ValueError(f"Expected `every` to be a whole number of at least 1, but got {self.every!r}.")
 
     def read(self, run: dict[str, Any]) -> dict[str, Any] | None:
         """Read the state of an interrupted run, which must be the same run."""
@@ -165,13 +187,14 @@ class Checkpoint:
             return None
         try:
             state: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
+            saved = dict(state["run"])
         except Exception as error:
             raise ValueError(f"Expected {path} to be a checkpoint of a training, but it cannot be read.") from error
         for name, value in run.items():
-            if state.get("run", {}).get(name) != value:
+            if saved.get(name) != value:
                 raise ValueError(
                     f"Expected {path} to be a checkpoint of this run, but its `{name}` is "
-                    f"{state.get('run', {}).get(name)!r} and not {value!r}; remove it to start anew."
+                    f"{saved.get(name)!r} and not {value!r}; remove it to start anew."
                 )
         return state
 
@@ -215,8 +238,12 @@ class OneDevice:
         """Shorten a long gradient."""
         nn.utils.clip_grad_norm_(module.parameters(), max_norm)
 
-    def all_reduce(self, value: Tensor, reduce_op: str) -> Tensor:  # noqa: ARG002
+    def all_reduce(self, value: Tensor, *, reduce_op: str) -> Tensor:  # noqa: ARG002
         """Sum over one process."""
+        return value
+
+    def broadcast(self, value: dict[str, float]) -> dict[str, float]:
+        """Take what the first process has."""
         return value
 
 
@@ -270,18 +297,26 @@ def fit(
     """
     if settings.patience is not None and validation is None:
         raise ValueError("Expected `validation` where `patience` is given, but got None.")
-    if len(data) == 0:
-        raise ValueError("Expected `data` to have annotations, but it is empty.")
-    run = {"seed": seed, "annotations": len(data), "settings": asdict(settings), "method": type(method).__name__}
+    if not whole(seed, 0):
+        raise ValueError(f"Expected `seed` to be a whole number of at least 0, but got {seed!r}.")
+    for name, part in (("data", data), ("validation", validation)):
+        if part is not None and len(part) == 0:
+            raise ValueError(f"Expected `{name}` to have annotations, but it is empty.")
+    seed = int(seed)
     place = OneDevice(device, settings.precision) if fabric is None else fabric
     method.to(place.device)
-    state = checkpoint.read(run) if checkpoint is not None else None
+    run: dict[str, Any] = {}
+    state: dict[str, Any] | None = None
     history: list[Epoch] = []
+    if checkpoint is not None:
+        run = describe(method, data, validation, settings, seed)
+        state = checkpoint.read(run)
     if state is not None:
         method.load_state_dict(state["method"])
         history = state["history"]
-    with torch.random.fork_rng():
-        torch.manual_seed(seed + place.global_rank)
+    data = data.to(place.device)
+    validation = None if validation is None else validation.to(place.device)
+    with own_noise(seed + place.global_rank, place.device):
         for number, stage in enumerate(method.stages(data)):
             if state is not None and number < state["stage"]:
                 continue  # trained before the interruption
@@ -290,10 +325,49 @@ def fit(
             if resumed is not None:
                 loop.resume(resumed)
             for step in loop.steps(history, progress and place.global_rank == 0):
-                if checkpoint is not None and step % checkpoint.every == 0 and place.global_rank == 0:
-                    checkpoint.write({"run": run, **loop.state(history)})
+                if checkpoint is not None and (step % checkpoint.every == 0 or loop.epoch == settings.epochs):
+                    reached = {"run": run, **loop.state(history)}  # of all processes
+                    if place.global_rank == 0:
+                        checkpoint.write(reached)
     method.eval()
     return history
+
+
+def describe(
+    method: Method, data: Annotations, validation: Annotations | None, settings: Settings, seed: int
+) -> dict[str, Any]:
+    """Tell a run from any other, whose checkpoint it must not go on from."""
+    return {
+        "method": type(method).__name__,
+        "parameters": sum(parameter.numel() for parameter in method.parameters()),
+        "seed": seed,
+        **asdict(settings),
+        "annotations": len(data),
+        "checksum of the data": checksum(data),
+        "checksum of the validation": None if validation is None else checksum(validation),
+    }
+
+
+def checksum(data: Annotations) -> int:
+    """Checksum of what lies in memory of a data set."""
+    a = (data.a,) if isinstance(data.a, Tensor) else (data.a.index, data.a.value)
+    result = 0
+    for part in (data.x, data.row, *a, data.y):
+        if isinstance(part, Tensor):
+            result = zlib.crc32(part.cpu().contiguous().flatten().view(torch.uint8).numpy().data, result)
+    return result
+
+
+@contextmanager
+def own_noise(seed: int, device: torch.device) -> Iterator[None]:
+    """Seed the generators of noise of this process, and put them back afterwards."""
+    devices = [device] if device.type == "cuda" else []  # by default all of a machine's, which costs memory on each
+    with torch.random.fork_rng(devices):
+        torch.default_generator.manual_seed(seed)
+        for used in devices:
+            with torch.cuda.device(used):
+                torch.cuda.manual_seed(seed)
+        yield
 
 
 class StageLoop:
@@ -320,7 +394,8 @@ class StageLoop:
         if not isinstance(place, OneDevice):
             self.module.mark_forward_method("losses")
         self.epoch = self.step = 0
-        self.sums: dict[str, Tensor] = {}
+        self.names: list[str] = []
+        self.sums = torch.zeros((), device=place.device)
         self.best, self.waited = math.inf, 0
         self.best_weights: dict[str, Tensor] | None = None
 
@@ -364,7 +439,7 @@ class StageLoop:
         if self.settings.warmup or self.settings.schedule != "constant":
             for group in self.optimizer.param_groups:
                 group["lr"] = self.settings.learning_rate * self.settings.rate(epoch)
-        batch, weight = self.share(index)
+        batch, weight, count = self.share(index)
         with self.place.autocast():
             losses = self.module.losses(batch)
             loss = reduce(add, losses.values())
@@ -373,60 +448,55 @@ class StageLoop:
         if self.settings.clip is not None:
             self.place.clip_gradients(self.module, self.optimizer, max_norm=self.settings.clip)
         self.optimizer.step()
-        count = batch.y.shape[0]
-        for name, value in losses.items():
-            value = value.detach() * count
-            self.sums[name] = self.sums[name].add_(value) if name in self.sums else value
+        self.names = list(losses)
+        self.sums = self.sums + count * torch.stack([value.detach().float() for value in losses.values()])
 
-    def share(self, index: Tensor) -> tuple[Batch, float]:
-        """Draw what this process computes of a batch, and the factor that makes the mean gradient that of the batch."""
+    def share(self, index: Tensor) -> tuple[Batch, float, float]:
+        """Draw what this process computes of a batch.
+
+        With it come the factor that makes the mean gradient of all processes that of the batch, and the number of
+        annotations that this process counts for.
+        """
         by_example = self.settings.draw == "examples"
         draw = self.data.by_example if by_example else self.data.by_annotation
         world, rank = self.place.world_size, self.place.global_rank
         if world == 1 or index.shape[0] < world:  # too few for all: every process computes them all
-            return draw(index).to(self.place.device), 1.0
+            batch = draw(index).to(self.place.device)
+            return batch, 1.0, batch.y.shape[0] / world
         total = int(self.data.count[index].sum()) if by_example else index.shape[0]
         batch = draw(torch.tensor_split(index, world)[rank]).to(self.place.device)
-        return batch, batch.y.shape[0] * world / total
+        return batch, batch.y.shape[0] * world / total, batch.y.shape[0]
 
     def close_epoch(self) -> Epoch:
         """Write down the epoch's losses and look at the held-out annotations."""
-        names = list(self.sums)
-        total = self.place.all_reduce(torch.stack([self.sums[name] for name in names]), reduce_op="sum")
-        seen = len(self.data)
-        if self.place.world_size > 1:
-            seen = self.seen_by_all(seen)
+        sums = self.sums_of_all()
         row: Epoch = {
             "stage": self.stage.name,
             "epoch": self.epoch + 1,
             "learning_rate": self.optimizer.param_groups[0]["lr"],
         }
-        row |= {f"train_{name}": float(value) / seen for name, value in zip(names, total, strict=True)}
+        row |= {f"train_{name}": float(value) / len(self.data) for name, value in zip(self.names, sums, strict=True)}
         if self.validation is not None:
             held_out = self.held_out_losses(self.validation)
             row |= {f"validation_{name}": value for name, value in held_out.items()}
             self.keep_best(held_out.get("marginal", sum(held_out.values())))
-        self.epoch, self.step, self.sums = self.epoch + 1, 0, {}
+        self.epoch, self.step, self.sums = self.epoch + 1, 0, torch.zeros_like(sums)
         return row
 
-    def seen_by_all(self, seen: int) -> int:
-        """Annotations that all processes together saw in an epoch; the last batch may have gone to every one."""
-        last = self.units.shape[0] % self.settings.batch_size
-        if 0 < last < self.place.world_size:
-            repeated = self.batches(self.units)[-1]
-            count = int(self.data.count[repeated].sum()) if self.settings.draw == "examples" else last
-            seen += count * (self.place.world_size - 1)
-        return seen
+    def sums_of_all(self) -> Tensor:
+        """Sum of every loss over the annotations that all processes have seen in this epoch."""
+        return self.place.all_reduce(self.sums.clone(), reduce_op="sum")  # type: ignore[no-any-return]
 
     def held_out_losses(self, data: Annotations) -> dict[str, float]:
-        """Mean of every loss over held-out annotations."""
+        """Mean of every loss over held-out annotations, as the first process sees it: all must stop together."""
         sums: dict[str, float] = {}
         with evaluation(self.stage.method), self.place.autocast():
             for part in torch.split(data.annotated, 1024):
                 batch = data.by_example(part).to(self.place.device)
                 for name, value in self.stage.method.losses(batch).items():
                     sums[name] = sums.get(name, 0.0) + float(value) * batch.y.shape[0]
-        return {name: value / len(data) for name, value in sums.items()}
+        means = {name: value / len(data) for name, value in sums.items()}
+        return self.place.broadcast(means)  # type: ignore[no-any-return]
 
     def keep_best(self, loss: float) -> None:
         """Keep the weights of the lowest held-out loss, where training may stop early."""
@@ -438,26 +508,39 @@ class StageLoop:
             self.best_weights = copy.deepcopy(self.stage.method.state_dict())
 
     def state(self, history: list[Epoch]) -> dict[str, Any]:
-        """Everything that the run needs to go on from here."""
+        """Everything that the run needs to go on from here; every process calls it."""
         return {
             "method": self.whole.state_dict(),
             "history": history,
             "stage": self.number,
             "optimizer": self.optimizer.state_dict(),
-            "random": {
-                "cpu": torch.get_rng_state(),
-                "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
-            },
-            **{name: getattr(self, name) for name in ("epoch", "step", "sums", "best", "waited", "best_weights")},
+            "random": self.random(),
+            "sums": self.sums_of_all(),
+            **{name: getattr(self, name) for name in ("epoch", "step", "best", "waited", "best_weights")},
         }
+
+    def random(self) -> dict[str, Tensor]:
+        """States of the generators of noise, [processes, ...]."""
+        own = {"cpu": torch.get_rng_state()}
+        if self.place.device.type == "cuda":
+            own["cuda"] = torch.cuda.get_rng_state(self.place.device)
+        every = {}
+        for name, value in own.items():
+            rows = torch.zeros(self.place.world_size, value.shape[0], dtype=torch.uint8, device=self.place.device)
+            rows[self.place.global_rank] = value
+            every[name] = self.place.all_reduce(rows, reduce_op="sum").cpu()
+        return every
 
     def resume(self, state: dict[str, Any]) -> None:
         """Go on from a saved state."""
         self.optimizer.load_state_dict(state["optimizer"])
-        torch.set_rng_state(state["random"]["cpu"])
-        if torch.cuda.is_available():
-            torch.cuda.set_rng_state_all(state["random"]["cuda"])
+        rank, random = self.place.global_rank, state["random"]
+        if random["cpu"].shape[0] == self.place.world_size:  # other processes go on with other noise
+            torch.set_rng_state(random["cpu"][rank].clone())  # torch crashes on a part of a larger tensor
+            if self.place.device.type == "cuda" and "cuda" in random:
+                torch.cuda.set_rng_state(random["cuda"][rank].clone(), self.place.device)
         for name in ("epoch", "step", "best", "waited", "best_weights"):
             setattr(self, name, state[name])
-        self.sums = {name: value.to(self.place.device) for name, value in state["sums"].items()}
+        if rank == 0:
+            self.sums = state["sums"].to(self.place.device)
         self.stage.method.train()

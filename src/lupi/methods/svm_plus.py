@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 from numpy.linalg import LinAlgError
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -22,23 +22,25 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from lupi.encoding import PrivilegedEncoder, Table
+from lupi.encoding import PrivilegedEncoder
 
 KERNELS = ("linear", "poly", "rbf", "laplacian", "cosine")
 Array = NDArray[np.float64]
 Kernel = str | Callable[[Array, Array], float]
 
 
-def slack_matrix(privileged: Array, C: float, weight: float) -> Array:
-    """Return R = K*(γI + CK*)⁻¹, which maps the dual variables α to the slacks ξ = Rα; γ is `weight`."""
+def slack_matrix(K: Array, C: float, weight: float) -> Array:
+    """Return R = K(γI + CK)⁻¹ for the kernel matrix K of the privileged information; γ is `weight`.
+
+    R maps the dual variables α to the slacks ξ = Rα of least ½γ‖w*‖² + ½C‖ξ‖² − αᵀξ.
+    """
     try:
-        factor = cho_factor(weight * np.eye(len(privileged)) + C * privileged, overwrite_a=True)
+        R = cho_solve(cho_factor(weight * np.eye(len(K)) + C * K, overwrite_a=True), K)
     except LinAlgError:
         raise ValueError(
             "Expected `privileged_kernel` to be positive semi-definite and `privileged_C` / `C` to be well above "
             f"rounding errors, but got a kernel matrix that is not, at `privileged_C`={weight} and `C`={C}."
         ) from None
-    R = cho_solve(factor, privileged)
     return np.asarray((R + R.T) / 2)
 
 
@@ -46,26 +48,20 @@ def solve_dual(H: Array, tol: float, max_iter: int) -> tuple[Array, float, int]:
     """Maximise 1ᵀα − ½αᵀHα over α ≥ 0, and return α, its relative duality gap and the number of iterations.
 
     Mehrotra's interior-point method: Newton steps on αᵢzᵢ = μ → 0 with z = Hα − 1. It does not mind that H is
-    singular or badly conditioned. The gap needs no z: for g = Hα > 0, the best multiple of α has the dual value
+    singular or badly conditioned. The gap needs no z: if g = Hα > 0, the best multiple of α has the dual value
     (1ᵀα)² / 2αᵀg, and α / min g gives a feasible point of the primal, of value αᵀg / 2(min g)².
     """
     n, scale = len(H), H.trace() / len(H)
-    H = H / scale  # now of unit size, as the start and the ridge below take it to be
+    H = H / scale  # of unit size, as the starting point and the ridge below suppose
     alpha, z = np.full(n, n / H.sum()), np.ones(n)
-    best, best_gap, iteration = alpha, np.inf, 0
-    for iteration in range(1, max_iter + 1):
-        support = np.where(alpha > z, alpha, 0.0)
-        g = H @ support
-        gap = (support @ g / (support.sum() * g.min())) ** 2 - 1 if g.min() > 0 else np.inf
-        if gap < best_gap:
-            best, best_gap = support * support.sum() / (support @ g), gap
-        if best_gap <= tol:
-            break
+    best, best_gap, iterations = alpha, np.inf, 0
+    while best_gap > tol and iterations < max_iter:
+        iterations += 1
         newton = H.copy()
         newton[np.diag_indices(n)] += z / alpha + 1e-12
         try:
             factor = cho_factor(newton, overwrite_a=True, check_finite=False)
-        except LinAlgError:  # rounding errors: no further step can be had
+        except LinAlgError:  # rounding errors: the gap tells how far this got
             break
         missing, mu = 1 - H @ alpha, alpha @ z / n
         step = cho_solve(factor, missing)
@@ -76,52 +72,60 @@ def solve_dual(H: Array, tol: float, max_iter: int) -> tuple[Array, float, int]:
         step_z = (target - z * step) / alpha - z
         length = 0.995 * min(_longest(alpha, step), _longest(z, step_z))
         alpha, z = alpha + length * step, z + length * step_z
-    return best / scale, float(best_gap), iteration
+
+        support = np.where(alpha > z, alpha, 0.0)
+        g = H @ support
+        gap = (support @ g / (support.sum() * g.min())) ** 2 - 1 if g.min() > 0 else np.inf
+        if gap < best_gap:
+            best, best_gap = support * support.sum() / (support @ g), gap
+    return best / scale, float(best_gap), iterations
 
 
 def _longest(point: Array, step: Array) -> float:
-    """Return the largest part of a step, at most all of it, that keeps a positive point from turning negative."""
+    """Return the largest part of a step, at most all of it, that turns no positive number negative."""
     return float(1 / max(1.0, (-step / point).max()))
 
 
 class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
-    r"""Classify by f(x) = ⟨w, φ(x)⟩, trained with slacks that the privileged information predicts.
+    r"""Classify by the sign of f(x) = ⟨w, φ(x)⟩, trained with slacks that the privileged information predicts.
 
-    With yᵢ = ±1 (several classes: one against the rest), the kernels k = ⟨φ, φ⟩ of x and k* = ⟨φ*, φ*⟩ of a, to
-    which a constant 1 is added for the biases, and γ = `privileged_C`, the primal problem is
-
-    .. math::
-
-        \min_{w, w^*} \tfrac12 \|w\|^2 + \tfrac\gamma2 \|w^*\|^2 + \tfrac C2 \textstyle\sum_i \xi_i^2
-        \quad\text{with } \xi_i = \langle w^*, \varphi^*(a_i) \rangle \text{ and }
-        y_i \langle w, \varphi(x_i) \rangle \ge 1 - \xi_i,
-
-    and its dual, from which w = Σᵢ αᵢyᵢφ(xᵢ) and ξ = Rα,
+    With yᵢ = ±1 (several classes: one against the rest), features φ(x) and φ*(a) that end in a constant 1, the bias,
+    their kernel matrices K and K*, and γ = `privileged_C`, the primal problem is
 
     .. math::
 
-        \max_{\alpha \ge 0} 1^\top\alpha - \tfrac12 \alpha^\top (yy^\top \circ K + R) \alpha,
+        \min_{w, w^*, \zeta} \tfrac12 \|w\|^2 + \tfrac\gamma2 \|w^*\|^2 + \tfrac C2 \|\xi\|^2
+        + \tfrac{C_{own}}2 \|\zeta\|^2 \quad\text{with } \xi_i = \langle w^*, \varphi^*(a_i) \rangle
+        \text{ and } y_i f(x_i) \ge 1 - \xi_i - \zeta_i,
+
+    where ζ = 0 in SVM+ proper, `own_C` = ∞. Its dual, from which w = Σᵢ αᵢyᵢφ(xᵢ), ξ = Rα and ζ = α / `own_C`, is
+
+    .. math::
+
+        \max_{\alpha \ge 0} 1^\top\alpha - \tfrac12 \alpha^\top (yy^\top \circ K + R + I / C_{own}) \alpha,
         \qquad R = K^* (\gamma I + C K^*)^{-1}.
 
-    If K* = I, every label has a slack of its own, R = I / (C + γ), and this is the SVM with squared hinge loss.
-    Without privileged information it is the limit γ → 0 of that, R = I / C. (A constant a would instead make
-    all slacks equal: a hard margin.) Labels that share their a share their slack, the largest that any of them
-    needs, so that privileged information with few values, or a smooth k*, makes harder demands on f.
+    Without privileged information, every label has its own feature, K* = I, and γ → 0, so that R = I / C: this is the
+    SVM with squared hinge loss. (A constant a would instead make all slacks equal: a hard margin.)
 
-    Training takes time cubic, and memory quadratic, in the number of labels: it is for thousands of them.
+    Labels that share their a share ξ, which is then the largest slack that any of them needs. If a has few values, as
+    an annotator's name has, and classes overlap, ξ = 1 and f = 0 can be optimal; `fit` warns of it, and a finite
+    `own_C` helps. Training takes time cubic, and memory quadratic, in the number of labels: it is for some thousands.
 
     Parameters
     ----------
     C : float
-        Weight of the squared slacks.
+        Weight of the squares of the slacks ξ that a predicts.
     privileged_C : float
         Weight γ of ‖w*‖²: the larger, the smoother the slack is in a.
+    own_C : float
+        Weight of the squares of the slacks ζ that each label has besides; without them if infinite.
     kernel, privileged_kernel : {"linear", "poly", "rbf", "laplacian", "cosine"} or callable
-        k and k*; a callable is a positive semi-definite function of two rows.
+        Kernels of x and a; a callable is a positive semi-definite function of two rows.
     gamma, privileged_gamma : {"scale", "auto"} or float
-        Width of the kernels as in `sklearn.svm.SVC`: 1 / (features · variance), 1 / features or a number.
+        Widths of the kernels as in `sklearn.svm.SVC`: 1 / (features · variance), 1 / features or a number.
     tol : float
-        Largest relative duality gap to stop at.
+        Relative duality gap to stop at.
     max_iter : int
         Largest number of interior-point iterations, of which 10 to 20 are usual.
 
@@ -129,8 +133,8 @@ class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
     ----------
     classes_ : ndarray
         The labels.
-    support_vectors_ : ndarray of shape (support vectors, features)
-        The rows ``support_`` of X, on which f depends.
+    support_, support_vectors_ : ndarray
+        The rows of X that f depends on, by number and in full.
     dual_coef_ : ndarray of shape (1 or classes, support vectors)
         αᵢyᵢ.
     dual_gap_, n_iter_ : ndarray of shape (1 or classes,)
@@ -138,15 +142,16 @@ class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
 
     Examples
     --------
-    Labels of a careless annotator are wrong half of the time.
+    A quarter of the labels are wrong, and an expert's score says how well each label fits.
 
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(200, 2))
-    >>> truth, careless = X.sum(axis=1) > 0, rng.random(200) < 0.5
-    >>> y = np.where(careless & (rng.random(200) < 0.5), ~truth, truth)
-    >>> model = SVMPlusClassifier(kernel="linear", privileged_kernel="linear").fit(X, y, privileged=careless)
-    >>> model.score(X, truth)
-    0.99
+    >>> X = rng.normal(size=(200, 5))
+    >>> truth = X.sum(axis=1) > 0
+    >>> y = truth ^ (rng.random(200) < 0.25)
+    >>> score = np.where(y, 1, -1) * X.sum(axis=1) + rng.normal(size=200)
+    >>> model = SVMPlusClassifier(kernel="linear", own_C=10).fit(X, y, privileged=score)
+    >>> bool(model.score(X, truth) > 0.95)
+    True
 
     References
     ----------
@@ -161,6 +166,7 @@ class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
         C: float = 1.0,
         *,
         privileged_C: float = 1.0,
+        own_C: float = np.inf,
         kernel: Kernel = "rbf",
         gamma: str | float = "scale",
         privileged_kernel: Kernel = "rbf",
@@ -170,6 +176,7 @@ class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
     ) -> None:
         self.C = C
         self.privileged_C = privileged_C
+        self.own_C = own_C
         self.kernel = kernel
         self.gamma = gamma
         self.privileged_kernel = privileged_kernel
@@ -177,26 +184,30 @@ class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
         self.tol = tol
         self.max_iter = max_iter
 
-    def fit(self, X: ArrayLike | pd.DataFrame, y: ArrayLike, *, privileged: Table | None = None) -> Self:
-        """Train on labels; `privileged` has a row for each and may hold categories and miss values."""
-        for name in ("C", "privileged_C", "tol", "max_iter"):
+    def fit(self, X: Any, y: Any, *, privileged: Any = None) -> Self:
+        """Train on labels; `privileged` has a row for each, and may hold categories and miss values."""
+        for name in ("C", "privileged_C", "own_C", "tol", "max_iter"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"Expected `{name}` to be positive, but got {getattr(self, name)!r}.")
         if isinstance(X, pd.DataFrame) and isinstance(privileged, pd.DataFrame | pd.Series):
-            _check_index(X.index, privileged.index)
+            check_consistent_length(X, privileged)
+            if not X.index.equals(privileged.index):
+                raise ValueError("Expected X and `privileged` to have the same index, but they differ.")
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(f"Expected y to have two classes or more, but got one class: {self.classes_[0]!r}.")
+            raise ValueError(f"Expected y to have two classes or more, but got one class, {self.classes_[0]!r}.")
         self.gamma_ = _width("gamma", self.gamma, X)
-        K, R = _gram("kernel", self.kernel, X, X, self.gamma_), self._slack_matrix(X, privileged)
+        K = _gram("kernel", self.kernel, X, X, self.gamma_)
+        R = self._slack_matrix(X, privileged) + np.eye(len(X)) / self.own_C
         positives = range(len(self.classes_)) if len(self.classes_) > 2 else [1]
         signs = np.array([np.where(codes == k, 1.0, -1.0) for k in positives])
-        alphas, gaps, iterations = zip(
-            *(solve_dual(np.outer(s, s) * K + R, self.tol, self.max_iter) for s in signs), strict=True
-        )
-        self.dual_gap_, self.n_iter_ = np.array(gaps), np.array(iterations)
+        solutions = [solve_dual(np.outer(sign, sign) * K + R, self.tol, self.max_iter) for sign in signs]
+        coefficients = signs * np.array([alpha for alpha, _, _ in solutions])
+        self.dual_gap_, self.n_iter_ = np.array([s[1] for s in solutions]), np.array([s[2] for s in solutions])
+        self.support_ = np.flatnonzero(coefficients.any(axis=0))
+        self.support_vectors_, self.dual_coef_ = X[self.support_], coefficients[:, self.support_]
         if self.dual_gap_.max() > self.tol:
             warnings.warn(
                 f"The relative duality gap is {self.dual_gap_.max():.1e}, above `tol`={self.tol}, after "
@@ -204,27 +215,31 @@ class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        coefficients = signs * np.array(alphas)
-        self.support_ = np.flatnonzero(coefficients.any(axis=0))
-        self.support_vectors_, self.dual_coef_ = X[self.support_], coefficients[:, self.support_]
+        # A relative gap of tol lets w be wrong by √(tol 1ᵀα): see that it is longer.
+        elif (np.sum(coefficients @ K * coefficients, axis=1) <= self.tol * np.abs(coefficients).sum(axis=1)).any():
+            warnings.warn(
+                "The slacks alone explain all labels, and f = 0 to within `tol`. Lower `own_C`, to 10 `C` say.",
+                stacklevel=2,
+            )
         return self
 
-    def decision_function(self, X: ArrayLike | pd.DataFrame) -> Array:
+    def decision_function(self, X: Any) -> Array:
         """Return f(x): [rows] for two classes, positive for ``classes_[1]``; [rows, classes] for more."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         f = _gram("kernel", self.kernel, X, self.support_vectors_, self.gamma_) @ self.dual_coef_.T
         return np.asarray(f[:, 0] if len(self.classes_) == 2 else f)
 
-    def predict(self, X: ArrayLike | pd.DataFrame) -> NDArray[Any]:
+    def predict(self, X: Any) -> NDArray[Any]:
         """Return the class of each row."""
         f = self.decision_function(X)
         return np.asarray(self.classes_[(f > 0).astype(int) if f.ndim == 1 else f.argmax(axis=1)])
 
-    def _slack_matrix(self, X: Array, privileged: Table | None) -> Array:
+    def _slack_matrix(self, X: Array, privileged: Any) -> Array:
         if privileged is None:
             warnings.warn(
-                "SVMPlusClassifier got no `privileged` information: every label has a slack of its own.", stacklevel=3
+                "SVMPlusClassifier.fit got no `privileged` information: every label has a slack of its own.",
+                stacklevel=3,
             )
             return np.eye(len(X)) / self.C
         A = PrivilegedEncoder(numbers="standardize").fit(privileged).transform(privileged).toarray().astype(np.float64)
@@ -244,18 +259,9 @@ def _gram(name: str, kernel: Kernel, X: Array, Y: Array, gamma: float) -> Array:
 def _width(name: str, gamma: str | float, X: Array) -> float:
     """Return a kernel's gamma for the rows X."""
     if gamma == "auto":
-        return 1 / X.shape[1]
+        return 1 / int(X.shape[1])
     if gamma == "scale":
-        variance = float(X.var())
-        return 1 / (X.shape[1] * variance) if variance > 0 else 1.0
+        return 1 / (int(X.shape[1]) * (float(X.var()) or 1.0))
     if isinstance(gamma, str) or not gamma > 0:
         raise ValueError(f"Expected `{name}` to be 'scale', 'auto' or a positive number, but got {gamma!r}.")
     return float(gamma)
-
-
-def _check_index(X: pd.Index[Any], privileged: pd.Index[Any]) -> None:
-    if len(X) == len(privileged) and not X.equals(privileged):
-        row = int(np.argmax(np.asarray(X != privileged)))
-        raise ValueError(
-            f"Expected X and `privileged` to have equal indexes, but got {X[row]!r} and {privileged[row]!r} in row {row}."
-        )

@@ -20,7 +20,7 @@ SMALLEST_SCALE = 1e-3
 def noisy_average(
     likelihood: Likelihood,
     mean: Tensor,
-    factor: Tensor,
+    factor: Tensor | None,
     scale: Tensor,
     noise: tuple[Tensor, Tensor],
     temperature: float,
@@ -33,7 +33,7 @@ def noisy_average(
     ----------
     likelihood : Categorical or Bernoulli
     mean, factor, scale : Tensor
-        μ [n, K], V [n, K, R] and d [n, K].
+        μ [n, K], V [n, K, R], or None for the diagonal head, V = 0, and d [n, K].
     noise : (Tensor, Tensor)
         Standard normal ε_R [(n,) S, R] and ε_K [(n,) S, K]; without the first dimension all rows share them.
     temperature : float
@@ -46,8 +46,9 @@ def noisy_average(
     >>> noisy_average(Categorical(), torch.tensor([[0.0, 3.0]]), torch.zeros(1, 2, 3), zero, noise, 1.5)
     tensor([[-2.1269, -0.1269]])
     """
-    correlated = noise[0] @ factor.transpose(-1, -2)
-    logits = mean.unsqueeze(-2) + correlated + scale.unsqueeze(-2) * noise[1]
+    logits = mean.unsqueeze(-2) + scale.unsqueeze(-2) * noise[1]
+    if factor is not None:
+        logits = logits + noise[0] @ factor.transpose(-1, -2)
     return likelihood.from_moments(likelihood.moments(logits / temperature).mean(-2))
 
 
@@ -63,7 +64,7 @@ class HeteroscedasticHead(nn.Module):
         Width of φ and number of classes or labels.
     likelihood : Categorical or Bernoulli
     factors : int
-        R, the rank of the correlated noise.
+        R, the rank of the correlated noise; 0 for the diagonal head.
     temperature : float
         τ of the softmax or sigmoid.
     samples, evaluation_samples : int
@@ -93,7 +94,7 @@ class HeteroscedasticHead(nn.Module):
         super().__init__()
         self.likelihood = likelihood
         self.mean = nn.Linear(features, outputs)
-        self.factor = nn.Linear(features, outputs * factors)
+        self.factor = nn.Linear(features, outputs * factors) if factors else None
         self.scale = nn.Linear(features, outputs)
         self.factors, self.outputs = factors, outputs
         self.temperature, self.samples = temperature, samples
@@ -106,10 +107,11 @@ class HeteroscedasticHead(nn.Module):
             noise = torch.randn(
                 features.shape[0], self.samples, noise.shape[-1], dtype=noise.dtype, device=noise.device
             )
+        shape = (self.outputs, self.factors)
         return noisy_average(
             self.likelihood,
             self.mean(features),
-            self.factor(features).unflatten(-1, (self.outputs, self.factors)),
+            None if self.factor is None else self.factor(features).unflatten(-1, shape),
             F.softplus(self.scale(features)) + SMALLEST_SCALE,
             (noise[..., : self.factors], noise[..., self.factors :]),
             self.temperature,

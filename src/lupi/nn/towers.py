@@ -47,7 +47,9 @@ class Tower(nn.Module):
     def at(self, a: Tensor) -> tuple[nn.Linear, Tensor]:
         """Split layer 2 for fixed rows a [S, P]: the layer on φ, and the offset that each row adds, [S, width]."""
         split = self.first.out_features
-        on_features = nn.Linear(self.second.in_features - split, self.second.out_features, bias=False, device=a.device)
+        inputs, outputs, dtype = self.second.in_features - split, self.second.out_features, self.second.weight.dtype
+        on_features = nn.Linear(inputs, outputs, bias=False, device="meta", dtype=dtype)  # draws no random number
+        on_features.to_empty(device=a.device)
         with torch.no_grad():
             on_features.weight.copy_(self.second.weight[:, split:])
             offset = self.second.weight[:, :split] @ torch.relu(self.first(a)).T

@@ -1,0 +1,24 @@
+"""What keeping examples apart from annotations saves: 50 annotations of an example, against its x 50 times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+
+from benchmarks.measure import Result, at_least, ratio
+from benchmarks.networks import annotations, method
+from lupi.training import Settings, fit
+
+EXAMPLES, EACH = 8, 50
+
+
+def results() -> Iterator[Result]:
+    kept = annotations("conv", EXAMPLES, EACH)
+    repeated = replace(kept, x=kept.x[kept.row], row=torch.arange(len(kept)))
+    by_example = Settings(epochs=1, batch_size=EXAMPLES, draw="examples")
+    by_annotation = Settings(epochs=1, batch_size=len(kept))
+    tram = method("tram", "conv")
+    faster = ratio(lambda: fit(tram, repeated, by_annotation), lambda: fit(tram, kept, by_example), rounds=15)
+    yield at_least(f"TRAM step, {EXAMPLES} images × {EACH} annotations, x repeated / x once", faster, 10)

@@ -1,0 +1,92 @@
+"""Full marginalization over 16 400 rows of privileged information, against running the tower on every pair."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.measure import THREADS, Result, at_least, ratio
+from benchmarks.networks import one_hot
+from lupi.data import Annotations, SparseRows
+from lupi.likelihoods import Categorical
+from lupi.methods import FullMarginalization
+from lupi.nn import Tower
+
+ROWS, CATEGORIES = 16_400, (82, 10, 10)
+EXAMPLES, FEATURES, CLASSES = 1_000, 64, 10
+TIMED = 200
+"""Rows that the naive average is timed on; its time is linear in them."""
+MEGABYTES = 300
+
+
+def results() -> Iterator[Result]:
+    fitted, a, x = fitted_method()
+    predictor = fitted.predictor().eval()
+    assert isinstance(a, SparseRows)
+    some = a[torch.arange(TIMED)]
+    with torch.no_grad():
+        value = ratio(lambda: naive(fitted, x, some), lambda: predictor(x), rounds=7) * ROWS / TIMED
+        yield at_least(
+            "full marginalization, naive / ours",
+            value,
+            50,
+            f"{ROWS} rows ({fitted.weight.shape[0]} distinct) × {EXAMPLES} examples; "
+            f"naive timed on {TIMED} rows, scaled linearly",
+        )
+        part = x[:20]
+        expected = naive(fitted, part, a[torch.arange(ROWS)])
+        difference = float((predictor(part).softmax(-1) - expected).abs().max())
+    yield Result("full marginalization, largest difference to naive", f"{difference:.1e}", "≤ 1e-5", difference <= 1e-5)
+    growth = memory()
+    yield Result("full marginalization, memory", f"{growth:.0f} MB", f"≤ {MEGABYTES} MB", growth <= MEGABYTES)
+
+
+def fitted_method() -> tuple[FullMarginalization, SparseRows, Tensor]:
+    """A method that knows the rows of a; its weights need no training to be timed."""
+    torch.manual_seed(0)
+    a = one_hot(ROWS, CATEGORIES)
+    tower, head = Tower(sum(CATEGORIES), FEATURES), nn.Linear(64, CLASSES)
+    nn.init.normal_(head.weight)  # so that the rows of a predict differently
+    fitted = FullMarginalization(nn.Identity(), tower, head, likelihood=Categorical())
+    x = torch.randn(EXAMPLES, FEATURES)
+    data = Annotations(torch.zeros(1, FEATURES), torch.zeros(ROWS, dtype=torch.long), a, torch.zeros(ROWS).long())
+    next(fitted.stages(data))  # takes the rows
+    return fitted, a, x
+
+
+def naive(fitted: FullMarginalization, x: Tensor, a: Tensor, at_once: int = 10) -> Tensor:
+    """Pair every example with every row of a, and average the probabilities."""
+    features = fitted.trunk(x)
+    total = features.new_zeros(x.shape[0], CLASSES)
+    for rows in a.split(at_once):
+        pairs = features.repeat(rows.shape[0], 1), rows.repeat_interleave(x.shape[0], 0)
+        output = fitted.conditional(fitted.tower(*pairs))
+        total += output.softmax(-1).view(rows.shape[0], x.shape[0], CLASSES).sum(0)
+    return total / a.shape[0]
+
+
+def memory() -> float:
+    """How many megabytes the largest memory of a new process grows by when it makes and runs the predictor."""
+    command = [sys.executable, "-c", "from benchmarks import marginalization; marginalization.print_growth()"]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def print_growth() -> None:
+    torch.set_num_threads(THREADS)
+    fitted, _, x = fitted_method()
+    with torch.no_grad():
+        torch.softmax(fitted.conditional(x), -1)  # loads what torch loads at first use
+        before = largest_memory()
+        fitted.predictor().eval()(x)
+    print((largest_memory() - before) / 2**20)
+
+
+def largest_memory() -> int:
+    """Bytes that this process has held at most (Linux)."""
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024

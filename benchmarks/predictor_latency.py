@@ -1,0 +1,43 @@
+"""What a prediction of TRAM costs beside one of No PI: the graphs are the same, so only noise differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from benchmarks.measure import Result, ratio
+from benchmarks.networks import INPUTS, Trunk, method
+
+ROWS = 64
+NOISE = 0.03
+
+
+def results() -> Iterator[Result]:
+    yield tram_to_no_pi("conv", calls=2, rounds=40)
+    yield tram_to_no_pi("MLP", calls=200, rounds=60)
+
+
+def tram_to_no_pi(trunk: Trunk, calls: int, rounds: int) -> Result:
+    tram, no_pi = (method(name, trunk).predictor().eval() for name in ("tram", "no-pi"))
+    x = torch.randn(ROWS, *INPUTS[trunk])
+
+    def predict(predictor: torch.nn.Module) -> None:
+        for _ in range(calls):
+            predictor(x)
+
+    with torch.inference_mode():
+        value = ratio(lambda: predict(tram), lambda: predict(no_pi), rounds)
+    same = graph(tram, x) == graph(no_pi, x)
+    return Result(
+        f"predictor, TRAM / No PI, {trunk} trunk",
+        f"{value:.2f}",
+        f"1.00 ± {NOISE}",
+        same and abs(value - 1) <= NOISE,
+        "exported graphs are equal" if same else "exported graphs differ",
+    )
+
+
+def graph(module: torch.nn.Module, x: torch.Tensor) -> str:
+    """The exported program as text."""
+    return str(torch.export.export(module, (x,)).graph)

@@ -1,0 +1,416 @@
+import itertools
+import math
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit, log_softmax, softmax
+from scipy.stats import norm
+from torch import nn
+
+from lupi.likelihoods import SMALLEST, Bernoulli, Categorical, Gaussian
+from lupi.nn import GaussianHead, HeteroscedasticHead, ProbitHead, heteroscedastic
+from lupi.nn.heads import noisy_average, probit_logits
+
+properties = settings(deadline=None, max_examples=30)
+seeds = st.integers(0, 2**32 - 1)
+temperatures = st.floats(0.5, 5)
+DRAWS = 40_000
+ERRORS = 5  # Monte-Carlo standard errors that are allowed
+LIKELIHOODS = [Categorical(), Bernoulli()]
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    torch.manual_seed(0)
+
+
+def parameters(seed, outputs, factors, rows=1, size=1.0):
+    """Random μ, V and d."""
+    rng = np.random.default_rng(seed)
+    mean = rng.uniform(-2, 2, size=(rows, outputs))
+    factor = size * rng.uniform(-1, 1, size=(rows, outputs, factors))
+    return mean, factor, size * rng.uniform(0.1, 1, size=(rows, outputs))
+
+
+def draw_noise(seed, factors, outputs, draws=DRAWS):
+    generator = torch.Generator().manual_seed(seed)
+    return tuple(torch.randn(draws, width, generator=generator, dtype=torch.float64) for width in (factors, outputs))
+
+
+def averaged(likelihood, mean, factor, scale, noise, temperature):
+    """Probabilities of `noisy_average` for numpy parameters."""
+    tensors = (torch.from_numpy(part) for part in (mean, factor, scale))
+    return likelihood.mean(noisy_average(likelihood, *tensors, noise, temperature)).numpy()
+
+
+def gauss_hermite(function, dimensions, nodes):
+    """Mean and standard deviation of a function of that many standard normal numbers, by quadrature."""
+    z, w = np.polynomial.hermite_e.hermegauss(nodes)
+    w = w / w.sum()
+    points = np.stack(np.meshgrid(*[z] * dimensions, indexing="ij"), -1).reshape(-1, dimensions)
+    weight = math.prod(np.meshgrid(*[w] * dimensions, indexing="ij")).ravel()
+    values = function(points)
+    mean = weight @ values
+    return mean, np.sqrt(weight @ (values - mean) ** 2)
+
+
+def assert_within_error(actual, mean, deviation, draws=DRAWS):
+    error = deviation / math.sqrt(draws)
+    assert np.all(np.abs(actual - mean) <= ERRORS * error + 1e-5), (actual, mean, error)
+    assert np.all(error < 0.01)  # or nothing was checked
+
+
+# ---------------------------------------------------------------- the average, against integration
+
+
+@properties
+@given(seeds, st.integers(0, 3), temperatures)
+def test_two_classes_against_quadrature(seed, factors, temperature):
+    mean, factor, scale = parameters(seed, 2, factors)
+    gap = mean[0, 0] - mean[0, 1]
+    s = math.sqrt(((factor[0, 0] - factor[0, 1]) ** 2).sum() + (scale**2).sum())
+    p, deviation = gauss_hermite(lambda z: expit((gap + s * z[:, 0]) / temperature), 1, 150)
+    actual = averaged(Categorical(), mean, factor, scale, draw_noise(seed % 2**31, factors, 2), temperature)
+    assert_within_error(actual[0], np.array([p, 1 - p]), deviation)
+
+
+@settings(deadline=None, max_examples=8)
+@given(seeds, temperatures)
+def test_three_classes_with_one_factor_against_quadrature(seed, temperature):
+    mean, factor, scale = parameters(seed, 3, 1)
+    p, deviation = gauss_hermite(
+        lambda z: softmax((mean + z[:, :1] * factor[0, :, 0] + z[:, 1:] * scale) / temperature, axis=1), 4, 20
+    )
+    actual = averaged(Categorical(), mean, factor, scale, draw_noise(seed % 2**31, 1, 3), temperature)
+    assert_within_error(actual[0], p, deviation)
+
+
+@properties
+@given(seeds, temperatures)
+def test_labels_with_one_factor_against_quadrature(seed, temperature):
+    mean, factor, scale = parameters(seed, 3, 1)
+    actual = averaged(Bernoulli(), mean, factor, scale, draw_noise(seed % 2**31, 1, 3), temperature)
+    for label in range(3):
+        m, v, d = mean[0, label], factor[0, label, 0], scale[0, label]
+        p, deviation = gauss_hermite(lambda z: expit((m + v * z[:, 0] + d * z[:, 1]) / temperature), 2, 40)  # noqa: B023
+        assert_within_error(actual[0, label], p, deviation)
+
+
+@properties
+@given(seeds, st.integers(0, 3))
+def test_at_a_low_temperature_two_classes_agree_with_the_closed_form(seed, factors):
+    mean, factor, scale = parameters(seed, 2, factors, size=2)
+    s = math.sqrt(((factor[0, 0] - factor[0, 1]) ** 2).sum() + (scale**2).sum())
+    mean[0, 0] = mean[0, 1] + s * np.random.default_rng(seed).uniform(-2, 2)
+    p = norm.cdf((mean[0, 0] - mean[0, 1]) / s)
+    actual = averaged(Categorical(), mean, factor, scale, draw_noise(seed % 2**31, factors, 2), 1e-4)
+    assert_within_error(actual[0], np.array([p, 1 - p]), math.sqrt(p * (1 - p)))
+
+
+@properties
+@given(seeds, st.integers(0, 3))
+def test_at_a_low_temperature_labels_agree_with_the_probit(seed, factors):
+    mean, factor, scale = parameters(seed, 3, factors, rows=2)
+    s = np.sqrt((factor**2).sum(-1) + scale**2)
+    mean = np.clip(mean, -2 * s, 2 * s)
+    p = norm.cdf(mean / s)
+    actual = averaged(Bernoulli(), mean, factor, scale, draw_noise(seed % 2**31, factors, 3), 1e-4)
+    assert_within_error(actual, p, np.sqrt(p * (1 - p)))
+    closed = torch.sigmoid(probit_logits(torch.from_numpy(mean), torch.from_numpy(s)))
+    np.testing.assert_allclose(closed, p, atol=1e-6)
+
+
+@properties
+@given(seeds, st.floats(0.5, 1.5))
+def test_noise_may_be_drawn_for_every_row(seed, temperature):
+    """Noise of shape [n, S, ...] gives each row its own, and is the same function."""
+    mean, factor, scale = map(torch.from_numpy, parameters(seed, 3, 2, rows=4))
+    generator = torch.Generator().manual_seed(seed % 2**31)
+    noise = tuple(torch.randn(4, 5, width, generator=generator, dtype=torch.float64) for width in (2, 3))
+    together = noisy_average(Categorical(), mean, factor, scale, noise, temperature)
+    for i in range(4):
+        row = slice(i, i + 1)
+        own = (noise[0][i], noise[1][i])
+        alone = noisy_average(Categorical(), mean[row], factor[row], scale[row], own, temperature)
+        torch.testing.assert_close(together[row], alone)
+
+
+# ---------------------------------------------------------------- special cases
+
+
+@properties
+@given(seeds, temperatures)
+def test_without_noise_it_is_the_plain_head_with_a_temperature(seed, temperature):
+    mean, factor, scale = parameters(seed, 4, 2, rows=3)
+    noise = draw_noise(seed % 2**31, 2, 4, draws=100)
+    zero = (torch.from_numpy(mean).float(), torch.zeros(factor.shape), torch.zeros(scale.shape))
+    noise = tuple(part.float() for part in noise)
+    logits = noisy_average(Categorical(), *zero, noise, temperature)
+    np.testing.assert_allclose(logits, log_softmax(mean / temperature, axis=1), rtol=1e-5, atol=2e-6)
+    logits = noisy_average(Bernoulli(), *zero, noise, temperature)
+    np.testing.assert_allclose(logits, mean / temperature, rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_without_factors_it_is_the_diagonal_head(likelihood):
+    mean, factor, scale = (torch.from_numpy(part).float() for part in parameters(0, 3, 4, rows=5))
+    noise = tuple(part.float() for part in draw_noise(0, 4, 3, draws=50))
+    diagonal = noisy_average(likelihood, mean, None, scale, noise, 1.5)
+    assert torch.equal(noisy_average(likelihood, mean, torch.zeros_like(factor), scale, noise, 1.5), diagonal)
+    assert not torch.allclose(noisy_average(likelihood, mean, factor, scale, noise, 1.5), diagonal, atol=1e-2)
+    u = (mean[:, None] + scale[:, None] * noise[1]).numpy() / 1.5
+    expected = softmax(u, axis=-1) if isinstance(likelihood, Categorical) else expit(u)
+    np.testing.assert_allclose(likelihood.mean(diagonal), expected.mean(1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize("training", [True, False])
+def test_a_head_without_factors_is_the_head_whose_factors_are_zero(likelihood, training):
+    low_rank = HeteroscedasticHead(6, 3, likelihood, factors=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a layer of no outputs would warn
+        diagonal = HeteroscedasticHead(6, 3, likelihood, factors=0)
+    nn.init.zeros_(low_rank.factor.weight)
+    nn.init.zeros_(low_rank.factor.bias)
+    state = {name: value for name, value in low_rank.state_dict().items() if not name.startswith("factor")}
+    state["evaluation_noise"] = low_rank.evaluation_noise[:, 2:]
+    diagonal.load_state_dict(state)
+    phi = torch.randn(4, 6)
+    if not training:
+        assert torch.equal(low_rank.eval()(phi), diagonal.eval()(phi))
+        return
+    # Fresh noise has another shape: equal in distribution only.
+    low_rank.samples = diagonal.samples = DRAWS
+    first, second = (likelihood.mean(head(phi)).detach() for head in (low_rank, diagonal))
+    assert (first - second).abs().max() < ERRORS * math.sqrt(2 * 0.25 / DRAWS)  # a probability varies by at most 1/4
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_probabilities_are_clipped(likelihood):
+    assert SMALLEST == 1e-7
+    sure, zero = torch.tensor([[200.0, -200.0]], dtype=torch.float64), torch.zeros(1, 2, dtype=torch.float64)
+    output = noisy_average(likelihood, sure, None, zero, draw_noise(0, 0, 2, draws=3), 1.0)
+    low = math.log(1e-7)
+    expected = [0, low] if isinstance(likelihood, Categorical) else [math.log1p(-1e-7) - low, low - math.log1p(-1e-7)]
+    assert output[0].tolist() == pytest.approx(expected)
+    single = noisy_average(likelihood, sure.float(), None, zero.float(), (zero.float(), zero.float()), 1.0)
+    np.testing.assert_allclose(single, output, atol=0.2)  # 1 − 1e-7 is not a float32
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_the_loss_is_the_log_of_the_average_not_the_average_of_logs(likelihood):
+    mean, factor, scale = parameters(1, 3, 2, rows=6, size=3)
+    noise = draw_noise(1, 2, 3, draws=200)
+    u = mean[:, None] + np.einsum("sr,nkr->nsk", noise[0], factor) + scale[:, None] * noise[1].numpy()
+    y = np.array([0, 1, 2, 0, 1, 2])
+    if isinstance(likelihood, Categorical):
+        p = softmax(u / 1.5, axis=-1)[np.arange(6), :, y]
+        log_of_average, average_of_logs = -np.log(p.mean(1)), -np.log(p).mean(1)
+        target = torch.from_numpy(y)
+    else:
+        on = np.eye(3)[y]
+        p = np.where(on[:, None], expit(u / 1.5), expit(-u / 1.5))
+        log_of_average, average_of_logs = -np.log(p.mean(1)).mean(-1), -np.log(p).mean((1, 2))
+        target = torch.from_numpy(on)
+    output = noisy_average(likelihood, *map(torch.from_numpy, (mean, factor, scale)), noise, 1.5)
+    np.testing.assert_allclose(likelihood.each(output, target), log_of_average, rtol=1e-9)
+    assert np.all(average_of_logs > log_of_average + 0.05)
+
+
+# ---------------------------------------------------------------- the head
+
+
+def test_the_head_is_its_formula():
+    for likelihood, factors in itertools.product(LIKELIHOODS, (0, 1, 3)):
+        head = HeteroscedasticHead(5, 4, likelihood, factors=factors, temperature=0.7, evaluation_samples=20)
+        phi = torch.randn(6, 5)
+
+        def layer(linear):
+            return phi.numpy() @ linear.weight.detach().numpy().T + linear.bias.detach().numpy()  # noqa: B023
+
+        noise = head.evaluation_noise.numpy()
+        d = np.log1p(np.exp(layer(head.scale))) + 1e-3
+        u = layer(head.mean)[:, None] + d[:, None] * noise[:, factors:]
+        if factors:
+            u = u + noise[:, :factors] @ layer(head.factor).reshape(6, 4, factors).transpose(0, 2, 1)
+        p = (softmax(u / 0.7, axis=-1) if isinstance(likelihood, Categorical) else expit(u / 0.7)).mean(1)
+        expected = np.log(p) if isinstance(likelihood, Categorical) else np.log(p / (1 - p))
+        np.testing.assert_allclose(head.eval()(phi).detach(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_settings_of_the_paper_by_default():
+    head = HeteroscedasticHead(5, 3, Categorical())
+    assert (head.factors, head.temperature, head.samples) == (4, 3.0, 100)
+    assert head.evaluation_noise.shape == (1000, 4 + 3)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_noise_of_a_head_is_standard_normal(training):
+    head = HeteroscedasticHead(1, 2, Categorical(), factors=1, samples=DRAWS, evaluation_samples=DRAWS)
+    mean, factor, scale = [1.0, -0.5], [2.0, -1.0], [1.5, 0.8]
+    with torch.no_grad():
+        for layer, value in ((head.mean, mean), (head.factor, factor), (head.scale, np.log(np.expm1(scale)))):
+            layer.weight.zero_()
+            layer.bias.copy_(torch.as_tensor(value))
+    p = Categorical().mean(head.train(training)(torch.zeros(3, 1))).detach().numpy()
+    s = math.sqrt(3.0**2 + (1.5 + 1e-3) ** 2 + (0.8 + 1e-3) ** 2)
+    expected, deviation = gauss_hermite(lambda z: expit((1.5 + s * z[:, 0]) / 3.0), 1, 150)
+    assert_within_error(p[:, 0], expected, deviation)
+    assert (len(set(p[:, 0].tolist())) == 3) == training  # every row draws its own in training
+
+
+def test_each_class_draws_its_own_noise():
+    noise = HeteroscedasticHead(2, 5, Categorical(), factors=3, evaluation_samples=DRAWS).evaluation_noise.numpy()
+    assert noise.shape == (DRAWS, 8)
+    assert np.abs(np.corrcoef(noise.T) - np.eye(8)).max() < ERRORS / math.sqrt(DRAWS)
+    # With one ε for all classes and equal d, softmax would not change at all.
+    head = HeteroscedasticHead(2, 5, Categorical(), factors=0, samples=1)
+    for parameter in head.parameters():
+        nn.init.zeros_(parameter)
+    p = Categorical().mean(head(torch.zeros(100, 2)))
+    assert p.std() > 0.02
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_evaluation_repeats_itself_and_training_does_not(likelihood):
+    phi = torch.randn(4, 6).repeat(2, 1)
+    outputs = []
+    for _ in range(2):
+        torch.manual_seed(3)
+        head = HeteroscedasticHead(6, 3, likelihood).eval()
+        torch.rand(5)  # the state of the generator does not matter any more
+        outputs += [head(phi), head(phi)]
+    for output in outputs:
+        assert torch.equal(output, outputs[0])
+    torch.testing.assert_close(outputs[0][:4], outputs[0][4:])  # nor does the place in the batch
+    head.train()
+    first, second = head(phi), head(phi)
+    assert not torch.allclose(first, second)
+    assert not torch.allclose(first[:4], first[4:])
+    torch.manual_seed(4)
+    assert not torch.equal(HeteroscedasticHead(6, 3, likelihood).evaluation_noise, head.evaluation_noise)
+
+
+def test_a_stored_head_predicts_the_same():
+    head, other = (HeteroscedasticHead(6, 3, Categorical()).eval() for _ in range(2))
+    phi = torch.randn(4, 6)
+    assert not torch.allclose(head(phi), other(phi))
+    other.load_state_dict(head.state_dict())
+    assert torch.equal(head(phi), other(phi))
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_every_parameter_learns(likelihood):
+    head = HeteroscedasticHead(6, 3, likelihood)
+    likelihood.loss(head(torch.randn(4, 6)), torch.eye(3)[[0, 1, 2, 2]]).backward()
+    assert len(list(head.parameters())) == 6
+    assert all(parameter.grad.abs().sum() > 0 for parameter in head.parameters())
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_mixed_precision(likelihood):
+    head = HeteroscedasticHead(6, 3, likelihood).eval()
+    phi = torch.randn(4, 6)
+    with torch.autocast("cpu", torch.bfloat16):
+        output, extreme = head(phi), head(1e4 * phi)
+    torch.testing.assert_close(likelihood.mean(output.float()), likelihood.mean(head(phi)), atol=0.01, rtol=0)
+    assert extreme.isfinite().all()
+
+
+# ---------------------------------------------------------------- closed forms
+
+
+@properties
+@given(st.lists(st.tuples(st.floats(-20, 20), st.floats(1e-3, 20)), min_size=1, max_size=20))
+def test_probit_is_the_normal_distribution_function(pairs):
+    mean, scale = np.array(pairs).T
+    logits = probit_logits(torch.from_numpy(mean), torch.from_numpy(scale))
+    p = np.clip(norm.cdf(mean / scale), 1e-7, 1 - 1e-7)
+    np.testing.assert_allclose(torch.sigmoid(logits), p, rtol=1e-7, atol=1e-12)
+    single = torch.sigmoid(probit_logits(torch.from_numpy(mean).float(), torch.from_numpy(scale).float()))
+    np.testing.assert_allclose(single, p, atol=1e-5)
+
+
+def test_probit_head():
+    head, phi = ProbitHead(5, 3), torch.randn(6, 5)
+    mean, scale = ((phi @ layer.weight.T + layer.bias).detach().numpy() for layer in (head.mean, head.scale))
+    expected = norm.cdf(mean / (np.log1p(np.exp(scale)) + 1e-3))
+    np.testing.assert_allclose(torch.sigmoid(head(phi)).detach(), expected, rtol=1e-4)
+
+
+@properties
+@given(seeds, st.floats(0.01, 1000))
+def test_gaussian_head(seed, size):
+    torch.manual_seed(seed)
+    head, phi = GaussianHead(5), size * torch.randn(8, 5)
+    mean, variance = head(phi).detach().double().numpy().T
+    expected, raw = (
+        (phi.double() @ layer.weight.T.double() + layer.bias.double()).detach().numpy()[:, 0]
+        for layer in (head.mean, head.variance)
+    )
+    np.testing.assert_allclose(mean, expected, rtol=1e-4, atol=1e-5 * size)
+    np.testing.assert_allclose(variance, np.logaddexp(0, raw) + 1e-3, rtol=1e-4, atol=1e-5 * size)
+    assert np.all(variance >= 0.999e-3)
+
+
+def test_gaussian_variance_is_positive_wherever():
+    head = GaussianHead(1)
+    nn.init.ones_(head.variance.weight)
+    nn.init.zeros_(head.variance.bias)
+    variance = head(torch.tensor([[-1e4], [-100.0], [0.0], [1e4]]))[:, 1]
+    assert variance.tolist() == pytest.approx([1e-3, 1e-3, math.log(2) + 1e-3, 1e4 + 1e-3])
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "factors", "kind"),
+    [
+        (Gaussian(), 4, GaussianHead),
+        (Gaussian(), 0, GaussianHead),
+        (Bernoulli(), 0, ProbitHead),
+        (Bernoulli(), 2, HeteroscedasticHead),
+        (Categorical(), 0, HeteroscedasticHead),
+        (Categorical(), 15, HeteroscedasticHead),
+    ],
+)
+def test_the_head_of_a_likelihood(likelihood, factors, kind):
+    head = heteroscedastic(5, 3, likelihood, factors=factors, temperature=1.5, samples=7)
+    assert type(head) is kind
+    assert head(torch.randn(4, 5)).shape == (4, 2 if kind is GaussianHead else 3)
+    if kind is HeteroscedasticHead:
+        assert (head.factors, head.temperature, head.samples) == (factors, 1.5, 7)
+        assert head.likelihood == likelihood
+
+
+# ---------------------------------------------------------------- export
+
+
+def random_operators(program):
+    return [
+        str(node.target)
+        for node in program.graph.nodes
+        if node.op == "call_function" and torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+    ]
+
+
+def export(module, rows=4):
+    return torch.export.export(module, (torch.randn(rows, 5),), dynamic_shapes=({0: torch.export.Dim("batch")},))
+
+
+@pytest.mark.parametrize("likelihood", [*LIKELIHOODS, Gaussian()], ids=lambda likelihood: type(likelihood).__name__)
+@pytest.mark.parametrize("factors", [0, 4])
+def test_export_is_repeatable_and_takes_any_batch(likelihood, factors):
+    head = heteroscedastic(5, 3, likelihood, factors=factors).eval()
+    program = export(head)
+    assert random_operators(program) == []
+    module = program.module()
+    for rows in (2, 4, 9):
+        phi = torch.randn(rows, 5)
+        torch.testing.assert_close(module(phi), head(phi))
+
+
+def test_a_random_operator_would_be_seen():
+    assert random_operators(export(HeteroscedasticHead(5, 3, Categorical()).train())) == ["aten.randn.default"]

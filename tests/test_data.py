@@ -1,0 +1,355 @@
+import re
+import tracemalloc
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array, csr_matrix, random_array
+from torch import Tensor
+
+from lupi.data import Annotations, Batch, SparseRows, distinct
+
+properties = settings(deadline=None, max_examples=60)  # the first call of a run is slow
+# Sums of these are exact in float32. Few of them, so that rows repeat.
+NUMBERS = st.sampled_from([0.0, -0.0, 1.0, -2.0, 0.5])
+
+
+@st.composite
+def csr_matrices(draw, min_rows=0):
+    """Any csr matrix: empty rows, explicit zeros, entries that repeat, in any order, no columns."""
+    width = draw(st.integers(0, 5))
+    entries = st.lists(st.tuples(st.integers(0, width - 1), NUMBERS), max_size=6) if width else st.just([])
+    rows = draw(st.lists(entries, min_size=min_rows, max_size=8))
+    stored = [entry for row in rows for entry in row]
+    return csr_array(
+        (
+            np.array([value for _, value in stored], dtype=draw(st.sampled_from([np.float32, np.float64]))),
+            np.array([column for column, _ in stored], dtype=np.int32),
+            np.cumsum([0, *map(len, rows)], dtype=np.int32),
+        ),
+        shape=(len(rows), width),
+    )
+
+
+@st.composite
+def annotations(draw, min_size=0):
+    """Ragged annotations of up to six examples, in any order, some examples without one."""
+    examples = draw(st.integers(1, 6))
+    row = draw(st.lists(st.integers(0, examples - 1), min_size=min_size, max_size=20) | st.just(list(range(examples))))
+    n, width = len(row), draw(st.integers(0, 3))
+    a = torch.arange(n * width, dtype=torch.float32).reshape(n, width) % 5
+    return Annotations(
+        x=torch.arange(examples * 2, dtype=torch.float32).reshape(examples, 2) + 100,
+        row=torch.tensor(row, dtype=torch.int64),
+        a=SparseRows.from_matrix(csr_array(a.numpy())) if draw(st.booleans()) else a,
+        y=torch.arange(n),
+    )
+
+
+def dense(a):
+    return a if isinstance(a, Tensor) else a[torch.arange(a.shape[0])]
+
+
+def naive(data):
+    """The training set as Python lists: one (x, a, y) per annotation."""
+    x, a = data.x.tolist(), dense(data.a).tolist()
+    return [(x[r], a[i], y) for i, (r, y) in enumerate(zip(data.row.tolist(), data.y.tolist(), strict=True))]
+
+
+def flat(batch):
+    """The annotations of a batch as Python lists."""
+    x = batch.x.tolist()
+    return [(x[r], a, y) for r, a, y in zip(batch.row.tolist(), batch.a.tolist(), batch.y.tolist(), strict=True)]
+
+
+# ---------------------------------------------------------------- batches
+
+
+@properties
+@given(annotations(), st.data())
+def test_by_annotation_holds_the_drawn_annotations_and_each_of_their_examples_once(data, draws):
+    index = draws.draw(st.permutations(range(len(data))))[: draws.draw(st.integers(0, len(data)))]
+    batch = data.by_annotation(torch.tensor(index, dtype=torch.int64))
+    everything = naive(data)
+    assert flat(batch) == [everything[i] for i in index]
+    examples = {data.row[i].item() for i in index}
+    assert sorted(batch.x.tolist()) == [data.x[example].tolist() for example in sorted(examples)]
+
+
+@properties
+@given(annotations(min_size=1), st.data())
+def test_by_annotation_may_draw_an_annotation_twice(data, draws):
+    index = draws.draw(st.lists(st.integers(0, len(data) - 1), max_size=10))
+    everything = naive(data)
+    assert flat(data.by_annotation(torch.tensor(index, dtype=torch.int64))) == [everything[i] for i in index]
+
+
+@properties
+@given(annotations(), st.data())
+def test_by_example_holds_every_annotation_of_the_drawn_examples_and_nothing_else(data, draws):
+    count = data.x.shape[0]
+    examples = draws.draw(st.permutations(range(count)))[: draws.draw(st.integers(0, count))]
+    batch = data.by_example(torch.tensor(examples, dtype=torch.int64))
+    assert batch.x.tolist() == [data.x[example].tolist() for example in examples]
+    everything, row = naive(data), data.row.tolist()
+    positions = [i for example in examples for i in range(len(row)) if row[i] == example]
+    assert flat(batch) == [everything[i] for i in positions]
+    assert batch.row.tolist() == [k for k, example in enumerate(examples) for _ in range(row.count(example))]
+    assert data.positions(torch.tensor(examples, dtype=torch.int64)).tolist() == positions
+
+
+@properties
+@given(annotations())
+def test_what_is_known_of_the_examples(data):
+    row, examples = data.row.tolist(), range(data.x.shape[0])
+    assert len(data) == len(row)
+    assert data.count.tolist() == [row.count(example) for example in examples]
+    assert data.annotated.tolist() == sorted(set(row))
+    assert data.order.tolist() == [i for example in examples for i in range(len(row)) if row[i] == example]
+    assert data.one_to_one == (row == list(examples))
+
+
+def test_the_trunk_sees_an_example_once_however_many_labels_it_has():
+    data = Annotations(torch.eye(3), torch.tensor([2] * 50 + [0]), torch.ones(51, 1), torch.arange(51))
+    seen = []
+    trunk = torch.nn.Identity()
+    trunk.register_forward_hook(lambda _, inputs, __: seen.append(inputs[0].tolist()))
+    for batch in (data.by_annotation(torch.arange(51)), data.by_example(torch.tensor([0, 2]))):
+        assert trunk(batch.x)[batch.row].shape == (51, 3)
+    assert seen == [[[1, 0, 0], [0, 0, 1]]] * 2
+
+
+def test_batch_moves_whole():
+    batch = Batch(torch.ones(1, 2), torch.zeros(3, dtype=torch.int64), torch.ones(3, 1), torch.ones(3)).to("meta")
+    assert [part.device.type for part in batch] == ["meta"] * 4
+
+
+# ---------------------------------------------------------------- annotations
+
+
+@properties
+@given(annotations(min_size=1), st.data())
+def test_take_selects_annotations_and_shares_the_examples(data, draws):
+    index = draws.draw(st.lists(st.integers(0, len(data) - 1), max_size=10))
+    taken = data.take(torch.tensor(index, dtype=torch.int64))
+    everything = naive(data)
+    assert naive(taken) == [everything[i] for i in index]
+    assert taken.x is data.x
+    assert type(taken.a) is type(data.a)
+
+
+@properties
+@given(annotations(), st.integers(0, 3))
+def test_with_privileged_appends_columns(data, width):
+    more = torch.randn(len(data), width, generator=torch.Generator().manual_seed(width))
+    longer = data.with_privileged(more)
+    np.testing.assert_array_equal(dense(longer.a), np.hstack([dense(data.a), more]))
+    assert longer.a.shape == (len(data), data.a.shape[1] + width)
+    assert type(longer.a) is type(data.a)
+    assert (longer.x is data.x, longer.row is data.row, longer.y is data.y) == (True, True, True)
+
+
+@properties
+@given(annotations(min_size=1), st.data())
+def test_appended_columns_are_drawn_with_their_annotation(data, draws):
+    longer = data.with_privileged(torch.arange(len(data)).float()[:, None])
+    index = torch.tensor(draws.draw(st.lists(st.integers(0, len(data) - 1), max_size=10)), dtype=torch.int64)
+    assert longer.take(index).by_annotation(torch.arange(len(index))).a[:, -1].tolist() == index.tolist()
+
+
+@given(annotations())
+def test_other_inputs_and_targets(data):
+    x, y = torch.randn(data.x.shape[0], 7), torch.randn(len(data), 2)
+    other = data.with_inputs(x).with_targets(y)
+    assert (other.x is x, other.y is y, other.row is data.row, other.a is data.a) == (True,) * 4
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_moves_what_lies_in_memory(sparse):
+    # No annotation: the check of `row` would need to read it, and nothing can be read from "meta".
+    a = SparseRows.from_matrix(csr_array((0, 3))) if sparse else torch.ones(0, 3)
+    moved = Annotations(torch.ones(2, 3), torch.ones(0, dtype=torch.int64), a, torch.ones(0)).to("meta")
+    tensors = (moved.a.index, moved.a.value) if sparse else (moved.a,)
+    assert {part.device.type for part in (moved.x, moved.row, moved.y, *tensors)} == {"meta"}
+    source = Source(np.ones((2, 3), np.float32))
+    kept = Annotations(source, torch.ones(0, dtype=torch.int64), a, torch.ones(0)).to("meta")
+    assert kept.x is source
+    assert kept.y.device.type == "meta"
+
+
+@pytest.mark.parametrize(("name", "sparse"), [("a", False), ("a", True), ("y", False)])
+def test_lengths_must_agree(name, sparse):
+    parts = {"a": torch.ones(3, 2), "y": torch.ones(3)}
+    parts[name] = parts[name][:2]
+    if sparse:
+        parts["a"] = SparseRows.from_matrix(csr_array(parts["a"].numpy()))
+    with pytest.raises(ValueError, match=rf"^Expected `{name}` to have 3 rows as `row` has, but got 2\.$"):
+        Annotations(x=torch.ones(4, 1), row=torch.tensor([0, 1, 3]), **parts)
+
+
+@given(st.integers(1, 4), st.integers(-3, 6))
+def test_row_must_be_a_row_of_x(examples, row):
+    def make():
+        return Annotations(torch.ones(examples, 1), torch.tensor([0, row]), torch.ones(2, 1), torch.ones(2))
+
+    if 0 <= row < examples:
+        assert make().row.tolist() == [0, row]
+    else:
+        message = f"Expected `row` to lie between 0 and {examples - 1}, the rows of `x`."
+        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+            make()
+
+
+# ---------------------------------------------------------------- sparse rows
+
+
+@properties
+@given(csr_matrices(), st.data())
+def test_sparse_rows_are_the_rows_of_the_matrix(matrix, draws):
+    before = matrix.copy()
+    rows = SparseRows.from_matrix(matrix)
+    assert rows.shape == matrix.shape
+    expected = matrix.toarray()
+    np.testing.assert_array_equal(rows[torch.arange(matrix.shape[0])], expected)
+    index = draws.draw(st.lists(st.integers(0, matrix.shape[0] - 1), max_size=10)) if matrix.shape[0] else []
+    index = torch.tensor(index, dtype=torch.int64)
+    np.testing.assert_array_equal(rows[index], expected[index.numpy()])
+    np.testing.assert_array_equal(dense(rows.take(index)), expected[index.numpy()])
+    assert rows.take(index).shape == (len(index), matrix.shape[1])
+    for part in ("data", "indices", "indptr"):  # the caller's matrix is as it was
+        np.testing.assert_array_equal(getattr(matrix, part), getattr(before, part))
+
+
+@properties
+@given(csr_matrices())
+def test_sparse_rows_of_a_tensor(matrix):
+    tensor = torch.from_numpy(matrix.toarray())
+    rows = SparseRows.from_matrix(tensor)
+    assert rows.shape == tensor.shape
+    assert dense(rows).dtype == torch.float32
+    np.testing.assert_array_equal(dense(rows), tensor)
+
+
+def test_sparse_rows_take_the_older_scipy_class_and_move():
+    matrix = csr_matrix(np.array([[0, 2.0], [1.0, 0]]))
+    rows = SparseRows.from_matrix(matrix)
+    np.testing.assert_array_equal(dense(rows), matrix.toarray())
+    moved = rows.to("meta")
+    assert (moved.index.device.type, moved.value.device.type, moved.width) == ("meta", "meta", 2)
+
+
+def test_sparse_rows_are_drawn_in_the_shape_of_tensors():
+    tensor = torch.rand(5, 3)
+    a = SparseRows.from_matrix(tensor)
+    for index in (torch.tensor([4, 0]), torch.tensor([], dtype=torch.int64), torch.tensor([2], dtype=torch.int32)):
+        assert torch.equal(a[index], tensor[index])
+
+
+def test_labels_of_every_annotator_of_cifar_10h_stay_small():
+    labels, annotators, columns = 514_200, 2_571, 2_571 + 20
+    rng = np.random.default_rng(0)
+    # Who gave the label, and two quantiles: reaction time and number of earlier labels.
+    indices = np.stack(
+        [rng.integers(annotators, size=labels), *(annotators + 10 * k + rng.integers(10, size=labels) for k in (0, 1))],
+        axis=1,
+    ).astype(np.int32)
+    matrix = csr_array(
+        (np.ones(3 * labels, np.float32), indices.ravel(), np.arange(0, 3 * labels + 1, 3, dtype=np.int32)),
+        shape=(labels, columns),
+    )
+    tracemalloc.start()
+    rows = SparseRows.from_matrix(matrix)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 150e6  # dense, it would be 5.3e9
+    assert sum(part.untyped_storage().nbytes() for part in (rows.index, rows.value)) < 50e6
+    data = Annotations(torch.ones(10_000, 1), torch.arange(labels) % 10_000, rows, torch.zeros(labels))
+    drawn = torch.from_numpy(rng.choice(labels, size=256, replace=False))
+    batch = data.by_annotation(drawn)
+    expected = np.zeros((256, columns))
+    np.put_along_axis(expected, indices[drawn], 1, axis=1)
+    np.testing.assert_array_equal(batch.a, expected)
+    assert batch.x.shape[0] == len(set((drawn % 10_000).tolist()))
+
+
+# ---------------------------------------------------------------- distinct rows
+
+
+def check_distinct(a, matrix):
+    """Compare with numpy's answer for the dense matrix."""
+    kinds, count = np.unique(matrix, axis=0, return_counts=True)
+    position, weight = distinct(a)
+    np.testing.assert_allclose(weight.sum(), 1, rtol=1e-6)
+    found = matrix[position.numpy()]
+    order = np.lexsort(found.T[::-1])  # as numpy.unique sorts
+    np.testing.assert_array_equal(found[order], kinds)
+    np.testing.assert_allclose(weight.numpy()[order], count / len(matrix), rtol=1e-6)
+
+
+@properties
+@given(csr_matrices(min_rows=1))
+def test_distinct_counts_the_kinds_of_rows(matrix):
+    assume(matrix.shape[1] > 0)  # numpy.unique has no answer
+    expected = matrix.toarray().astype(np.float32)
+    check_distinct(torch.from_numpy(expected), expected)
+    check_distinct(SparseRows.from_matrix(matrix), expected)
+    check_distinct(SparseRows.from_matrix(torch.from_numpy(expected)), expected)
+
+
+@properties
+@given(csr_matrices(min_rows=1), st.integers(1, 2))
+def test_distinct_after_columns_were_appended(matrix, width):
+    n = matrix.shape[0]
+    more = torch.arange(n * width).reshape(n, width) % 2.0
+    data = Annotations(torch.ones(1, 1), torch.zeros(n, dtype=torch.int64), SparseRows.from_matrix(matrix), more)
+    check_distinct(data.with_privileged(more).a, np.hstack([matrix.toarray(), more]).astype(np.float32))
+
+
+@pytest.mark.parametrize("a", [torch.ones(4, 0), SparseRows.from_matrix(csr_array((4, 0)))])
+def test_rows_without_columns_are_all_of_one_kind(a):
+    position, weight = distinct(a)
+    assert (position.tolist(), weight.tolist()) == ([0], [1.0])
+
+
+def test_distinct_of_many_columns():
+    matrix = random_array((300, 5000), density=2e-4, format="csr", dtype=np.float32, rng=np.random.default_rng(0))
+    check_distinct(SparseRows.from_matrix(matrix), matrix.toarray())
+
+
+# ---------------------------------------------------------------- larger than memory
+
+
+class Source:
+    """Rows of an array that is read where it is drawn."""
+
+    def __init__(self, array):
+        self.array = array
+        self.shape = array.shape
+        self.drawn = []
+
+    def __getitem__(self, index):
+        self.drawn.append(index.numel())
+        return torch.from_numpy(self.array[index.numpy()])
+
+
+@pytest.mark.parametrize("one_to_one", [False, True])
+def test_inputs_may_be_a_file(tmp_path, one_to_one):
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(40, 2, 3)).astype(np.float32)
+    file = np.memmap(tmp_path / "x", dtype=np.float32, mode="w+", shape=values.shape)
+    file[:] = values
+    file.flush()
+    source = Source(np.memmap(tmp_path / "x", dtype=np.float32, mode="r", shape=values.shape))
+    row = np.arange(40) if one_to_one else rng.integers(40, size=100)
+    parts = torch.from_numpy(row), torch.ones(len(row), 1), torch.arange(len(row))
+    on_disk, in_memory = Annotations(source, *parts), Annotations(torch.from_numpy(values), *parts)
+    index = torch.from_numpy(rng.permutation(len(row))[:9])
+    for draw in ("by_annotation", "by_example"):
+        for drawn, expected in zip(
+            getattr(on_disk, draw)(index % 40), getattr(in_memory, draw)(index % 40), strict=True
+        ):
+            assert torch.equal(drawn, expected)
+    assert max(source.drawn) <= 9  # nothing else was read
+    assert on_disk.take(index).x is source
