@@ -205,6 +205,7 @@ def test_frozen_parameters_stay():
     st.floats(0, 1),
     st.floats(0, 1, exclude_max=True),
 )
+@settings(deadline=None)
 def test_rate(schedule, epochs, warm, milestones, factor, time):
     how = Settings(epochs=epochs, schedule=schedule, milestones=tuple(milestones), factor=factor, warmup=warm * epochs)
     time = time * epochs
@@ -595,8 +596,8 @@ def test_progress_of_a_training_that_stops_early(capsys):
     data = numbered([1] * 6)
     method = Scripted({"marginal": [1.0, 2.0, 2.0, 0.0]})
     fit(method, data, Settings(epochs=4, batch_size=3, patience=2), validation=data, progress=True)
-    line = "train epoch 3/4 train_marginal -0.0025, validation_marginal 2.0000 (6/8)"
-    assert capsys.readouterr().err.replace("-0.0045", "-0.0025").splitlines() == [line]
+    line = "train epoch 3/4 train_marginal -0.0045, validation_marginal 2.0000 (6/8)"
+    assert capsys.readouterr().err.splitlines() == [line]
 
 
 # Settings -----------------------------------------------------------------------------------------------------------

@@ -180,14 +180,18 @@ class Annotations:
             example, row = index, torch.arange(index.shape[0], device=index.device)
         else:
             example, row = torch.unique(self.row[index], return_inverse=True)
-        return Batch(self.x[example], row, self.a[index], self.y[index])
+        return Batch(self.inputs(example), row, self.a[index], self.y[index])
 
     def by_example(self, example: Tensor) -> Batch:
         """Draw examples, each with all of its annotations."""
         count = self.count[example]
         row = torch.repeat_interleave(torch.arange(example.shape[0], device=example.device), count)
         index = self.positions(example)
-        return Batch(self.x[example], row, self.a[index], self.y[index])
+        return Batch(self.inputs(example), row, self.a[index], self.y[index])
+
+    def inputs(self, example: Tensor) -> Tensor:
+        """Draw inputs; a source other than a tensor is asked by row numbers on the CPU."""
+        return self.x[example if isinstance(self.x, Tensor) else example.cpu()]
 
     def positions(self, example: Tensor) -> Tensor:
         """Positions of all annotations of these examples, example after example."""
