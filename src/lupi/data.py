@@ -191,7 +191,7 @@ class Annotations:
 
     def inputs(self, example: Tensor) -> Tensor:
         """Draw inputs; a source other than a tensor is asked by row numbers on the CPU."""
-        return self.x[example if isinstance(self.x, Tensor) else example.cpu()]
+        return self.x.index_select(0, example) if isinstance(self.x, Tensor) else self.x[example.cpu()]
 
     def positions(self, example: Tensor) -> Tensor:
         """Positions of all annotations of these examples, example after example."""

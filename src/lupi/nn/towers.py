@@ -71,6 +71,6 @@ class FixedTower(nn.Module):
 
 
 def joined(preactivation: Tensor, features: Tensor, skip: bool) -> Tensor:
-    """Activate layer 2 and put the features beside it where they skip the tower."""
-    psi = torch.relu(preactivation)
+    """Activate layer 2, in place, and put the features beside it where they skip the tower."""
+    psi = torch.relu_(preactivation)
     return torch.cat([psi, features.expand(*psi.shape[:-1], -1)], -1) if skip else psi
