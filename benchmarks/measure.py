@@ -23,9 +23,18 @@ class Result(NamedTuple):
     remark: str = ""
 
 
-def ratio(a: Callable[[], object], b: Callable[[], object], rounds: int) -> float:
-    """Median over rounds of the time of a over the time of b."""
-    return statistics.median(first / second for first, second in times(a, b, rounds))
+class Ratio(NamedTuple):
+    """Median and quartiles of a ratio over rounds."""
+
+    median: float
+    low: float
+    high: float
+
+
+def ratio(a: Callable[[], object], b: Callable[[], object], rounds: int, scale: float = 1.0) -> Ratio:
+    """Time of a over time of b in every round, times a scale."""
+    low, median, high = statistics.quantiles((scale * first / second for first, second in times(a, b, rounds)), n=4)
+    return Ratio(median, low, high)
 
 
 def times(a: Callable[[], object], b: Callable[[], object], rounds: int) -> list[tuple[float, float]]:
@@ -54,11 +63,18 @@ def seconds(work: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def at_most(name: str, value: float, goal: float, remark: str = "") -> Result:
+def at_most(name: str, value: Ratio, goal: float, remark: str = "") -> Result:
     """A ratio that should be small."""
-    return Result(name, f"{value:.2f}", f"≤ {goal:.2f}", round(value, 2) <= goal, remark)
+    spread = f"quartiles {value.low:.2f} to {value.high:.2f}"
+    return Result(name, f"{value.median:.2f}", f"≤ {goal:.2f}", round(value.median, 2) <= goal, join(spread, remark))
 
 
-def at_least(name: str, value: float, goal: float, remark: str = "") -> Result:
+def at_least(name: str, value: Ratio, goal: float, remark: str = "") -> Result:
     """A ratio that should be large."""
-    return Result(name, f"{value:.1f}×", f"≥ {goal:g}×", value >= goal, remark)
+    spread = f"quartiles {value.low:.1f} to {value.high:.1f}"
+    return Result(name, f"{value.median:.1f}×", f"≥ {goal:g}×", value.median >= goal, join(spread, remark))
+
+
+def join(*remarks: str) -> str:
+    """Put remarks one after the other."""
+    return "; ".join(remark for remark in remarks if remark)

@@ -29,12 +29,13 @@ def tram_to_no_pi(trunk: Trunk, calls: int, rounds: int) -> Result:
     with torch.inference_mode():
         value = ratio(lambda: predict(tram), lambda: predict(no_pi), rounds)
     same = graph(tram, x) == graph(no_pi, x)
+    graphs = "exported graphs are equal" if same else "exported graphs differ"
     return Result(
         f"predictor, TRAM / No PI, {trunk} trunk",
-        f"{value:.2f}",
+        f"{value.median:.2f}",
         f"1.00 ± {NOISE}",
-        same and abs(value - 1) <= NOISE,
-        "exported graphs are equal" if same else "exported graphs differ",
+        same and abs(value.median - 1) <= NOISE,
+        f"quartiles {value.low:.2f} to {value.high:.2f}; {graphs}",
     )
 
 

@@ -578,3 +578,12 @@ def test_missing_and_infinite_inputs(X, message):
     good = X[:1]
     with pytest.raises(ValueError, match=re.escape(f"Input X contains {message}") + "$"):
         InputEncoder().fit(good).transform(X)
+
+
+def test_few_values_are_a_bin_each():
+    """A rare value keeps its own bin, where quantiles would merge it with the common one."""
+    ratings = np.repeat([1.0, 2.0, 5.0], [96, 3, 1])
+    encoder = PrivilegedEncoder(quantiles=3).fit(ratings)
+    assert encoder.get_feature_names_out().tolist() == ["a0 in (-inf, 2)", "a0 in [2, 5)", "a0 in [5, inf)"]
+    np.testing.assert_array_equal(encoder.transform(ratings).toarray(), np.repeat(np.eye(3), [96, 3, 1], axis=0))
+    assert PrivilegedEncoder(quantiles=2).fit(ratings).get_feature_names_out().tolist() == ["a0 in (-inf, inf)"]

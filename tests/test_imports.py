@@ -19,6 +19,8 @@ ORDER = [
     "training",
     "testing",
     "persistence",
+    "deployment",
+    "validation",
     "estimators",
     "compare",
     "demo",

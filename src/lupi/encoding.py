@@ -220,7 +220,7 @@ class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
 
     def fit(self, X: Table, y: object = None) -> Self:  # noqa: ARG002  scikit-learn's signature
         """Learn the scales and categories of the training rows."""
-        frame = _inputs(X)
+        frame = check_inputs(X)
         self.columns_ = list(frame.columns)
         numeric = [name for name in self.columns_ if is_numeric_dtype(frame[name].dtype)]
         self.numeric_ = numeric == self.columns_
@@ -234,7 +234,7 @@ class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     def transform(self, X: Table) -> NDArray[np.float32]:
         """Return one row of features per row of X."""
         check_is_fitted(self)
-        frame = _matching(_inputs(X), self.columns_, "x", "X")
+        frame = _matching(check_inputs(X), self.columns_, "x", "X")
         if not self.numeric_:
             return self.encoder_.transform(frame).toarray()
         if not all(map(is_numeric_dtype, frame.dtypes)):
@@ -270,7 +270,9 @@ def _edges(column: Column, quantiles: int) -> NDArray[np.float64]:
     """Return the inner edges of at most `quantiles` bins. They are training values, so that no bin is empty."""
     values = _numbers(column)
     ordered = np.sort(values[~np.isnan(values)])
-    edges = np.unique(ordered[np.arange(1, quantiles) * len(ordered) // quantiles])
+    edges = np.unique(ordered)
+    if len(edges) > quantiles:  # else every value is a bin of its own
+        edges = np.unique(ordered[np.arange(1, quantiles) * len(ordered) // quantiles])
     return np.asarray(edges[edges > ordered[0]])
 
 
@@ -358,8 +360,8 @@ def _typed(column: Column) -> Column:
     return column.dt.total_seconds() if column.dtype.kind == "m" else column
 
 
-def _inputs(X: Table) -> pd.DataFrame:
-    """Return X as a frame, and refuse missing and infinite values."""
+def check_inputs(X: Table) -> pd.DataFrame:
+    """Return X as a frame, and refuse missing and infinite values, by column and row."""
     if isinstance(X, np.ndarray | list) and np.ndim(X) == 1:
         raise ValueError("Expected X to be a 2-D array, but got a 1-D array. Reshape your data.")
     frame = as_frame(X, "x", "X")

@@ -16,26 +16,36 @@ import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import Tensor, nn
 
 from lupi import methods, persistence
 from lupi.data import Annotations, Batch, SparseRows
-from lupi.encoding import InputEncoder, PrivilegedEncoder, as_frame
+from lupi.deployment import Affine, Mean, Standardize, export_onnx
+from lupi.encoding import InputEncoder, PrivilegedEncoder, check_inputs
 from lupi.inference import over_annotations, over_examples
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from lupi.nn import MLP, Parts
-from lupi.training import Checkpoint, Settings, fit
+from lupi.training import Checkpoint, Settings, fit, own_noise
+from lupi.validation import (
+    Inputs,
+    check_index,
+    check_length,
+    check_widths,
+    complete_targets,
+    examples_of,
+    python,
+    tensor_of,
+)
 
 FLAT_SETTINGS = ("epochs", "batch_size", "learning_rate", "l2", "patience")
 NOT_STORED = ("method", "trunk", "device", "fabric", "checkpoint", "random_state")
 """Parameters that a model folder does not hold, or not as parameters."""
 LIKELIHOODS: dict[str, Likelihood] = {type(kind).__name__: kind for kind in (Categorical(), Bernoulli(), Gaussian())}
-Inputs = NDArray[Any] | pd.DataFrame | Tensor
 
 
 class PrivilegedEstimator(BaseEstimator, ABC):
@@ -122,8 +132,6 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         check_length("y", target.shape[0], n)
         row = np.arange(n)
         if example is not None:
-            if self.trunk is None:
-                InputEncoder().fit(inputs)  # names a missing value by its row in X, before rows are selected
             first, row = examples_of(example, inputs)
             inputs = inputs.iloc[first] if isinstance(inputs, pd.DataFrame) else inputs[first]
         a = self._fit_privileged(privileged, n)
@@ -131,8 +139,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         x = self._encode_inputs(inputs)
         seed = int(check_random_state(self.random_state).randint(2**31))
         data, held_out = self._hold_out(Annotations(x, torch.from_numpy(row), a, target), seed)
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
+        with own_noise(seed, torch.device(self.device)):
             trunk = self._make_trunk(x.shape[1])
             self.widths_ = {
                 "inputs": x.shape[1],
@@ -140,7 +147,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
                 "privileged": a.shape[1],
                 "outputs": outputs,
             }
-            torch.manual_seed(seed)
+        with own_noise(seed, torch.device(self.device)):
             self.method_ = self._build(trunk)
         self.history_ = fit(
             self.method_,
@@ -201,7 +208,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         model.__dict__.update(fitted)
         model.likelihood_ = LIKELIHOODS[facts["likelihood"]]
         model.widths_ = facts["widths"]
-        with torch.random.fork_rng():  # making a network draws weights, which are replaced
+        with own_noise(0, torch.device("cpu")):  # making a network draws weights, which are replaced
             model.method_ = model._build(model._make_trunk(model.widths_["inputs"]))
         try:
             model.method_.load_state_dict(weights)
@@ -243,9 +250,9 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         elif X is None:
             raise ValueError("Expected `X` to be a few inputs, since the trunk is your own, but got None.")
         else:
-            x = tensor_of(self, X, reset=False)
+            x = torch.as_tensor(self._check_inputs(X, reset=False))
         deployed = nn.Sequential(encode, self.predictor_, Mean(self.likelihood_), self._decoder())
-        persistence.export_onnx(copy.deepcopy(deployed).eval().cpu(), x, path)
+        export_onnx(copy.deepcopy(deployed).eval().cpu(), x, path)
 
     def _settings(self) -> Settings:
         """Check everything that can be checked without data."""
@@ -274,14 +281,20 @@ class PrivilegedEstimator(BaseEstimator, ABC):
 
     def _check_inputs(self, X: Any, *, reset: bool) -> Inputs:
         if self.trunk is not None:
-            return tensor_of(self, X, reset=reset)
+            x = tensor_of(X)
+            if reset:
+                self.n_features_in_ = x.shape[1]
+            elif x.shape[1] != self.n_features_in_:
+                raise ValueError(f"X has {x.shape[1]} features, but the model was fitted with {self.n_features_in_}.")
+            return x
         if type(X).__module__.startswith("polars."):
             X = X.to_pandas()
         if isinstance(X, pd.DataFrame):
             validate_data(self, X, reset=reset, skip_check_array=True)
-            return as_frame(X, "x", "X")
-        # The encoder looks for NaN and infinity, and names row and column.
-        return validate_data(self, X, reset=reset, ensure_all_finite=False)  # type: ignore[no-any-return]
+            return check_inputs(X)
+        X = validate_data(self, X, reset=reset, ensure_all_finite=False)
+        check_inputs(X)  # names row and column of NaN and infinity
+        return X  # type: ignore[no-any-return]
 
     def _encode_inputs(self, inputs: Inputs) -> Tensor:
         if self.input_encoder_ is None:
@@ -531,46 +544,6 @@ class PrivilegedRegressor(RegressorMixin, PrivilegedEstimator):
         return self.likelihood_.mean(output).double().numpy() * self.y_scale_ + self.y_mean_
 
 
-class Affine(nn.Module):
-    """x·scale + shift."""
-
-    def __init__(self, scale: ArrayLike, shift: ArrayLike) -> None:
-        super().__init__()
-        self.scale = nn.Buffer(torch.as_tensor(scale, dtype=torch.float32))
-        self.shift = nn.Buffer(torch.as_tensor(shift, dtype=torch.float32))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x·scale + shift."""
-        return x * self.scale + self.shift
-
-
-class Standardize(nn.Module):
-    """(x − mean) / scale; the mean is two float32 numbers, since one would lose digits of, say, a date in seconds."""
-
-    def __init__(self, mean: NDArray[np.float64], scale: NDArray[np.float64]) -> None:
-        super().__init__()
-        exact = torch.from_numpy(mean)
-        self.mean = nn.Buffer(exact.float())
-        self.rest = nn.Buffer((exact - self.mean).float())
-        self.scale = nn.Buffer(torch.from_numpy(scale).float())
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(x − mean) / scale."""
-        return (x - self.mean - self.rest) / self.scale
-
-
-class Mean(nn.Module):
-    """Expected y of an output."""
-
-    def __init__(self, likelihood: Likelihood) -> None:
-        super().__init__()
-        self.likelihood = likelihood
-
-    def forward(self, output: Tensor) -> Tensor:
-        """Probabilities or real numbers."""
-        return self.likelihood.mean(output)
-
-
 def given(method: methods.Conditional, random: int, batch: Batch) -> Tensor:
     """Conditional output for labels that training did not see: their random features are zero."""
     return method.given(batch._replace(a=F.pad(batch.a, (0, random))))
@@ -581,114 +554,9 @@ def probabilities(likelihood: Likelihood, output: Tensor) -> NDArray[np.float64]
     return likelihood.mean(output.double()).numpy()
 
 
-def check_length(name: str, length: int, expected: int) -> None:
-    """Compare numbers of rows."""
-    if length != expected:
-        raise ValueError(f"Expected `{name}` to have {expected} rows as X has, but got {length}.")
-
-
-def check_widths(name: str, widths: Any, count: int | None = None) -> None:
-    """Look for a sequence of layers' widths."""
-    good = isinstance(widths, Sequence | np.ndarray) and not isinstance(widths, str)
-    if not (
-        good
-        and all(isinstance(width, number_types.Integral) and int(width) > 0 for width in widths)
-        and count in (None, len(widths))
-    ):
-        what = f"{count} whole numbers" if count else "a sequence of whole numbers"
-        raise ValueError(f"Expected `{name}` to be {what} of at least 1, but got {widths!r}.")
-
-
-def check_index(X: Any, privileged: Any) -> None:
-    """Compare the indices of two pandas tables."""
-    tables = (pd.DataFrame, pd.Series)
-    if not (isinstance(X, tables) and isinstance(privileged, tables) and len(X) == len(privileged)):
-        return
-    if not X.index.equals(privileged.index):
-        pairs = enumerate(zip(X.index, privileged.index, strict=True))
-        i, (left, right) = next((i, pair) for i, pair in pairs if pair[0] != pair[1])
-        raise ValueError(
-            f"Expected X and `privileged` to have the same index, but row {i} is {python(left)!r} in X "
-            f"and {python(right)!r} in `privileged`."
-        )
-
-
-def complete_targets(y: Any) -> NDArray[Any]:
-    """Return y as an array, and refuse missing and infinite values."""
-    if isinstance(y, pd.Series | pd.DataFrame):
-        y = y.to_numpy()  # scikit-learn would turn integers and booleans that may miss values into floats
-    y = check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name="y")
-    missing = np.asarray(pd.isna(y))
-    infinite = np.isinf(y) if y.dtype.kind == "f" else np.zeros_like(missing)
-    if (missing | infinite).any():
-        place = tuple(np.argwhere(missing | infinite)[0])
-        what = "NaN" if missing[place] else "infinity"  # scikit-learn's own words
-        raise ValueError(f"Input y contains {what} in row {place[0]}.")
-    return np.asarray(y)
-
-
-def python(value: Any) -> Any:
-    """Turn a number of numpy into Python's own, which a message shows without its type."""
-    return value.item() if isinstance(value, np.generic) else value
-
-
 def width_of(trunk: nn.Module, x: Tensor) -> int:
     """Find the width of the features that a trunk makes."""
     shape = over_examples(trunk, x[:1]).shape
     if len(shape) != 2:
         raise ValueError(f"Expected `trunk` to map a row of X to features [1, width], but got shape {list(shape)}.")
     return shape[1]
-
-
-def examples_of(example: Any, inputs: Inputs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find the row of X where each example stands first, and the example of each row."""
-    ids = np.asarray(example)
-    ids = ids[:, 0] if ids.ndim == 2 and ids.shape[1] == 1 else ids
-    if ids.ndim != 1:
-        raise ValueError(f"Expected `example` to be one column of ids, but got shape {list(ids.shape)}.")
-    check_length("example", len(ids), inputs.shape[0])
-    codes, _ = pd.factorize(ids)
-    if (codes < 0).any():
-        raise ValueError(f"Expected `example` to have an id in every row, but row {int(codes.argmin())} has none.")
-    _, first = np.unique(codes, return_index=True)
-    differ = np.flatnonzero(~same_rows(inputs, first[codes]))
-    if len(differ):
-        i = int(differ[0])
-        raise ValueError(
-            f"Expected rows with equal `example` ids to have equal X, but rows {int(first[codes[i]])} and {i}, "
-            f"both of example {python(ids[i])!r}, differ."
-        )
-    return first, codes
-
-
-def same_rows(inputs: Inputs, other: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Tell for each row whether it equals the row of the same table, which misses no values, at another position."""
-    if isinstance(inputs, pd.DataFrame):
-        columns = [inputs[name].to_numpy() for name in inputs.columns]
-        return np.asarray(np.all([column == column[other] for column in columns], axis=0))
-    values = np.asarray(inputs)
-    return np.asarray(np.all((values == values[other]).reshape(len(values), -1), axis=1))
-
-
-def tensor_of(model: PrivilegedEstimator, X: Any, *, reset: bool) -> Tensor:
-    """Inputs for a trunk of the user's own: any tensor whose first dimension counts the rows."""
-    if isinstance(X, Tensor):
-        x = X.detach().cpu()
-    else:
-        X = np.require(X, requirements="W")  # torch warns of memory that it must not write
-        if X.dtype.kind not in "biuf":
-            raise ValueError(f"Expected X to be numbers for a trunk of your own, but got {X.dtype}.")
-        x = torch.as_tensor(X)
-    x = x.float() if x.is_floating_point() else x
-    if x.ndim < 2:
-        raise ValueError(f"Expected X to have at least two dimensions, but got {x.ndim}. Reshape your data.")
-    if x.shape[0] == 0:
-        raise ValueError("Expected X to have rows, but it is empty.")
-    if x.is_floating_point() and not bool(torch.isfinite(x).all()):
-        row = int((~torch.isfinite(x).flatten(1).all(1)).nonzero()[0])
-        raise ValueError(f"Input X contains NaN or infinity in row {row}.")
-    if reset:
-        model.n_features_in_ = x.shape[1]
-    elif x.shape[1] != model.n_features_in_:
-        raise ValueError(f"X has {x.shape[1]} features, but the model was fitted with {model.n_features_in_}.")
-    return x

@@ -8,12 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import shutil
 import tempfile
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +17,7 @@ import numpy as np
 import safetensors.torch
 import skops.io
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from lupi.encoding import TRUSTED
 
@@ -126,63 +122,6 @@ def read(path: str | Path) -> Stored:
     except Exception as error:  # whatever the two readers raise on what `write` did not write
         raise ValueError(f"Expected {path} to hold a model of lupi, but got: {error}") from error
     return Stored(facts, weights, encoders)
-
-
-def export_onnx(module: nn.Module, x: Tensor, path: str | Path, *, tolerance: float = 1e-5) -> None:
-    """Write a module of x as an ONNX file, for any number of rows, and check it against torch before it is in place.
-
-    Parameters
-    ----------
-    module : Module
-        In evaluation mode.
-    x : Tensor
-        A few rows, to trace and to check with.
-    path : str or Path
-        The file.
-    tolerance : float
-        Largest difference of an output, where the largest output is above 1 as a share of it.
-    """
-    try:
-        import onnxruntime  # slow
-        import onnxscript  # noqa: F401 - torch needs it
-    except ImportError as error:
-        raise ImportError(f"Expected the extra `export` (pip install 'lupi[export]'), but {error}.") from error
-
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=path.name + ".") as folder:
-        partial = Path(folder, "model.onnx")
-        x = torch.cat([x, x]) if x.shape[0] == 1 else x  # of one row, torch would take their number as fixed
-        rows = ({0: torch.export.Dim("rows")},)
-        with quiet("torch.onnx", "onnxscript"):
-            program = torch.onnx.export(
-                module, (x,), dynamo=True, dynamic_shapes=rows, input_names=["x"], output_names=["y"], verbose=False
-            )
-        assert program is not None  # it is None only without dynamo
-        program.save(partial, external_data=False)
-        session = onnxruntime.InferenceSession(partial, providers=["CPUExecutionProvider"])
-        for part in (x, x[:1]):
-            (output,) = session.run(None, {"x": part.numpy()})
-            with torch.no_grad():
-                expected = module(part).numpy()
-            difference = float(np.abs(output - expected).max()) / max(1.0, float(np.abs(expected).max()))
-            if not difference <= tolerance:
-                raise ValueError(f"Expected the ONNX file to give torch's outputs, but it differs by {difference:.2g}.")
-        partial.replace(path)
-
-
-@contextmanager
-def quiet(*loggers: str) -> Iterator[None]:
-    """Hold back warnings, and what loggers say that is no error: the exporter speaks to its own developers."""
-    levels = {logging.getLogger(name): logging.getLogger(name).level for name in loggers}
-    try:
-        for logger in levels:
-            logger.setLevel(logging.ERROR)
-        with warnings.catch_warnings(action="ignore"):
-            yield
-    finally:
-        for logger, level in levels.items():
-            logger.setLevel(level)
 
 
 def digest(content: bytes) -> str:

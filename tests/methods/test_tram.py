@@ -6,7 +6,6 @@ from torch import nn
 from lupi import methods, testing
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 from lupi.methods import TRAM
-from lupi.methods.no_pi import no_pi
 from lupi.methods.tram import het_tram, tram, tram_plus_plus, two_step_tram
 from lupi.nn import GaussianHead, HeteroscedasticHead, ProbitHead, Tower
 from lupi.training import Settings, fit
@@ -117,21 +116,3 @@ def test_tram_plus_plus_memorises_what_tram_cannot():
             "train_conditional"
         ]
     assert losses["tram-plus-plus"] < 0.1 * losses["tram"]
-
-
-@pytest.mark.parametrize("trunk", ["mlp", "conv"])
-def test_tram_and_no_pi_predictors_export_to_the_same_operators(trunk):
-    parts = testing.make_parts(Categorical())
-    x = torch.randn(4, testing.INPUTS)
-    if trunk == "conv":
-        x = torch.randn(4, 1, 8, 8)
-        conv = lambda: nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 8))  # noqa: E731
-        parts = type(parts)(**{**vars(parts), "trunk": conv})
-    operators = []
-    for build in (tram, no_pi):
-        program = torch.export.export(build(parts).predictor().eval(), (x,))
-        operators.append([str(node.target) for node in program.graph.nodes if node.op == "call_function"])
-        parameters = sum(p.numel() for p in program.parameters())
-        operators[-1].append(parameters)
-    assert operators[0] == operators[1]
-    assert len(operators[0]) > 3
