@@ -114,7 +114,8 @@ def test_integer_ids_as_categories():
 def quantile_bins(train, values, q):
     """Bins counted one value at a time: an edge is passed when the value is not below it."""
     ordered = sorted(train)
-    edges = sorted({ordered[len(train) * i // q] for i in range(1, q)} - {ordered[0]})
+    few = len(set(train)) <= q  # then every value is a bin of its own
+    edges = sorted((set(train) if few else {ordered[len(train) * i // q] for i in range(1, q)}) - {ordered[0]})
     return edges, [sum(value >= edge for edge in edges) for value in values]
 
 

@@ -96,7 +96,7 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         where the numbers it does not name become ``"quantile"``.
     quantiles
         The largest number of bins. Edge i of q is the value with a share i / q of the training rows below it;
-        equal edges are merged, and the outer bins reach to infinity.
+        equal edges are merged, and the outer bins reach to infinity. A column of no more values has a bin for each.
 
     Attributes
     ----------
