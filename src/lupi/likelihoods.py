@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -21,6 +22,9 @@ SMALLEST = 1e-7
 
 class Likelihood(ABC):
     """The distribution of y that an output tensor stands for."""
+
+    y: ClassVar[str]
+    """What y is, in words."""
 
     @abstractmethod
     def each(self, output: Tensor, y: Tensor) -> Tensor:
@@ -57,6 +61,8 @@ class Categorical(Likelihood):
     tensor(4.)
     """
 
+    y: ClassVar = "one of several classes"
+
     def each(self, output: Tensor, y: Tensor) -> Tensor:
         """−log p(y); y holds classes [n], or distributions over them [n, K]."""
         return F.cross_entropy(output, y, reduction="none")
@@ -87,6 +93,8 @@ class Bernoulli(Likelihood):
     >>> Bernoulli().loss(torch.zeros(2, 3), torch.ones(2, 3)).exp()
     tensor(2.)
     """
+
+    y: ClassVar = "labels that are on or off"
 
     def each(self, output: Tensor, y: Tensor) -> Tensor:
         """−log p(y), averaged over the labels; y holds 0, 1 or probabilities, [n, L]."""
@@ -120,6 +128,8 @@ class Gaussian(Likelihood):
     >>> Gaussian().each(torch.tensor([[1.0], [3.0]]), torch.tensor([1.0, 1.0]))
     tensor([0.9189, 2.9189])
     """
+
+    y: ClassVar = "a real number"
 
     def each(self, output: Tensor, y: Tensor) -> Tensor:
         """−log p(y); y holds real numbers, [n]."""

@@ -58,5 +58,8 @@ def test_the_identity_gives_no_pi(likelihood):
 def test_bad_options():
     with pytest.raises(ValueError, match="Expected `diagonal` to lie between 0 and 1, but got 1"):
         pi_transition(testing.make_parts(Categorical()), diagonal=1)
-    with pytest.raises(ValueError, match="'pi-transition' makes sense for, Categorical or Bernoulli, but got Gaussian"):
+    with pytest.raises(
+        ValueError,
+        match="Expected y to be .* or labels that are on or off for 'pi-transition', but it is a real number",
+    ):
         build("pi-transition", testing.make_parts(Gaussian()))

@@ -105,8 +105,8 @@ def build(name: str, parts: Parts, **options: Any) -> Method:
     """
     possible = kind(name).likelihoods
     if not isinstance(parts.likelihood, possible):
-        takes, got = " or ".join(likelihood.__name__ for likelihood in possible), type(parts.likelihood).__name__
-        raise ValueError(f"Expected a likelihood that {name!r} makes sense for, {takes}, but got {got}.")
+        takes = " or ".join(likelihood.y for likelihood in possible)
+        raise ValueError(f"Expected y to be {takes} for {name!r}, but it is {parts.likelihood.y}.")
     builder = METHODS[name][1]
     known = list(inspect.signature(builder).parameters)[1:]
     for option in options:
