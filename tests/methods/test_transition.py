@@ -60,6 +60,6 @@ def test_bad_options():
         pi_transition(testing.make_parts(Categorical()), diagonal=1)
     with pytest.raises(
         ValueError,
-        match="Expected y to be .* or labels that are on or off for 'pi-transition', but it is a real number",
+        match=r"Expected y to be .* or labels that are on or off for 'pi-transition', but it is a real number",
     ):
         build("pi-transition", testing.make_parts(Gaussian()))
