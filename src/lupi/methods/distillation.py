@@ -18,7 +18,7 @@ from lupi.data import Annotations, Batch
 from lupi.inference import over_annotations, over_examples
 from lupi.methods.base import Conditional, Method, Stage
 from lupi.methods.imputation import zero_imputation
-from lupi.methods.no_pi import NoPI, no_pi
+from lupi.methods.no_pi import no_pi
 from lupi.methods.tram import TRAM
 from lupi.nn import Parts
 
@@ -33,8 +33,8 @@ class Distillation(Method):
     ----------
     teacher : Method
         Its marginal head teaches or, where it has one, its conditional head.
-    student : NoPI
-        What ships.
+    student : Method
+        Without privileged information; its predictor ships.
     temperature : float
         T; softens the teacher only, as the reference code does.
     weight : float
@@ -44,7 +44,7 @@ class Distillation(Method):
     uses_privileged: ClassVar = False
     gradients: ClassVar = {"marginal": ("student",)}
 
-    def __init__(self, teacher: Method, student: NoPI, *, temperature: float = 3.0, weight: float = 0.5) -> None:
+    def __init__(self, teacher: Method, student: Method, *, temperature: float = 3.0, weight: float = 0.5) -> None:
         super().__init__()
         self.teacher, self.student = teacher, student
         self.likelihood = student.likelihood
@@ -90,7 +90,7 @@ class SoftTRAM(TRAM):
         }
 
 
-class DistilledTRAM(Method, Conditional):
+class DistilledTRAM(GeneralizedDistillation, Conditional):
     """TRAM whose L₁ is the distillation loss from a teacher that was trained with privileged information.
 
     Parameters
@@ -107,30 +107,12 @@ class DistilledTRAM(Method, Conditional):
         "marginal": ("student.marginal",),
         "conditional": ("student.trunk", "student.tower", "student.conditional"),
     }
-
-    def __init__(self, teacher: Method, student: SoftTRAM, *, temperature: float = 3.0, weight: float = 0.5) -> None:
-        super().__init__()
-        self.teacher, self.student = teacher, student
-        self.likelihood = student.likelihood
-        self.temperature, self.weight = temperature, weight
-
-    def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Losses of the student, on annotations whose targets are softened."""
-        return self.student.losses(batch)
-
-    def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002
-        """Train the teacher, then the student."""
-        yield Stage("teacher", self.teacher)
-        yield Stage("student", self.student, self.soften)
+    student: SoftTRAM
 
     def soften(self, data: Annotations) -> Annotations:
         """Put λ·teacher + (1 − λ)·y and y, stacked, in the place of y."""
         soft, y = soft_labels(self.teacher, data, self.temperature)
         return data.with_targets(torch.stack([self.weight * soft + (1 - self.weight) * y, y], 1))
-
-    def predictor(self) -> nn.Module:
-        """q(y | x) of the student's marginal head."""
-        return self.student.predictor()
 
     def given(self, batch: Batch) -> Tensor:
         """q(y | x, a) of the student's conditional head."""

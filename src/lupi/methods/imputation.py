@@ -8,15 +8,16 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from lupi.data import Annotations, Batch, SparseRows
+from lupi.data import Annotations, SparseRows
 from lupi.likelihoods import Categorical, Likelihood
-from lupi.methods.base import Conditional, Method, Stage
+from lupi.methods.base import Stage
+from lupi.methods.conditional import ConditionalMethod
 from lupi.nn import Parts, Tower
 from lupi.nn.towers import FixedTower
 
 
-class ZeroImputation(Method, Conditional):
-    """Learn q(y | x, a) by L(y, q(y | x, a)) and predict with q(y | x, a = 0).
+class ZeroImputation(ConditionalMethod):
+    """Learn q(y | x, a) and predict with q(y | x, a = 0).
 
     Parameters
     ----------
@@ -26,29 +27,13 @@ class ZeroImputation(Method, Conditional):
         What the head's output means.
     """
 
-    gradients: ClassVar = {"conditional": ("trunk", "tower", "conditional")}
     imputed: Tensor
 
     def __init__(
-        self,
-        trunk: nn.Module,
-        tower: Tower,
-        conditional: nn.Module,
-        *,
-        likelihood: Likelihood = Categorical(),
+        self, trunk: nn.Module, tower: Tower, conditional: nn.Module, *, likelihood: Likelihood = Categorical()
     ) -> None:
-        super().__init__()
-        self.trunk, self.tower, self.conditional = trunk, tower, conditional
-        self.likelihood = likelihood
+        super().__init__(trunk, tower, conditional, likelihood=likelihood)
         self.register_buffer("imputed", torch.zeros(tower.first.in_features))
-
-    def given(self, batch: Batch) -> Tensor:
-        """q(y | x, a)."""
-        return self.conditional(self.tower(self.trunk(batch.x)[batch.row], batch.a))  # type: ignore[no-any-return]
-
-    def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """L(y, q(y | x, a))."""
-        return {"conditional": self.likelihood.loss(self.given(batch), batch.y)}
 
     def predictor(self) -> nn.Module:
         """q(y | x, a) at the imputed a; the tower's first layer is folded into an offset."""

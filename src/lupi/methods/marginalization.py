@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from lupi.data import Annotations, Batch, SparseRows, distinct
+from lupi.data import Annotations, SparseRows, distinct
 from lupi.likelihoods import Categorical, Likelihood
-from lupi.methods.base import Conditional, Method, Stage
+from lupi.methods.base import Stage
+from lupi.methods.conditional import ConditionalMethod
 from lupi.nn import Parts, Tower
 from lupi.nn.towers import joined
 
@@ -20,7 +21,7 @@ FEW_OUTPUTS = 16
 """Heads with fewer outputs are slow in the usual order of their product."""
 
 
-class FullMarginalization(Method, Conditional):
+class FullMarginalization(ConditionalMethod):
     r"""Learn q(y | x, a) and predict (1/S) Σ_s q(y | x, a_s) over training a's: an average of probabilities.
 
     Assumes p(a | x) = p(a). Rows of a that repeat count once, with a weight, which is exact.
@@ -37,7 +38,6 @@ class FullMarginalization(Method, Conditional):
     """
 
     ships_privileged: ClassVar = True
-    gradients: ClassVar = {"conditional": ("trunk", "tower", "conditional")}
     index: Tensor
     value: Tensor
     weight: Tensor
@@ -52,22 +52,13 @@ class FullMarginalization(Method, Conditional):
         likelihood: Likelihood = Categorical(),
         samples: int | None = None,
     ) -> None:
-        super().__init__()
-        self.trunk, self.tower, self.conditional = trunk, tower, conditional
-        self.likelihood, self.samples = likelihood, samples
+        super().__init__(trunk, tower, conditional, likelihood=likelihood)
+        self.samples = samples
         # The rows of a, as `SparseRows`, and their weights; before training, the one row of zeros.
         self.register_buffer("index", torch.zeros(1, 0, dtype=torch.int32))
         self.register_buffer("value", torch.zeros(1, 0))
         self.register_buffer("weight", torch.ones(1))
         self.register_buffer("seed", torch.randint(2**31, ()))
-
-    def given(self, batch: Batch) -> Tensor:
-        """q(y | x, a)."""
-        return self.conditional(self.tower(self.trunk(batch.x)[batch.row], batch.a))  # type: ignore[no-any-return]
-
-    def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """L(y, q(y | x, a))."""
-        return {"conditional": self.likelihood.loss(self.given(batch), batch.y)}
 
     def stages(self, data: Annotations) -> Iterator[Stage]:
         """Keep the distinct rows of a, then train."""

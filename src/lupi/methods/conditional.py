@@ -1,0 +1,41 @@
+"""Learn q(y | x, a): what imputation, full marginalization and teachers with privileged information share."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from lupi.data import Batch
+from lupi.likelihoods import Categorical, Likelihood
+from lupi.methods.base import Conditional, Method
+from lupi.nn import Tower
+
+
+class ConditionalMethod(Method, Conditional):
+    """Learn q(y | x, a) by L(y, q(y | x, a)); how to predict without a is for the method to say.
+
+    Parameters
+    ----------
+    trunk, tower, conditional : Module
+        φ(x), ψ(φ, a), and the head on ψ.
+    likelihood : Likelihood
+        What the head's output means.
+    """
+
+    gradients: ClassVar = {"conditional": ("trunk", "tower", "conditional")}
+
+    def __init__(
+        self, trunk: nn.Module, tower: Tower, conditional: nn.Module, *, likelihood: Likelihood = Categorical()
+    ) -> None:
+        super().__init__()
+        self.trunk, self.tower, self.conditional = trunk, tower, conditional
+        self.likelihood = likelihood
+
+    def given(self, batch: Batch) -> Tensor:
+        """q(y | x, a)."""
+        return self.conditional(self.tower(self.trunk(batch.x)[batch.row], batch.a))  # type: ignore[no-any-return]
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """L(y, q(y | x, a))."""
+        return {"conditional": self.likelihood.loss(self.given(batch), batch.y)}
