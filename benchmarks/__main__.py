@@ -30,7 +30,7 @@ def main(names: list[str]) -> None:
     start = time.monotonic()
     for name in names or NAMES:
         for result in import_module(f"benchmarks.{name}").results():
-            reached = "yes" if result.reached else "no"
+            reached = {True: "yes", False: "no", None: ""}[result.reached]
             print(
                 f"{result.name:<66} {result.measured:>9}  {result.goal:<11} {reached:<7}  {result.remark}", flush=True
             )

@@ -19,7 +19,7 @@ class Result(NamedTuple):
     name: str
     measured: str
     goal: str
-    reached: bool
+    reached: bool | None
     remark: str = ""
 
 
@@ -69,10 +69,11 @@ def at_most(name: str, value: Ratio, goal: float, remark: str = "") -> Result:
     return Result(name, f"{value.median:.2f}", f"≤ {goal:.2f}", round(value.median, 2) <= goal, join(spread, remark))
 
 
-def at_least(name: str, value: Ratio, goal: float, remark: str = "") -> Result:
-    """A ratio that should be large."""
+def at_least(name: str, value: Ratio, goal: float | None, remark: str = "") -> Result:
+    """A ratio that should be large; without a goal it is there to compare with."""
     spread = f"quartiles {value.low:.1f} to {value.high:.1f}"
-    return Result(name, f"{value.median:.1f}×", f"≥ {goal:g}×", value.median >= goal, join(spread, remark))
+    aim, reached = ("", None) if goal is None else (f"≥ {goal:g}×", value.median >= goal)
+    return Result(name, f"{value.median:.1f}×", aim, reached, join(spread, remark))
 
 
 def join(*remarks: str) -> str:

@@ -43,8 +43,8 @@ class Likelihood(ABC):
         """Labels in the form of `mean`."""
 
     @abstractmethod
-    def moments(self, output: Tensor) -> Tensor:
-        """Give the quantities whose average over a mixture describes the mixture."""
+    def moments(self, output: Tensor, dim: int = -1) -> Tensor:
+        """Give the quantities whose average over a mixture describes it; the outputs are along `dim`."""
 
     @abstractmethod
     def from_moments(self, moments: Tensor) -> Tensor:
@@ -75,9 +75,9 @@ class Categorical(Likelihood):
         """One-hot labels."""
         return F.one_hot(y, outputs).float()
 
-    def moments(self, output: Tensor) -> Tensor:
+    def moments(self, output: Tensor, dim: int = -1) -> Tensor:
         """Probabilities."""
-        return torch.softmax(output, -1)
+        return torch.softmax(output, dim)
 
     def from_moments(self, moments: Tensor) -> Tensor:
         """Log-probabilities, which are logits."""
@@ -108,7 +108,7 @@ class Bernoulli(Likelihood):
         """Labels as they are."""
         return y
 
-    def moments(self, output: Tensor) -> Tensor:
+    def moments(self, output: Tensor, dim: int = -1) -> Tensor:  # noqa: ARG002 - each label is on its own
         """Probabilities."""
         return torch.sigmoid(output)
 
@@ -147,12 +147,12 @@ class Gaussian(Likelihood):
         """Labels as they are."""
         return y
 
-    def moments(self, output: Tensor) -> Tensor:
+    def moments(self, output: Tensor, dim: int = -1) -> Tensor:
         """Mean and, where there is a variance, second moment."""
-        if output.shape[-1] == 1:
+        if output.shape[dim] == 1:
             return output
-        mean, variance = output[..., :1], output[..., 1:]
-        return torch.cat([mean, variance + mean.square()], -1)
+        mean, variance = output.narrow(dim, 0, 1), output.narrow(dim, 1, 1)
+        return torch.cat([mean, variance + mean.square()], dim)
 
     def from_moments(self, moments: Tensor) -> Tensor:
         """Mean and variance."""

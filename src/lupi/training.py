@@ -450,7 +450,8 @@ class StageLoop:
             self.place.clip_gradients(self.module, self.optimizer, max_norm=self.settings.clip)
         self.optimizer.step()
         self.names = list(losses)
-        self.sums = self.sums + count * torch.stack([value.detach().float() for value in losses.values()])
+        means = torch.stack([value.detach().float() for value in losses.values()])
+        self.sums = torch.add(self.sums, means, alpha=count)
 
     def share(self, index: Tensor) -> tuple[Batch, float, float]:
         """Draw what this process computes of a batch.
