@@ -107,4 +107,5 @@ def test_many_rows_of_a_stay_sparse():
     kinds, counts = np.unique(columns, axis=0, return_counts=True)
     assert method.index.shape == (len(kinds), 3)
     assert sorted(method.weight.tolist()) == pytest.approx(sorted(counts / rows))
-    assert {tuple(buffer.shape) for _, buffer in method.predictor().named_buffers()} == {(8, len(kinds), 1), (len(kinds),)}
+    shapes = {tuple(buffer.shape) for _, buffer in method.predictor().named_buffers()}
+    assert shapes == {(8, len(kinds), 1), (3, len(kinds), 1), (3, 8), (len(kinds),)}

@@ -14,7 +14,7 @@ from lupi.methods.base import Stage
 from lupi.methods.conditional import ConditionalMethod
 from lupi.nn import Parts, Tower
 
-PAIRS_AT_ONCE, ROWS_IN_A_GRAPH = 4096, 64
+PAIRS_AT_ONCE, ROWS_IN_A_GRAPH = 6144, 64
 """Pairs of example and row of a that are computed at once, for the cache's sake, and rows in an exported graph."""
 
 
@@ -84,46 +84,80 @@ class FullMarginalization(ConditionalMethod):
 class Marginalized(nn.Module):
     """The predictor: layer 2 of the tower is φ's share plus an offset per row of a, computed once per row.
 
-    Pairs of example and row are the last dimension of every tensor, the contiguous one, which is several times as fast
-    as the first for a head with few outputs.
+    Pairs of row and example are the last dimensions of every tensor, the contiguous ones, which is several times as
+    fast as the first for a head with few outputs.
     """
 
     def __init__(self, method: FullMarginalization, rows: SparseRows, weight: Tensor) -> None:
         super().__init__()
-        self.trunk, self.conditional = method.trunk, method.conditional
-        self.likelihood, self.skip = method.likelihood, method.tower.skip
+        self.trunk, self.likelihood = method.trunk, method.likelihood
         offsets = []
         for part in torch.split(torch.arange(rows.shape[0], device=weight.device), 1024):
             self.on_features, offset = method.tower.at(rows[part])
             offsets.append(offset)
-        self.offset = nn.Buffer(torch.cat(offsets).mT.contiguous().unsqueeze(2))  # [width, rows, 1]
+        offset = torch.cat(offsets).mT.contiguous().unsqueeze(2)  # [width, rows, 1]
+        head, skip = method.conditional, method.tower.skip
+        self.conditional = (
+            LinearOnPairs(head, offset, skip) if isinstance(head, nn.Linear) else HeadOnPairs(head, offset, skip)
+        )
         self.weight = nn.Buffer(weight.clone())
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits or Gaussian parameters of the mixture."""
         features = self.trunk(x)
         on_features = self.on_features(features).mT.contiguous().unsqueeze(1)  # [width, 1, examples]
+        features = features.mT.unsqueeze(1)
         at_once = ROWS_IN_A_GRAPH
         if not torch.compiler.is_compiling():  # an exported graph is for any number of examples
             at_once = max(1, PAIRS_AT_ONCE // max(1, x.shape[0]))
         total: Tensor | None = None
-        for offset, weight in zip(torch.split(self.offset, at_once, 1), torch.split(self.weight, at_once), strict=True):
-            psi = torch.relu_(on_features + offset)  # [width, rows, examples]
-            if self.skip:
-                psi = torch.cat([psi, features.mT.unsqueeze(1).expand(-1, psi.shape[1], -1)])
-            output = apply_first(self.conditional, psi.flatten(1))
-            output = output.reshape(output.shape[0], *psi.shape[1:])
-            share = weight @ self.likelihood.moments(output, 0)  # [outputs, examples]
+        for start in range(0, self.weight.shape[0], at_once):
+            rows = slice(start, start + at_once)
+            output = self.conditional(on_features, features, rows)  # [outputs, rows, examples]
+            share = self.weight[rows] @ self.likelihood.moments(output, 0)
             total = share if total is None else total + share
         assert total is not None  # there is at least one row
         return self.likelihood.from_moments(total.mT)
 
 
-def apply_first(head: nn.Module, psi: Tensor) -> Tensor:
-    """Apply a head to ψ [width, pairs] and return [outputs, pairs]."""
-    if isinstance(head, nn.Linear) and head.bias is not None:
-        return torch.addmm(head.bias.unsqueeze(1), head.weight, psi)
-    return head(psi.mT).mT  # type: ignore[no-any-return]
+class HeadOnPairs(nn.Module):
+    """Any head, on every pair of a row of a and an example."""
+
+    def __init__(self, head: nn.Module, offset: Tensor, skip: bool) -> None:
+        super().__init__()
+        self.head, self.offset, self.skip = head, nn.Buffer(offset), skip
+
+    def forward(self, on_features: Tensor, features: Tensor, rows: slice) -> Tensor:
+        """head(ψ), [outputs, rows, examples]."""
+        psi = torch.relu_(on_features + self.offset[:, rows])
+        if self.skip:
+            psi = torch.cat([psi, features.expand(-1, psi.shape[1], -1)])
+        output = self.head(psi.flatten(1).mT).mT
+        return output.reshape(output.shape[0], *psi.shape[1:])  # type: ignore[no-any-return]
+
+
+class LinearOnPairs(nn.Module):
+    """A linear head on pairs: W relu(u + o) + b = W max(u, −o) + (W o + b), where the last depends on a alone."""
+
+    def __init__(self, head: nn.Linear, offset: Tensor, skip: bool) -> None:
+        super().__init__()
+        with torch.no_grad():
+            width = offset.shape[0]
+            on_psi, on_features = head.weight[:, :width], head.weight[:, width:]
+            shift = on_psi @ offset.squeeze(2)
+            shift = shift if head.bias is None else shift + head.bias.unsqueeze(1)
+            self.on_psi, self.shift = nn.Buffer(on_psi.contiguous()), nn.Buffer(shift.unsqueeze(2))
+            self.below = nn.Buffer(-offset)
+            self.on_features = nn.Buffer(on_features.contiguous()) if skip else None
+
+    def forward(self, on_features: Tensor, features: Tensor, rows: slice) -> Tensor:
+        """W ψ + b, [outputs, rows, examples]."""
+        pairs = torch.maximum(on_features, self.below[:, rows])
+        output = torch.mm(self.on_psi, pairs.flatten(1))
+        output = output.view(output.shape[0], *pairs.shape[1:]).add_(self.shift[:, rows])
+        if self.on_features is not None:
+            output = output + (self.on_features @ features[:, 0]).unsqueeze(1)
+        return output
 
 
 def full_marginalization(parts: Parts, *, samples: int | None = None) -> FullMarginalization:
