@@ -1,4 +1,4 @@
-"""What encoded privileged information takes in memory: the size of ImageNet-16H-like annotator sets."""
+"""What encoded privileged information takes in memory, at the size of CIFAR-10H."""
 
 from __future__ import annotations
 

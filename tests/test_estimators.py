@@ -76,6 +76,7 @@ def test_scikit_learn(estimator, check):
 class Spy(methods.NoPI):
     """Sees that the privileged information of every batch is that of its rows: a column that is linear in x."""
 
+    uses_privileged = True
     batches = 0
 
     def losses(self, batch):

@@ -16,6 +16,8 @@ ORDER = [
     "inference",
     "nn",
     "methods",
+    "settings",
+    "checkpoint",
     "training",
     "testing",
     "persistence",

@@ -190,8 +190,10 @@ class Annotations:
         return Batch(self.inputs(example), row, self.a[index], self.y[index])
 
     def inputs(self, example: Tensor) -> Tensor:
-        """Draw inputs; a source other than a tensor is asked by row numbers on the CPU."""
-        return self.x.index_select(0, example) if isinstance(self.x, Tensor) else self.x[example.cpu()]
+        """Draw inputs; a source other than a tensor is asked by row numbers on the CPU, and its answer moved."""
+        if isinstance(self.x, Tensor):
+            return self.x.index_select(0, example)
+        return self.x[example.cpu()].to(example.device)
 
     def positions(self, example: Tensor) -> Tensor:
         """Positions of all annotations of these examples, example after example."""
@@ -217,6 +219,10 @@ class Annotations:
     def with_targets(self, y: Tensor) -> Annotations:
         """Put other targets in the place of y."""
         return replace(self, y=y)
+
+    def without_privileged(self) -> Annotations:
+        """Leave out the privileged information."""
+        return replace(self, a=self.row.new_zeros(len(self), 0, dtype=torch.float32))
 
     def with_privileged(self, more: Tensor) -> Annotations:
         """Append columns to the privileged information."""

@@ -30,9 +30,9 @@ class Likelihood(ABC):
     def each(self, output: Tensor, y: Tensor) -> Tensor:
         """Negative log-likelihood of each annotation, [annotations]."""
 
+    @abstractmethod
     def loss(self, output: Tensor, y: Tensor) -> Tensor:
-        """Mean negative log-likelihood."""
-        return self.each(output, y).mean()
+        """Mean of `each`."""
 
     @abstractmethod
     def mean(self, output: Tensor, temperature: float = 1.0) -> Tensor:
@@ -67,6 +67,10 @@ class Categorical(Likelihood):
         """−log p(y); y holds classes [n], or distributions over them [n, K]."""
         return F.cross_entropy(output, y, reduction="none")
 
+    def loss(self, output: Tensor, y: Tensor) -> Tensor:
+        """Mean of −log p(y)."""
+        return F.cross_entropy(output, y)
+
     def mean(self, output: Tensor, temperature: float = 1.0) -> Tensor:
         """Probabilities of the classes."""
         return torch.softmax(output / temperature, -1)
@@ -99,6 +103,10 @@ class Bernoulli(Likelihood):
     def each(self, output: Tensor, y: Tensor) -> Tensor:
         """−log p(y), averaged over the labels; y holds 0, 1 or probabilities, [n, L]."""
         return F.binary_cross_entropy_with_logits(output, y, reduction="none").mean(-1)
+
+    def loss(self, output: Tensor, y: Tensor) -> Tensor:
+        """Mean of −log p(y)."""
+        return F.binary_cross_entropy_with_logits(output, y)
 
     def mean(self, output: Tensor, temperature: float = 1.0) -> Tensor:
         """Probabilities of the labels being on."""
@@ -138,6 +146,10 @@ class Gaussian(Likelihood):
             return 0.5 * (squared + math.log(2 * math.pi))
         variance = output[..., 1]
         return 0.5 * (squared / variance + torch.log(2 * math.pi * variance))
+
+    def loss(self, output: Tensor, y: Tensor) -> Tensor:
+        """Mean of −log p(y)."""
+        return self.each(output, y).mean()
 
     def mean(self, output: Tensor, temperature: float = 1.0) -> Tensor:  # noqa: ARG002 - nothing to soften
         """Mean; a temperature changes nothing."""

@@ -9,206 +9,27 @@ from __future__ import annotations
 
 import copy
 import math
-import os
-import zlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass
 from functools import reduce
-from numbers import Integral, Real
 from operator import add
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from lupi.checkpoint import Checkpoint, describe
 from lupi.data import Annotations, Batch
 from lupi.inference import evaluation
 from lupi.methods.base import Method, Stage
 from lupi.progress import Steps
+from lupi.settings import Settings, whole
+
+__all__ = ["Checkpoint", "Epoch", "Settings", "StageLoop", "fit", "own_noise"]
 
 Epoch = dict[str, str | int | float]
 """A row of the history: stage, epoch, learning rate, and every loss in training and on held-out annotations."""
-
-CHOICES = {
-    "draw": ("annotations", "examples"),
-    "optimizer": ("adam", "adamw", "sgd"),
-    "schedule": ("constant", "step", "cosine"),
-    "precision": ("float32", "bfloat16"),
-}
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How to train.
-
-    Parameters
-    ----------
-    epochs, batch_size : int
-        Passes over the data, and what a batch holds of them.
-    draw : "annotations" or "examples"
-        What a batch holds: so many annotations, or so many examples with all of their annotations.
-    optimizer : "adam", "adamw" or "sgd"
-    learning_rate, momentum, eps : float
-        `momentum` is of "sgd"; `eps` of the other two, the paper's 1e-7 by default.
-    l2 : float
-        λ of the paper's penalty λ‖w‖² on all weights, not on biases or norms (`weight_decay` = 2λ in torch).
-    weight_decay : float
-        The decoupled one of "adamw".
-    schedule : "constant", "step" or "cosine"
-        "step" multiplies the learning rate by `factor` at each of the `milestones`, in epochs.
-    milestones : tuple of float
-    factor : float
-    warmup : float
-        Epochs in which the learning rate grows from zero.
-    clip : float, optional
-        Largest norm of the gradient.
-    precision : "float32" or "bfloat16"
-        "bfloat16" is mixed precision. A Fabric brings its own.
-    patience : int, optional
-        Stop when the held-out loss has not fallen for so many epochs, and keep the best weights. It is the loss of
-        the marginal head where the method has one, else the sum of all losses.
-
-    Examples
-    --------
-    >>> Settings(optimizer="adagrad")
-    Traceback (most recent call last):
-    ...
-    ValueError: Expected `optimizer` to be one of adam, adamw, sgd, but got 'adagrad'.
-    """
-
-    epochs: int = 20
-    batch_size: int = 64
-    draw: Literal["annotations", "examples"] = "annotations"
-    optimizer: Literal["adam", "adamw", "sgd"] = "adam"
-    learning_rate: float = 1e-3
-    momentum: float = 0.9
-    eps: float = 1e-7
-    l2: float = 0.0
-    weight_decay: float = 0.0
-    schedule: Literal["constant", "step", "cosine"] = "constant"
-    milestones: tuple[float, ...] = ()
-    factor: float = 0.1
-    warmup: float = 0.0
-    clip: float | None = None
-    precision: Literal["float32", "bfloat16"] = "float32"
-    patience: int | None = None
-
-    def __post_init__(self) -> None:
-        for name, choices in CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise ValueError(
-                    f"Expected `{name}` to be one of {', '.join(choices)}, but got {getattr(self, name)!r}."
-                )
-        for name in ("epochs", "batch_size", "patience"):
-            value = getattr(self, name)
-            if name == "patience" and value is None:
-                continue
-            if not whole(value, 1):
-                raise ValueError(f"Expected `{name}` to be a whole number of at least 1, but got {value!r}.")
-            object.__setattr__(self, name, int(value))  # a checkpoint holds no numpy numbers
-        for name in ("learning_rate", "momentum", "eps", "l2", "weight_decay", "factor", "warmup"):
-            value = getattr(self, name)
-            if not finite(value):
-                raise ValueError(f"Expected `{name}` to be a number of at least 0, but got {value!r}.")
-            object.__setattr__(self, name, float(value))
-        if not isinstance(self.milestones, tuple | list) or not all(finite(value) for value in self.milestones):
-            raise ValueError(f"Expected `milestones` to be numbers of at least 0, but got {self.milestones!r}.")
-        object.__setattr__(self, "milestones", tuple(float(value) for value in self.milestones))
-        if self.clip is not None:
-            if not finite(self.clip) or self.clip == 0:
-                raise ValueError(f"Expected `clip` to be None or a number of more than 0, but got {self.clip!r}.")
-            object.__setattr__(self, "clip", float(self.clip))
-        if self.weight_decay and self.optimizer != "adamw":
-            raise ValueError(f"Expected `weight_decay` with optimizer 'adamw', but got {self.optimizer!r}: use `l2`.")
-        if self.l2 and self.optimizer == "adamw":
-            raise ValueError("Expected `weight_decay` rather than `l2` with optimizer 'adamw'.")
-
-    def rate(self, epoch: float) -> float:
-        """Factor of the learning rate at a point in time, in epochs.
-
-        Examples
-        --------
-        >>> Settings(schedule="step", milestones=(30, 60)).rate(45.0)
-        0.1
-        """
-        warm = min(1.0, epoch / self.warmup) if self.warmup else 1.0
-        if self.schedule == "step":
-            warm *= self.factor ** sum(epoch >= milestone for milestone in self.milestones)
-        if self.schedule == "cosine":
-            done = max(0.0, epoch - self.warmup) / max(self.epochs - self.warmup, 1e-9)
-            warm *= 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
-        return warm
-
-    def make_optimizer(self, module: nn.Module) -> torch.optim.Optimizer:
-        """Make the optimizer of a module's parameters that take gradients."""
-        parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
-        decay = self.weight_decay if self.optimizer == "adamw" else 2 * self.l2
-        weights = [parameter for parameter in parameters if parameter.ndim > 1]
-        others = [parameter for parameter in parameters if parameter.ndim <= 1]
-        groups = [{"params": parameters, "weight_decay": 0.0}]  # one group is one call, and faster
-        if decay:
-            groups = [{"params": weights, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
-        if self.optimizer == "sgd":
-            return torch.optim.SGD(groups, lr=self.learning_rate, momentum=self.momentum)
-        kind = torch.optim.AdamW if self.optimizer == "adamw" else torch.optim.Adam
-        return kind(groups, lr=self.learning_rate, eps=self.eps, fused=True)
-
-
-def whole(value: Any, least: int) -> bool:
-    """Whether a value is a whole number of at least so much."""
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
-
-
-def finite(value: Any) -> bool:
-    """Whether a value is a number of at least 0."""
-    return isinstance(value, Real) and math.isfinite(value) and float(value) >= 0
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """Where to keep the state of a training, and after how many steps to write it; written whole or not at all.
-
-    It is written at the end of every stage too.
-    """
-
-    path: str | Path
-    every: int = 1000
-
-    def __post_init__(self) -> None:
-        if not whole(self.every, 1):
-            raise ValueError(f"Expected `every` to be a whole number of at least 1, but got {self.every!r}.")
-
-    def read(self, run: dict[str, Any]) -> dict[str, Any] | None:
-        """Read the state of an interrupted run, which must be the same run."""
-        path = Path(self.path)
-        if not path.exists():
-            return None
-        try:
-            state: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
-            saved = dict(state["run"])
-        except Exception as error:
-            raise ValueError(f"Expected {path} to be a checkpoint of a training, but it cannot be read.") from error
-        for name, value in run.items():
-            if saved.get(name) != value:
-                raise ValueError(
-                    f"Expected {path} to be a checkpoint of this run, but its `{name}` is "
-                    f"{saved.get(name)!r} and not {value!r}; remove it to start anew."
-                )
-        return state
-
-    def write(self, state: dict[str, Any]) -> None:
-        """Write the state under another name, and move it into place."""
-        path = Path(self.path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(path.name + ".partial")
-        with partial.open("wb") as file:
-            torch.save(state, file)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
 
 
 class OneDevice:
@@ -334,31 +155,6 @@ def fit(
     return history
 
 
-def describe(
-    method: Method, data: Annotations, validation: Annotations | None, settings: Settings, seed: int
-) -> dict[str, Any]:
-    """Tell a run from any other, whose checkpoint it must not go on from."""
-    return {
-        "method": type(method).__name__,
-        "parameters": sum(parameter.numel() for parameter in method.parameters()),
-        "seed": seed,
-        **asdict(settings),
-        "annotations": len(data),
-        "checksum of the data": checksum(data),
-        "checksum of the validation": None if validation is None else checksum(validation),
-    }
-
-
-def checksum(data: Annotations) -> int:
-    """Checksum of what lies in memory of a data set."""
-    a = (data.a,) if isinstance(data.a, Tensor) else (data.a.index, data.a.value)
-    result = 0
-    for part in (data.x, data.row, *a, data.y):
-        if isinstance(part, Tensor):
-            result = zlib.crc32(part.cpu().contiguous().flatten().view(torch.uint8).numpy().data, result)
-    return result
-
-
 @contextmanager
 def own_noise(seed: int, device: torch.device) -> Iterator[None]:
     """Seed the generators of noise of this process, and put them back afterwards."""
@@ -387,8 +183,8 @@ class StageLoop:
     ) -> None:
         self.whole, self.stage, self.number = whole, stage, number
         self.settings, self.place, self.seed = settings, place, seed
-        self.data = stage.prepare(data).to(place.device)
-        self.validation = None if validation is None else stage.prepare(validation).to(place.device)
+        self.data = self.prepared(data)
+        self.validation = None if validation is None else self.prepared(validation)
         stage.method.train()
         optimizer = settings.make_optimizer(stage.method)
         self.module, self.optimizer = place.setup(stage.method, optimizer)
@@ -399,6 +195,11 @@ class StageLoop:
         self.sums = torch.zeros((), device=place.device)
         self.best, self.waited = math.inf, 0
         self.best_weights: dict[str, Tensor] | None = None
+
+    def prepared(self, data: Annotations) -> Annotations:
+        """Make what the stage trains on; privileged information that its method does not use need not be drawn."""
+        data = self.stage.prepare(data).to(self.place.device)
+        return data if self.stage.method.uses_privileged else data.without_privileged()
 
     @property
     def units(self) -> Tensor:
@@ -463,10 +264,10 @@ class StageLoop:
         draw = self.data.by_example if by_example else self.data.by_annotation
         world, rank = self.place.world_size, self.place.global_rank
         if world == 1 or index.shape[0] < world:  # too few for all: every process computes them all
-            batch = draw(index).to(self.place.device)
+            batch = draw(index)
             return batch, 1.0, batch.y.shape[0] / world
         total = int(self.data.count[index].sum()) if by_example else index.shape[0]
-        batch = draw(torch.tensor_split(index, world)[rank]).to(self.place.device)
+        batch = draw(torch.tensor_split(index, world)[rank])
         return batch, batch.y.shape[0] * world / total, batch.y.shape[0]
 
     def close_epoch(self) -> Epoch:
@@ -494,7 +295,7 @@ class StageLoop:
         sums: dict[str, float] = {}
         with evaluation(self.stage.method), self.place.autocast():
             for part in torch.split(data.annotated, 1024):
-                batch = data.by_example(part).to(self.place.device)
+                batch = data.by_example(part)
                 for name, value in self.stage.method.losses(batch).items():
                     sums[name] = sums.get(name, 0.0) + float(value) * batch.y.shape[0]
         means = {name: value / len(data) for name, value in sums.items()}

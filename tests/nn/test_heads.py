@@ -177,7 +177,7 @@ def test_a_head_without_factors_is_the_head_whose_factors_are_zero(likelihood, t
     nn.init.zeros_(low_rank.factor.weight)
     nn.init.zeros_(low_rank.factor.bias)
     state = {name: value for name, value in low_rank.state_dict().items() if not name.startswith("factor")}
-    state["evaluation_noise"] = low_rank.evaluation_noise[:, 2:]
+    state["evaluation_noise"] = low_rank.evaluation_noise[2:]
     diagonal.load_state_dict(state)
     phi = torch.randn(4, 6)
     if not training:
@@ -232,7 +232,7 @@ def test_the_head_is_its_formula():
         def layer(linear):
             return phi.numpy() @ linear.weight.detach().numpy().T + linear.bias.detach().numpy()  # noqa: B023
 
-        noise = head.evaluation_noise.numpy()
+        noise = head.evaluation_noise.numpy().T
         d = np.log1p(np.exp(layer(head.scale))) + 1e-3
         u = layer(head.mean)[:, None] + d[:, None] * noise[:, factors:]
         if factors:
@@ -245,7 +245,7 @@ def test_the_head_is_its_formula():
 def test_settings_of_the_paper_by_default():
     head = HeteroscedasticHead(5, 3, Categorical())
     assert (head.factors, head.temperature, head.samples) == (4, 3.0, 100)
-    assert head.evaluation_noise.shape == (1000, 4 + 3)
+    assert head.evaluation_noise.shape == (4 + 3, 1000)
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -265,8 +265,8 @@ def test_the_noise_of_a_head_is_standard_normal(training):
 
 def test_each_class_draws_its_own_noise():
     noise = HeteroscedasticHead(2, 5, Categorical(), factors=3, evaluation_samples=DRAWS).evaluation_noise.numpy()
-    assert noise.shape == (DRAWS, 8)
-    assert np.abs(np.corrcoef(noise.T) - np.eye(8)).max() < ERRORS / math.sqrt(DRAWS)
+    assert noise.shape == (8, DRAWS)
+    assert np.abs(np.corrcoef(noise) - np.eye(8)).max() < ERRORS / math.sqrt(DRAWS)
     # With one ε for all classes and equal d, softmax would not change at all.
     head = HeteroscedasticHead(2, 5, Categorical(), factors=0, samples=1)
     for parameter in head.parameters():

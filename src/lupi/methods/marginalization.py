@@ -14,7 +14,7 @@ from lupi.methods.base import Stage
 from lupi.methods.conditional import ConditionalMethod
 from lupi.nn import Parts, Tower
 
-PAIRS_AT_ONCE, ROWS_IN_A_GRAPH = 6144, 64
+PAIRS_AT_ONCE, PAIRS_ON_A_GPU, ROWS_IN_A_GRAPH = 6144, 2**20, 256
 """Pairs of example and row of a that are computed at once, for the cache's sake, and rows in an exported graph."""
 
 
@@ -109,7 +109,8 @@ class Marginalized(nn.Module):
         features = features.mT.unsqueeze(1)
         at_once = ROWS_IN_A_GRAPH
         if not torch.compiler.is_compiling():  # an exported graph is for any number of examples
-            at_once = max(1, PAIRS_AT_ONCE // max(1, x.shape[0]))
+            pairs = PAIRS_AT_ONCE if features.is_cpu else PAIRS_ON_A_GPU
+            at_once = max(1, pairs // max(1, x.shape[0]))
         total: Tensor | None = None
         for start in range(0, self.weight.shape[0], at_once):
             rows = slice(start, start + at_once)

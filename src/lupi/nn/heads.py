@@ -46,10 +46,10 @@ def noisy_average(
     >>> noisy_average(Categorical(), torch.tensor([[0.0, 3.0]]), torch.zeros(1, 2, 3), zero, noise, 1.5)
     tensor([[-2.1269, -0.1269]])
     """
-    logits = mean.unsqueeze(-2) + scale.unsqueeze(-2) * noise[1]
+    logits = mean.unsqueeze(-1) + scale.unsqueeze(-1) * noise[1].mT  # [n, K, S]: a softmax over the last K is slow
     if factor is not None:
-        logits = logits + noise[0] @ factor.transpose(-1, -2)
-    return likelihood.from_moments(likelihood.moments(logits / temperature).mean(-2))
+        logits = logits + factor @ noise[0].mT
+    return likelihood.from_moments(likelihood.moments(logits / temperature, -2).mean(-1))
 
 
 class HeteroscedasticHead(nn.Module):
@@ -98,22 +98,21 @@ class HeteroscedasticHead(nn.Module):
         self.scale = nn.Linear(features, outputs)
         self.factors, self.outputs = factors, outputs
         self.temperature, self.samples = temperature, samples
-        self.register_buffer("evaluation_noise", torch.randn(evaluation_samples, factors + outputs))
+        self.register_buffer("evaluation_noise", torch.randn(factors + outputs, evaluation_samples))
 
     def forward(self, features: Tensor) -> Tensor:
         """Logits, the logarithm of the averaged probabilities."""
         noise = self.evaluation_noise
         if self.training:
-            noise = torch.randn(
-                features.shape[0], self.samples, noise.shape[-1], dtype=noise.dtype, device=noise.device
-            )
+            rows, sources = features.shape[0], noise.shape[0]
+            noise = torch.randn(rows, sources, self.samples, dtype=noise.dtype, device=noise.device)
         shape = (self.outputs, self.factors)
         return noisy_average(
             self.likelihood,
             self.mean(features),
             None if self.factor is None else self.factor(features).unflatten(-1, shape),
             F.softplus(self.scale(features)) + SMALLEST_SCALE,
-            (noise[..., : self.factors], noise[..., self.factors :]),
+            (noise[..., : self.factors, :].mT, noise[..., self.factors :, :].mT),
             self.temperature,
         )
 
