@@ -39,7 +39,7 @@ def imported(path):
             assert node.level == 0, f"{path} has a relative import"
             yield node.module
             if node.module == "lupi":
-                yield from (f"lupi.{alias.name}" for alias in node.names)
+                yield from (f"lupi.{alias.name}" for alias in node.names if alias.name != "__version__")
 
 
 def part_of(path):

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
     from lupi.methods.svm_plus import SVMPlusClassifier
 
+__version__ = "0.1.0"
 __all__ = ["PrivilegedClassifier", "PrivilegedRegressor", "SVMPlusClassifier"]
 
 _HOMES = {

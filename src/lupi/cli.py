@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from lupi import __version__
+
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
@@ -51,9 +53,8 @@ def versions() -> dict[str, str]:
     """Versions of what the numbers depend on."""
     from importlib.metadata import version
 
-    return {"python": sys.version.split()[0]} | {
-        name: version(name) for name in ("lupi", "torch", "scikit-learn", "numpy")
-    }
+    own = {"lupi": __version__, "python": sys.version.split()[0]}
+    return own | {name: version(name) for name in ("torch", "scikit-learn", "numpy")}
 
 
 def write(path: Path, text: str) -> None:

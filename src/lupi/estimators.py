@@ -8,7 +8,6 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -23,7 +22,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import Tensor, nn
 
-from lupi import methods, persistence
+from lupi import __version__, methods
 from lupi.data import Annotations, Batch, SparseRows
 from lupi.deployment import Affine, Mean, Standardize, export_onnx
 from lupi.encoding import InputEncoder, PrivilegedEncoder, check_inputs
@@ -168,9 +167,11 @@ class PrivilegedEstimator(BaseEstimator, ABC):
 
         A trunk or a method of your own is stored by its weights alone; pass it again to `load`.
         """
+        from lupi import persistence  # needs skops, which training does not
+
         check_is_fitted(self, "predictor_")
         facts = {
-            "lupi": version("lupi"),
+            "lupi": __version__,
             "estimator": type(self).__name__,
             "method": self.method if isinstance(self.method, str) else None,
             "own_trunk": self.trunk is not None,
@@ -193,6 +194,8 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         device: str = "cpu",
     ) -> Self:
         """Read a model that `save` wrote; `trunk` and `method` are for a model that was made with your own."""
+        from lupi import persistence
+
         facts, weights, fitted = persistence.read(path)
         if facts["estimator"] != cls.__name__:
             raise ValueError(f"Expected {path} to be a {cls.__name__}, but it is a {facts['estimator']}.")
