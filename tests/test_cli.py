@@ -29,3 +29,14 @@ def test_an_unknown_method_is_one_sentence_and_code_2():
     assert result.exit_code == 2
     assert result.output.startswith("lupi: Expected `method` to be one of no-pi, ")
     assert result.output.strip().endswith("but got 'trma'.")
+
+
+def test_bad_options_are_found_before_the_work(tmp_path):
+    (tmp_path / "file").write_text("")
+    result = CliRunner().invoke(app, ["demo", "-o", str(tmp_path / "file")])
+    assert result.exit_code == 2
+    assert result.output.startswith("lupi: Expected `--output` to be a folder to write to, but got ")
+    result = CliRunner().invoke(app, ["demo", "--jobs", "0", "-o", str(tmp_path / "run")])
+    assert result.exit_code == 2
+    assert result.output == "lupi: Expected `--jobs` to be a number of runs, or -1, but got 0.\n"
+    assert not (tmp_path / "run").exists()

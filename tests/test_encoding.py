@@ -588,3 +588,17 @@ def test_few_values_are_a_bin_each():
     assert encoder.get_feature_names_out().tolist() == ["a0 in (-inf, 2)", "a0 in [2, 5)", "a0 in [5, inf)"]
     np.testing.assert_array_equal(encoder.transform(ratings).toarray(), np.repeat(np.eye(3), [96, 3, 1], axis=0))
     assert PrivilegedEncoder(quantiles=2).fit(ratings).get_feature_names_out().tolist() == ["a0 in (-inf, inf)"]
+
+
+@pytest.mark.parametrize("name", ["annotator", "worker_id", "WorkerId", "model", "id"])
+def test_numbers_that_look_like_ids_are_warned_of(name):
+    table = pd.DataFrame({name: [3, 14, 15, 92], "valid": [0, 1, 2, 3], "seconds": [1, 2, 3, 4]})
+    message = f"^The privileged column '{name}' holds whole numbers, .*'{name}': 'category'}}.$"
+    with pytest.warns(UserWarning, match=message) as caught:
+        PrivilegedEncoder(quantiles=3).fit(table)
+    assert len(caught) == 1
+    PrivilegedEncoder(numbers={name: "category"}).fit(table)
+    PrivilegedEncoder(numbers={name: "quantile"}).fit(table)
+    PrivilegedEncoder(quantiles=3).fit(table.astype({name: str}))
+    PrivilegedEncoder(quantiles=3).fit(table + 0.5)
+    PrivilegedEncoder(quantiles=4).fit(table)  # every id has its bin

@@ -1069,3 +1069,45 @@ def test_privileged_encoder_is_fitted_on_annotations():
     np.testing.assert_allclose(model.input_encoder_.mean_, once.mean(0))
     expected = PrivilegedEncoder().fit(seconds).transform(seconds).toarray()
     np.testing.assert_array_equal(model.privileged_encoder_.transform(seconds).toarray(), expected)
+
+
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [
+        ("gpu", "^Expected `device` to be a torch device such as 'cpu' or 'cuda', but got 'gpu'.$"),
+        (1.5, "^Expected `device` to be a torch device such as 'cpu' or 'cuda', but got 1.5.$"),
+        pytest.param(
+            "cuda",
+            "^Expected `device` to be a device of this machine, but got 'cuda' and torch sees no GPU.$",
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU"),
+        ),
+    ],
+)
+def test_a_device_that_is_not_there(device, message):
+    with pytest.raises(ValueError, match=message):
+        PrivilegedClassifier("no-pi", device=device).fit(X, REAL > 0)
+
+
+def test_a_fit_that_fails_leaves_no_model():
+    model = PrivilegedClassifier("no-pi", epochs=1).fit(X, REAL > 0)
+    with pytest.raises(ValueError, match=r"^Expected `privileged` to have"):
+        model.fit(X, np.where(REAL > 0, "a", "z"), privileged=[[1], [2]])
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+def test_processes_take_the_seed_of_the_first():
+    class Fabric:
+        def broadcast(self, value):
+            raise KeyError(value)  # far enough
+
+    seed = int(np.random.RandomState(3).randint(2**31))
+    with pytest.raises(KeyError, match=str(seed)):
+        PrivilegedClassifier("no-pi", fabric=Fabric(), random_state=3).fit(X, REAL > 0)
+
+
+def test_a_trunk_that_cannot_take_x():
+    images = np.zeros((len(X), 1, 8, 8), dtype=np.uint8)
+    message = r"(?s)^Expected `trunk` to take a row of X of shape \[1, 1, 8, 8\] and torch.uint8, but it says: "
+    with pytest.raises(ValueError, match=message):
+        PrivilegedClassifier("no-pi", trunk=nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten())).fit(images, REAL > 0)

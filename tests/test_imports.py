@@ -8,6 +8,7 @@ from pathlib import Path
 import lupi
 
 ORDER = [
+    "options",
     "progress",
     "datasets",
     "encoding",
@@ -81,3 +82,11 @@ def test_lightning_waits_until_it_is_asked_for():
     )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert output.stdout.strip() == "False False"
+
+
+def test_modules_are_there_when_they_are_asked_for():
+    code = (
+        "import lupi; print(lupi.methods.names()[0], lupi.training.fit.__name__, 'nn' in dir(lupi), lupi.__version__)"
+    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert output.stdout.strip() == f"no-pi fit True {lupi.__version__}"

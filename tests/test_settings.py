@@ -21,11 +21,8 @@ REFUSED = {
         name: (NUMBER, [-1e-9, math.inf, math.nan, "1", None])
         for name in ("learning_rate", "momentum", "eps", "l2", "weight_decay", "factor", "warmup")
     },
-    "milestones": (
-        "Expected `{}` to be numbers of at least 0, but got {!r}.",
-        [3, (1, -1), ("a",), (math.nan,), None],
-    ),
-    "clip": ("Expected `{}` to be None or a number of more than 0, but got {!r}.", [0, -1.0, math.nan, "1"]),
+    "milestones": ("Expected `{}` to be a tuple of numbers, but got {!r}.", [3, None, "12"]),
+    "clip": ("Expected `{}` to be a number of more than 0, but got {!r}.", [0, -1.0, math.nan, "1"]),
 }
 
 
@@ -37,6 +34,12 @@ def test_every_setting_is_checked():
 def test_settings_refuse(name, value):
     with pytest.raises(ValueError, match=f"^{re.escape(REFUSED[name][0].format(name, value))}$"):
         Settings(**{name: value})
+
+
+@pytest.mark.parametrize("value", [-1, "a", math.nan])
+def test_every_milestone_is_checked(value):
+    with pytest.raises(ValueError, match=f"^{re.escape(NUMBER.format('milestones', value))}$"):
+        Settings(milestones=(1, value))
 
 
 def test_settings_refuse_penalties_of_other_optimizers():

@@ -22,7 +22,7 @@ from torch import nn
 
 from lupi import training
 from lupi.data import Annotations, SparseRows
-from lupi.likelihoods import Categorical
+from lupi.likelihoods import Bernoulli, Categorical
 from lupi.methods import Method, NoPI, Stage, build
 from lupi.nn import MLP, Parts
 from lupi.training import Checkpoint, Settings, fit
@@ -261,6 +261,31 @@ def test_bfloat16_is_mixed_precision():
         assert history[-1][name] < 0.9 * history[0][name]
         assert history[-1][name] == pytest.approx(expected[-1][name], abs=0.02)
     assert not torch.equal(mixed.trunk[0].weight, full.trunk[0].weight)
+
+
+@pytest.mark.parametrize(("name", "options"), [("pi-transition", {}), ("het-tram", {"factors": 0}), ("het-tram", {})])
+def test_bfloat16_stays_finite_where_probabilities_are_near_1(name, options):
+    data = make_data()
+    y = nn.functional.one_hot(data.y, 3).float()
+    parts = Parts(lambda: MLP(4, (8,)), 8, 3, 3, Bernoulli(), (6, 5))
+    method = build(name, parts, **options)
+    history = fit(method, data.with_targets(y), Settings(epochs=60, learning_rate=0.1, precision="bfloat16"))
+    assert all(math.isfinite(value) for value in history[-1].values() if isinstance(value, float))
+    assert bool(method.predictor()(data.inputs(data.row)).isfinite().all())
+
+
+def test_a_training_that_diverges_says_so():
+    message = r"^Expected the marginal loss to be finite, but it is \S+ in epoch \d+ of stage 'train': a lower "
+    with pytest.raises(FloatingPointError, match=message):
+        fit(make_method("no-pi"), make_data(), Settings(epochs=50, learning_rate=1e30, optimizer="sgd"))
+
+
+def test_a_student_stops_early_by_the_labels():
+    data, held_out = make_data(), make_data(seed=1)
+    method = make_method("generalized-distillation", weight=1.0)
+    history = fit(method, data, Settings(epochs=2), validation=held_out)
+    output = method.predictor()(held_out.inputs(held_out.row)).detach()
+    assert history[-1]["validation_marginal"] == pytest.approx(Categorical().loss(output, held_out.y).item(), rel=1e-5)
 
 
 def test_history_is_not_of_low_precision():
@@ -688,7 +713,7 @@ OTHER_RUNS = {
     "learning_rate": {"how": dataclasses.replace(HOW, learning_rate=0.02)},
     "epochs": {"how": dataclasses.replace(HOW, epochs=5)},
     "method": {"method": make_method("no-pi")},
-    "parameters": {"method": make_method(width=9)},
+    "checksum of the network and its options": {"method": make_method(width=9)},
     "annotations": {"data": make_data(annotations=24)},
     "checksum of the validation": {"validation": make_data()},
 }
@@ -698,6 +723,29 @@ CHANGES = {
     "a": lambda a: a + 1,
     "y": lambda y: (y + (torch.arange(23) == 22)) % 3,
 }
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "others"),
+    [
+        ("generalized-distillation", {"weight": 0.0}, {"weight": 1.0}),
+        ("tram", {"beta": 1.0}, {"beta": 2.0}),
+        ("full-marginalization", {"samples": 3}, {"samples": 4}),
+    ],
+)
+def test_the_checkpoint_of_other_options_is_refused(tmp_path, name, options, others):
+    checkpoint, data = Checkpoint(tmp_path / "run.pt"), make_data()
+    fit(make_method(name, **options), data, HOW, seed=SEED, checkpoint=checkpoint)
+    with pytest.raises(ValueError, match="but its `checksum of the network and its options` is "):
+        fit(make_method(name, **others), data, HOW, seed=SEED, checkpoint=checkpoint)
+
+
+def test_the_checkpoint_of_another_activation_is_refused(tmp_path):
+    checkpoint, data = Checkpoint(tmp_path / "run.pt"), make_data()
+    one, other = (NoPI(MLP(4, (8,), activation=kind), nn.Linear(8, 3)) for kind in (nn.ReLU, nn.Tanh))
+    fit(one, data, HOW, checkpoint=checkpoint)
+    with pytest.raises(ValueError, match="but its `checksum of the network and its options` is "):
+        fit(other, data, HOW, checkpoint=checkpoint)
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,17 @@ _HOMES = {
 }
 
 
+_MODULES = ("compare", "data", "datasets", "likelihoods", "methods", "nn", "testing", "training")
+
+
 def __getattr__(name: str) -> Any:
-    """Import an estimator when it is first asked for: torch takes seconds, and `lupi --help` should not wait."""
+    """Import what is first asked for: torch takes seconds, and `lupi --help` should not wait."""
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return import_module(f"lupi.{name}")
     raise AttributeError(f"module 'lupi' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *_MODULES, "__version__"]

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from lupi.data import Annotations
 from lupi.methods.base import Method
-from lupi.settings import Settings, whole
+from lupi.options import check_whole
+from lupi.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,7 @@ class Checkpoint:
     every: int = 1000
 
     def __post_init__(self) -> None:
-        if not whole(self.every, 1):
-            raise ValueError(f"Expected `every` to be a whole number of at least 1, but got {self.every!r}.")
+        check_whole("every", self.every, 1)
 
     def read(self, run: dict[str, Any]) -> dict[str, Any] | None:
         """Read the state of an interrupted run, which must be the same run."""
@@ -66,13 +66,24 @@ def describe(
     """Tell a run from any other, whose checkpoint it must not go on from."""
     return {
         "method": type(method).__name__,
-        "parameters": sum(parameter.numel() for parameter in method.parameters()),
+        "checksum of the network and its options": zlib.crc32(spelled_out(method).encode()),
         "seed": seed,
         **asdict(settings),
         "annotations": len(data),
         "checksum of the data": checksum(data),
         "checksum of the validation": None if validation is None else checksum(validation),
     }
+
+
+def spelled_out(method: Method) -> str:
+    """Every layer of a method, and every number and word among the attributes of its modules."""
+    options = [
+        f"{path}.{name}={value!r}"
+        for path, module in method.named_modules()
+        for name, value in vars(module).items()
+        if isinstance(value, int | float | str) and name != "training" and not name.startswith("_")
+    ]
+    return "\n".join([repr(method), *options])
 
 
 def checksum(data: Annotations) -> int:

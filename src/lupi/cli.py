@@ -6,7 +6,7 @@ import json
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -35,18 +35,27 @@ def demo(
 
     chosen = [name.strip() for name in methods.split(",") if name.strip()] or names()
     try:
+        if jobs == 0:
+            raise ValueError("Expected `--jobs` to be a number of runs, or -1, but got 0.")
         for name in chosen:
             kind(name)
+        output.mkdir(parents=True, exist_ok=True)
     except ValueError as error:
-        print(f"lupi: {error}", file=sys.stderr)
-        raise typer.Exit(2) from None
+        fail(str(error))
+    except OSError as error:
+        fail(f"Expected `--output` to be a folder to write to, but got {output}: {error.strerror}.")
     table, results = compare_digits(chosen, seeds, jobs)
     print(table)
-    output.mkdir(parents=True, exist_ok=True)
     write(output / "results.csv", results.to_csv(index=False))
     facts = {"command": shlex.join(["lupi", *sys.argv[1:]]), "versions": versions(), "runs": results.to_dict("records")}
     write(output / "results.json", json.dumps(facts, indent=2) + "\n")
     print(f"\nEvery run: {output / 'results.csv'} and {output / 'results.json'}")
+
+
+def fail(message: str) -> NoReturn:
+    """Say in a sentence what is wrong, and end."""
+    print(f"lupi: {message}", file=sys.stderr)
+    raise typer.Exit(2)
 
 
 def versions() -> dict[str, str]:

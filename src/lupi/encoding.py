@@ -9,6 +9,8 @@ one-hot encodes the codes. Fitted encoders are stored with ``skops.io.dumps`` an
 from __future__ import annotations
 
 import numbers as number_types
+import re
+import warnings
 from collections.abc import Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     Table: TypeAlias = Any  # a DataFrame or Series of pandas or polars, an array, or a list of rows
 
 TRUSTED = ("lupi.encoding.InputEncoder", "lupi.encoding.PrivilegedEncoder", "numpy.dtype")
+ID = re.compile(r"(\bid|_id|Id|ID|annotator|worker|rater|labell?er|user|model)$")
 KINDS = ("quantile", "standardize", "category")
 
 
@@ -92,7 +95,7 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     ----------
     numbers
         What numbers become: ``"quantile"`` (the one-hot of their bin), ``"standardize"`` ((x − mean) / sd, 0
-        where missing) or ``"category"`` (for integer annotator ids, say); or a mapping of column names to these,
+        where missing) or ``"category"`` (for annotators that have numbers, say); or a mapping of column names to these,
         where the numbers it does not name become ``"quantile"``.
     quantiles
         The largest number of bins. Edge i of q is the value with a share i / q of the training rows below it;
@@ -135,7 +138,7 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         if not isinstance(q, number_types.Integral) or q < 2:
             raise ValueError(f"Expected `quantiles` to be an integer of at least 2, but got {q!r}.")
         frame = as_frame(A)
-        self.kinds_: dict[str, str] = _kinds(frame, self.numbers)
+        self.kinds_: dict[str, str] = _kinds(frame, self.numbers, int(q))
         self.edges_: dict[str, NDArray[np.float64]] = {}
         self.labels_: dict[str, list[str]] = {}
         for name, kind in self.kinds_.items():
@@ -249,7 +252,7 @@ class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return np.array(self.columns_, dtype=object) if self.numeric_ else self.encoder_.get_feature_names_out()
 
 
-def _kinds(frame: pd.DataFrame, numbers: str | Mapping[str, str]) -> dict[str, str]:
+def _kinds(frame: pd.DataFrame, numbers: str | Mapping[str, str], quantiles: int) -> dict[str, str]:
     """Return what each privileged column becomes."""
     named = {str(name): kind for name, kind in numbers.items()} if isinstance(numbers, Mapping) else {}
     default = "quantile" if isinstance(numbers, Mapping) else numbers
@@ -262,8 +265,20 @@ def _kinds(frame: pd.DataFrame, numbers: str | Mapping[str, str]) -> dict[str, s
     kinds: dict[str, str] = {}
     for name in frame.columns:
         kind = named.get(name, default if _is_number(frame[name]) else "category")
+        own_bins = kind == "quantile" and frame[name].nunique() <= quantiles
+        if kind != "category" and name not in named and not own_bins and _is_id(frame[name]):
+            warnings.warn(
+                f"The privileged column {name!r} holds whole numbers, which are read as a quantity. If each is a "
+                f"category, make them strings or set numbers={{{name!r}: 'category'}}.",
+                stacklevel=4,
+            )
         kinds[name] = "category" if frame[name].isna().all() else kind
     return kinds
+
+
+def _is_id(column: Column) -> bool:
+    """Tell whether a column of numbers looks like the ids of annotators, by its name and its values."""
+    return bool(ID.search(str(column.name))) and bool((column.dropna() % 1 == 0).all())
 
 
 def _edges(column: Column, quantiles: int) -> NDArray[np.float64]:

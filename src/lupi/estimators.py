@@ -32,6 +32,7 @@ from lupi.nn import MLP, Parts
 from lupi.training import Checkpoint, Settings, fit, own_noise
 from lupi.validation import (
     Inputs,
+    check_device,
     check_index,
     check_length,
     check_widths,
@@ -122,6 +123,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             Rows with equal ids are annotations of one example: their X is equal, and the trunk sees it once.
         """
         settings = self._settings()
+        self.__dict__.pop("predictor_", None)  # a fit that fails leaves no model, rather than parts of two
         check_index(X, privileged)
         inputs = self._check_inputs(X, reset=True)
         n = inputs.shape[0]
@@ -137,6 +139,8 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         self.input_encoder_ = InputEncoder().fit(inputs) if self.trunk is None else None
         x = self._encode_inputs(inputs)
         seed = int(check_random_state(self.random_state).randint(2**31))
+        if self.fabric is not None:
+            seed = self.fabric.broadcast(seed)  # that of the first process
         data, held_out = self._hold_out(Annotations(x, torch.from_numpy(row), a, target), seed)
         with own_noise(seed, torch.device(self.device)):
             trunk = self._make_trunk(x.shape[1])
@@ -164,6 +168,9 @@ class PrivilegedEstimator(BaseEstimator, ABC):
 
     def save(self, path: str | Path) -> None:
         """Write the model to a folder. It holds no pickle, and reading it runs no code from it.
+
+        For `predict_proba_given` it holds the whole network and the encoder of the privileged information, with the
+        names of its categories, such as annotators; `export_onnx` writes the predictor alone.
 
         A trunk or a method of your own is stored by its weights alone; pass it again to `load`.
         """
@@ -268,6 +275,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         for name in ("method_options", "training"):
             if not isinstance(options := getattr(self, name), Mapping | None):
                 raise ValueError(f"Expected `{name}` to be a dict of options, but got {options!r}.")
+        check_device(self.device)
         check_widths("hidden", self.hidden)
         check_widths("tower", self.tower, count=2)
         more = dict(self.training or {})
@@ -559,7 +567,11 @@ def probabilities(likelihood: Likelihood, output: Tensor) -> NDArray[np.float64]
 
 def width_of(trunk: nn.Module, x: Tensor) -> int:
     """Find the width of the features that a trunk makes."""
-    shape = over_examples(trunk, x[:1]).shape
+    try:
+        shape = over_examples(trunk, x[:1]).shape
+    except RuntimeError as error:
+        got = f"shape {list(x[:1].shape)} and {x.dtype}"
+        raise ValueError(f"Expected `trunk` to take a row of X of {got}, but it says: {error}") from error
     if len(shape) != 2:
         raise ValueError(f"Expected `trunk` to map a row of X to features [1, width], but got shape {list(shape)}.")
     return shape[1]

@@ -81,7 +81,7 @@ class Categorical(Likelihood):
 
     def moments(self, output: Tensor, dim: int = -1) -> Tensor:
         """Probabilities."""
-        return torch.softmax(output, dim)
+        return torch.softmax(at_least_float32(output), dim)
 
     def from_moments(self, moments: Tensor) -> Tensor:
         """Log-probabilities, which are logits."""
@@ -118,7 +118,7 @@ class Bernoulli(Likelihood):
 
     def moments(self, output: Tensor, dim: int = -1) -> Tensor:  # noqa: ARG002 - each label is on its own
         """Probabilities."""
-        return torch.sigmoid(output)
+        return torch.sigmoid(at_least_float32(output))
 
     def from_moments(self, moments: Tensor) -> Tensor:
         """Logits."""
@@ -172,3 +172,8 @@ class Gaussian(Likelihood):
             return moments
         mean, second = moments[..., :1], moments[..., 1:]
         return torch.cat([mean, (second - mean.square()).clamp_min(SMALLEST)], -1)
+
+
+def at_least_float32(output: Tensor) -> Tensor:
+    """Leave bfloat16, in which probabilities near 1 are 1."""
+    return output.to(torch.promote_types(output.dtype, torch.float32))

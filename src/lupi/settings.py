@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, Literal
 
 import torch
 from torch import nn
+
+from lupi.options import check_number, check_positive, check_whole
 
 CHOICES = {
     "draw": ("annotations", "examples"),
@@ -80,25 +81,18 @@ class Settings:
                 raise ValueError(
                     f"Expected `{name}` to be one of {', '.join(choices)}, but got {getattr(self, name)!r}."
                 )
-        for name in ("epochs", "batch_size", "patience"):
-            value = getattr(self, name)
-            if name == "patience" and value is None:
-                continue
-            if not whole(value, 1):
-                raise ValueError(f"Expected `{name}` to be a whole number of at least 1, but got {value!r}.")
-            object.__setattr__(self, name, int(value))  # a checkpoint holds no numpy numbers
+        checked: dict[str, Any] = {name: check_whole(name, getattr(self, name), 1) for name in ("epochs", "batch_size")}
         for name in ("learning_rate", "momentum", "eps", "l2", "weight_decay", "factor", "warmup"):
-            value = getattr(self, name)
-            if not finite(value):
-                raise ValueError(f"Expected `{name}` to be a number of at least 0, but got {value!r}.")
-            object.__setattr__(self, name, float(value))
-        if not isinstance(self.milestones, tuple | list) or not all(finite(value) for value in self.milestones):
-            raise ValueError(f"Expected `milestones` to be numbers of at least 0, but got {self.milestones!r}.")
-        object.__setattr__(self, "milestones", tuple(float(value) for value in self.milestones))
+            checked[name] = check_number(name, getattr(self, name))
+        if self.patience is not None:
+            checked["patience"] = check_whole("patience", self.patience, 1)
         if self.clip is not None:
-            if not finite(self.clip) or self.clip == 0:
-                raise ValueError(f"Expected `clip` to be None or a number of more than 0, but got {self.clip!r}.")
-            object.__setattr__(self, "clip", float(self.clip))
+            checked["clip"] = check_positive("clip", self.clip)
+        if not isinstance(self.milestones, tuple | list):
+            raise ValueError(f"Expected `milestones` to be a tuple of numbers, but got {self.milestones!r}.")
+        checked["milestones"] = tuple(check_number("milestones", value) for value in self.milestones)
+        for name, value in checked.items():  # Python's own numbers, which a checkpoint can hold
+            object.__setattr__(self, name, value)
         if self.weight_decay and self.optimizer != "adamw":
             raise ValueError(f"Expected `weight_decay` with optimizer 'adamw', but got {self.optimizer!r}: use `l2`.")
         if self.l2 and self.optimizer == "adamw":
@@ -133,13 +127,3 @@ class Settings:
             return torch.optim.SGD(groups, lr=self.learning_rate, momentum=self.momentum)
         kind = torch.optim.AdamW if self.optimizer == "adamw" else torch.optim.Adam
         return kind(groups, lr=self.learning_rate, eps=self.eps, fused=True)
-
-
-def whole(value: Any, least: int) -> bool:
-    """Whether a value is a whole number of at least so much."""
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
-
-
-def finite(value: Any) -> bool:
-    """Whether a value is a number of at least 0."""
-    return isinstance(value, Real) and math.isfinite(value) and float(value) >= 0

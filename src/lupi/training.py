@@ -23,8 +23,9 @@ from lupi.checkpoint import Checkpoint, describe
 from lupi.data import Annotations, Batch
 from lupi.inference import evaluation
 from lupi.methods.base import Method, Stage
+from lupi.options import check_whole
 from lupi.progress import Steps
-from lupi.settings import Settings, whole
+from lupi.settings import Settings
 
 __all__ = ["Checkpoint", "Epoch", "Settings", "StageLoop", "fit", "own_noise"]
 
@@ -119,12 +120,10 @@ def fit(
     """
     if settings.patience is not None and validation is None:
         raise ValueError("Expected `validation` where `patience` is given, but got None.")
-    if not whole(seed, 0):
-        raise ValueError(f"Expected `seed` to be a whole number of at least 0, but got {seed!r}.")
+    seed = check_whole("seed", seed, 0)
     for name, part in (("data", data), ("validation", validation)):
         if part is not None and len(part) == 0:
             raise ValueError(f"Expected `{name}` to have annotations, but it is empty.")
-    seed = int(seed)
     place = OneDevice(device, settings.precision) if fabric is None else fabric
     method.to(place.device)
     run: dict[str, Any] = {}
@@ -184,7 +183,7 @@ class StageLoop:
         self.whole, self.stage, self.number = whole, stage, number
         self.settings, self.place, self.seed = settings, place, seed
         self.data = self.prepared(data)
-        self.validation = None if validation is None else self.prepared(validation)
+        self.validation = None if validation is None else self.prepared(validation, held_out=True)
         stage.method.train()
         optimizer = settings.make_optimizer(stage.method)
         self.module, self.optimizer = place.setup(stage.method, optimizer)
@@ -196,9 +195,10 @@ class StageLoop:
         self.best, self.waited = math.inf, 0
         self.best_weights: dict[str, Tensor] | None = None
 
-    def prepared(self, data: Annotations) -> Annotations:
-        """Make what the stage trains on; privileged information that its method does not use need not be drawn."""
-        data = self.stage.prepare(data).to(self.place.device)
+    def prepared(self, data: Annotations, *, held_out: bool = False) -> Annotations:
+        """Make what the stage looks at; privileged information that its method does not use need not be drawn."""
+        prepare = self.stage.hold_out if held_out and self.stage.hold_out is not None else self.stage.prepare
+        data = prepare(data).to(self.place.device)
         return data if self.stage.method.uses_privileged else data.without_privileged()
 
     @property
@@ -279,6 +279,12 @@ class StageLoop:
             "learning_rate": self.optimizer.param_groups[0]["lr"],
         }
         row |= {f"train_{name}": float(value) / len(self.data) for name, value in zip(self.names, sums, strict=True)}
+        for name, value in zip(self.names, sums.tolist(), strict=True):
+            if not math.isfinite(value):
+                raise FloatingPointError(
+                    f"Expected the {name} loss to be finite, but it is {value} in epoch {self.epoch + 1} of stage "
+                    f"{self.stage.name!r}: a lower `learning_rate` or a `clip` may help."
+                )
         if self.validation is not None:
             held_out = self.held_out_losses(self.validation)
             row |= {f"validation_{name}": value for name, value in held_out.items()}

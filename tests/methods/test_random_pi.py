@@ -18,12 +18,15 @@ def test_features_are_standard_normal_and_independent():
     assert float((correlation - torch.eye(3)).abs().max()) < 0.03
 
 
-def test_same_annotations_same_vectors_other_annotations_other_vectors():
+def test_same_vectors_at_every_call_and_others_for_another_seed():
     random, data = RandomPI(4), many(100)
     assert torch.equal(random.append(data).a, random.append(data).a)
-    held_out = data.take(torch.arange(50, 100))
-    assert not torch.equal(random.append(data).a[:50, 2:], random.append(held_out).a[:, 2:])
     assert not torch.equal(random.append(data).a, RandomPI(4).append(data).a)
+
+
+def test_annotations_that_training_does_not_see_have_zeros():
+    appended = RandomPI(4).append_zeros(many(10))
+    assert torch.equal(appended.a, torch.cat([torch.ones(10, 2), torch.zeros(10, 4)], 1))
 
 
 def test_the_seed_travels_with_the_state():

@@ -414,3 +414,17 @@ def test_export_is_repeatable_and_takes_any_batch(likelihood, factors):
 
 def test_a_random_operator_would_be_seen():
     assert random_operators(export(HeteroscedasticHead(5, 3, Categorical()).train())) == ["aten.randn.default"]
+
+
+def test_probit_has_a_gradient_behind_the_clip():
+    """A label that is wrong by far still pulls, and evaluation agrees with training before the clip."""
+    head = ProbitHead(1, 1)
+    with torch.no_grad():
+        head.mean.weight.fill_(1.0), head.mean.bias.zero_()
+        head.scale.weight.zero_(), head.scale.bias.fill_(math.log(math.expm1(1 - 1e-3)))
+    features = torch.tensor([[-8.0], [-2.0], [0.0], [3.0]])
+    loss = Bernoulli().loss(head(features[:1]), torch.ones(1, 1))
+    loss.backward()
+    assert loss.item() == pytest.approx(-norm.logcdf(-8.0), rel=1e-4)
+    assert head.mean.bias.grad.item() < -7
+    torch.testing.assert_close(head(features[1:]), head.eval()(features[1:]), atol=1e-3, rtol=1e-3)

@@ -65,3 +65,5 @@ class Stage(NamedTuple):
     name: str
     method: Method
     prepare: Callable[[Annotations], Annotations] = lambda data: data
+    hold_out: Callable[[Annotations], Annotations] | None = None
+    """What to do to held-out annotations, where it is not the same."""

@@ -21,6 +21,7 @@ from lupi.methods.imputation import zero_imputation
 from lupi.methods.no_pi import no_pi
 from lupi.methods.tram import TRAM
 from lupi.nn import Parts
+from lupi.options import check_number, check_positive
 
 
 class Distillation(Method):
@@ -48,7 +49,8 @@ class Distillation(Method):
         super().__init__()
         self.teacher, self.student = teacher, student
         self.likelihood = student.likelihood
-        self.temperature, self.weight = temperature, weight
+        self.temperature = check_positive("temperature", temperature)
+        self.weight = check_number("weight", weight, most=1)
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Loss of the student, on annotations whose targets are softened."""
@@ -57,12 +59,16 @@ class Distillation(Method):
     def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002
         """Train the teacher, then the student."""
         yield Stage("teacher", self.teacher)
-        yield Stage("student", self.student, self.soften)
+        yield Stage("student", self.student, self.soften, self.harden)
 
     def soften(self, data: Annotations) -> Annotations:
         """λ·teacher + (1 − λ)·y in the place of y."""
         soft, y = soft_labels(self.teacher, data, self.temperature)
         return data.with_targets(self.weight * soft + (1 - self.weight) * y)
+
+    def harden(self, data: Annotations) -> Annotations:
+        """Leave held-out labels as they are: the student stops early by the labels, not by its teacher."""
+        return data
 
     def predictor(self) -> nn.Module:
         """q(y | x) of the student."""
@@ -113,6 +119,10 @@ class DistilledTRAM(GeneralizedDistillation, Conditional):
         """Put λ·teacher + (1 − λ)·y and y, stacked, in the place of y."""
         soft, y = soft_labels(self.teacher, data, self.temperature)
         return data.with_targets(torch.stack([self.weight * soft + (1 - self.weight) * y, y], 1))
+
+    def harden(self, data: Annotations) -> Annotations:
+        """Make both targets of held-out labels too; the marginal head, by which training stops early, has y."""
+        return self.soften(data)
 
     def given(self, batch: Batch) -> Tensor:
         """q(y | x, a) of the student's conditional head."""

@@ -16,6 +16,7 @@ from lupi.data import Batch
 from lupi.likelihoods import Categorical, Likelihood
 from lupi.methods.base import Method
 from lupi.nn import MLP, Parts
+from lupi.options import check_number
 
 
 class HeteroscedasticDropout(Method):
@@ -50,7 +51,7 @@ class HeteroscedasticDropout(Method):
     ) -> None:
         super().__init__()
         self.trunk, self.scale, self.marginal = trunk, scale, marginal
-        self.likelihood, self.penalty = likelihood, penalty
+        self.likelihood, self.penalty = likelihood, check_number("penalty", penalty)
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Loss on noisy features, and the penalty on the scale."""

@@ -13,6 +13,7 @@ from lupi.likelihoods import Categorical, Likelihood
 from lupi.methods.base import Stage
 from lupi.methods.conditional import ConditionalMethod
 from lupi.nn import Parts, Tower
+from lupi.options import check_whole
 
 PAIRS_AT_ONCE, PAIRS_ON_A_GPU, ROWS_IN_A_GRAPH = 6144, 2**20, 256
 """Pairs of example and row of a that are computed at once, for the cache's sake, and rows in an exported graph."""
@@ -50,7 +51,7 @@ class FullMarginalization(ConditionalMethod):
         samples: int | None = None,
     ) -> None:
         super().__init__(trunk, tower, conditional, likelihood=likelihood)
-        self.samples = samples
+        self.samples = None if samples is None else check_whole("samples", samples, 1)
         # The rows of a, as `SparseRows`, and their weights; before training, the one row of zeros.
         self.register_buffer("index", torch.zeros(1, 0, dtype=torch.int32))
         self.register_buffer("value", torch.zeros(1, 0))

@@ -17,6 +17,7 @@ from lupi.likelihoods import Categorical, Likelihood
 from lupi.methods.base import Conditional, Method, Stage
 from lupi.methods.random_pi import RandomPI
 from lupi.nn import MLP, Parts
+from lupi.options import check_whole
 
 
 class PiDUAL(Method, Conditional):
@@ -51,7 +52,8 @@ class PiDUAL(Method, Conditional):
         super().__init__()
         self.trunk, self.marginal, self.gate, self.noise = trunk, marginal, gate, noise
         self.likelihood = likelihood
-        self.random, self.random_pi = random, RandomPI(random)
+        self.random_pi = RandomPI(random)
+        self.random = self.random_pi.features
 
     def given(self, batch: Batch) -> Tensor:
         """(1 − γ) f + γ ε."""
@@ -64,7 +66,7 @@ class PiDUAL(Method, Conditional):
 
     def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002
         """One step."""
-        yield Stage("train", self, self.random_pi.append)
+        yield Stage("train", self, self.random_pi.append, self.random_pi.append_zeros)
 
     def predictor(self) -> nn.Module:
         """f(x)."""
@@ -73,7 +75,7 @@ class PiDUAL(Method, Conditional):
 
 def pi_dual(parts: Parts, *, random: int = 16) -> PiDUAL:
     """Make the method "pi-dual"."""
-    inputs = parts.privileged + random
+    inputs = parts.privileged + check_whole("random", random, 0)
     return PiDUAL(
         parts.trunk(),
         parts.head(),

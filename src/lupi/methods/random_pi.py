@@ -6,17 +6,15 @@ explain away label noise?" (ICML 2023), https://arxiv.org/abs/2303.01806.
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from lupi.data import Annotations
+from lupi.options import check_whole
 
 
 class RandomPI(nn.Module):
     """Appends r_i ~ N(0, I) to the privileged information of annotation i, the same at every call.
-
-    Annotations of other examples, such as those held out, get other vectors.
 
     Parameters
     ----------
@@ -35,14 +33,17 @@ class RandomPI(nn.Module):
 
     def __init__(self, features: int) -> None:
         super().__init__()
-        self.features = features
+        self.features = check_whole("random", features, 0)
         self.register_buffer("seed", torch.randint(2**31, ()))  # a buffer, so that a checkpoint keeps it
 
     def append(self, data: Annotations) -> Annotations:
         """Append the random features."""
         if self.features == 0:
             return data
-        entropy = np.random.SeedSequence((int(self.seed), len(data), int(data.row[0]))).generate_state(1)
-        generator = torch.Generator().manual_seed(int(entropy[0]))
+        generator = torch.Generator().manual_seed(int(self.seed))
         r = torch.randn(len(data), self.features, generator=generator)
         return data.with_privileged(r.to(data.row.device))
+
+    def append_zeros(self, data: Annotations) -> Annotations:
+        """Append zeros, for annotations that training does not see."""
+        return data.with_privileged(torch.zeros(len(data), self.features, device=data.row.device))

@@ -15,6 +15,7 @@ from lupi.data import Batch
 from lupi.likelihoods import Categorical, Likelihood
 from lupi.methods.base import Method
 from lupi.nn import MLP, Parts
+from lupi.options import check_number
 
 
 class MIMLFCNPlus(Method):
@@ -47,7 +48,7 @@ class MIMLFCNPlus(Method):
     ) -> None:
         super().__init__()
         self.trunk, self.slack, self.marginal = trunk, slack, marginal
-        self.likelihood, self.weight = likelihood, weight
+        self.likelihood, self.weight = likelihood, check_number("weight", weight)
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """ℓ, and λ (ℓ − s(a))²."""

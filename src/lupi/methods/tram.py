@@ -19,6 +19,7 @@ from lupi.methods.imputation import ZeroImputation
 from lupi.methods.no_pi import NoPI
 from lupi.methods.random_pi import RandomPI
 from lupi.nn import Parts, Tower, heteroscedastic
+from lupi.options import check_number, check_whole
 
 
 class TRAM(Method, Conditional):
@@ -66,8 +67,9 @@ class TRAM(Method, Conditional):
         super().__init__()
         self.trunk, self.tower = trunk, tower
         self.conditional, self.marginal = conditional, marginal
-        self.likelihood, self.beta = likelihood, beta
-        self.random, self.random_pi = random, RandomPI(random)
+        self.likelihood, self.beta = likelihood, check_number("beta", beta)
+        self.random_pi = RandomPI(random)
+        self.random = self.random_pi.features
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """L₂ of the marginal head and β L₁ of the conditional head."""
@@ -89,7 +91,7 @@ class TRAM(Method, Conditional):
 
     def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002
         """One step."""
-        yield Stage("train", self, self.random_pi.append)
+        yield Stage("train", self, self.random_pi.append, self.random_pi.append_zeros)
 
 
 class TwoStepTRAM(TRAM):
@@ -98,7 +100,7 @@ class TwoStepTRAM(TRAM):
     def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002
         """Train the conditional head, then the marginal head on features that are computed once."""
         transfer = ZeroImputation(self.trunk, self.tower, self.conditional, likelihood=self.likelihood)
-        yield Stage("transfer", transfer, self.random_pi.append)
+        yield Stage("transfer", transfer, self.random_pi.append, self.random_pi.append_zeros)
         marginalize = NoPI(nn.Identity(), self.marginal, likelihood=self.likelihood)
         yield Stage("marginalize", marginalize, lambda data: data.with_inputs(over_examples(self.trunk, data.x)))
 
@@ -145,7 +147,7 @@ def tram_plus_plus(parts: Parts, *, beta: float = 1.0, random: int = 16) -> TRAM
     """Make the method "tram-plus-plus": TRAM with random features after a (Ortiz-Jimenez et al., 2023)."""
     return TRAM(
         parts.trunk(),
-        parts.tower(random),
+        parts.tower(check_whole("random", random, 0)),
         parts.tower_head(),
         parts.head(),
         likelihood=parts.likelihood,

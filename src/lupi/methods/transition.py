@@ -18,6 +18,7 @@ from lupi.likelihoods import Bernoulli, Categorical, Likelihood
 from lupi.methods.base import Conditional, Method, Stage
 from lupi.methods.random_pi import RandomPI
 from lupi.nn import MLP, Parts
+from lupi.options import check_whole, is_number
 
 
 class PITransition(Method, Conditional):
@@ -52,14 +53,16 @@ class PITransition(Method, Conditional):
         super().__init__()
         self.trunk, self.marginal, self.transition = trunk, marginal, transition
         self.likelihood = likelihood
-        self.random, self.random_pi = random, RandomPI(random)
+        self.random_pi = RandomPI(random)
+        self.random = self.random_pi.features
 
     def given(self, batch: Batch) -> Tensor:
         """Logits of T(a) p(y | x)."""
         p = self.likelihood.moments(self.marginal(self.trunk(batch.x)))[batch.row]
         if isinstance(self.likelihood, Bernoulli):
             p = torch.stack([1 - p, p], -1)  # [annotations, labels, off and on]
-        q = torch.einsum("...jk,...k->...j", self.matrix(batch.a, p.shape[-1]), p)
+        # Not a matrix product, which mixed precision would round to bfloat16.
+        q = (self.matrix(batch.a, p.shape[-1]) * p.unsqueeze(-2)).sum(-1)
         return self.likelihood.from_moments(q[..., 1] if isinstance(self.likelihood, Bernoulli) else q)
 
     def matrix(self, a: Tensor, classes: int) -> Tensor:
@@ -74,7 +77,7 @@ class PITransition(Method, Conditional):
 
     def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002
         """One step."""
-        yield Stage("train", self, self.random_pi.append)
+        yield Stage("train", self, self.random_pi.append, self.random_pi.append_zeros)
 
     def predictor(self) -> nn.Module:
         """p(y | x)."""
@@ -89,8 +92,9 @@ def near_identity(classes: int, diagonal: float) -> Tensor:
 
 def pi_transition(parts: Parts, *, random: int = 0, diagonal: float = 0.9) -> PITransition:
     """Make the method "pi-transition"; `diagonal` is the diagonal of T(a) before training."""
-    if not 0 < diagonal < 1:
+    if not (is_number(diagonal) and 0 < diagonal < 1):
         raise ValueError(f"Expected `diagonal` to lie between 0 and 1, but got {diagonal}.")
+    check_whole("random", random, 0)
     if isinstance(parts.likelihood, Bernoulli):
         start = near_identity(2, diagonal).repeat(parts.outputs)
     else:

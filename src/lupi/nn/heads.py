@@ -12,7 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lupi.likelihoods import Bernoulli, Gaussian, Likelihood
+from lupi.likelihoods import Bernoulli, Gaussian, Likelihood, at_least_float32
+from lupi.options import check_positive, check_whole
 
 SMALLEST_SCALE = 1e-3
 
@@ -92,12 +93,14 @@ class HeteroscedasticHead(nn.Module):
         evaluation_samples: int = 1000,
     ) -> None:
         super().__init__()
+        check_whole("factors", factors, 0)
         self.likelihood = likelihood
         self.mean = nn.Linear(features, outputs)
         self.factor = nn.Linear(features, outputs * factors) if factors else None
         self.scale = nn.Linear(features, outputs)
         self.factors, self.outputs = factors, outputs
-        self.temperature, self.samples = temperature, samples
+        self.temperature = check_positive("temperature", temperature)
+        self.samples = check_whole("samples", samples, 1)
         self.register_buffer("evaluation_noise", torch.randn(factors + outputs, evaluation_samples))
 
     def forward(self, features: Tensor) -> Tensor:
@@ -137,8 +140,13 @@ class ProbitHead(nn.Module):
         self.scale = nn.Linear(features, outputs)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Logits."""
-        return probit_logits(self.mean(features), F.softplus(self.scale(features)) + SMALLEST_SCALE)
+        """Logits; in training without the clip, behind which there is no gradient (and ONNX has no such operator)."""
+        mean = at_least_float32(self.mean(features))
+        scale = at_least_float32(F.softplus(self.scale(features))) + SMALLEST_SCALE
+        if not self.training:
+            return probit_logits(mean, scale)
+        z: Tensor = mean / scale
+        return torch.special.log_ndtr(z) - torch.special.log_ndtr(-z)  # type: ignore[no-any-return]
 
 
 class GaussianHead(nn.Module):
