@@ -190,8 +190,7 @@ class StageLoop:
         if not isinstance(place, OneDevice):
             self.module.mark_forward_method("losses")
         self.epoch = self.step = 0
-        self.names: list[str] = []
-        self.sums = torch.zeros((), device=place.device)
+        self.sums: dict[str, Tensor] = {}
         self.best, self.waited = math.inf, 0
         self.best_weights: dict[str, Tensor] | None = None
 
@@ -250,9 +249,10 @@ class StageLoop:
         if self.settings.clip is not None:
             self.place.clip_gradients(self.module, self.optimizer, max_norm=self.settings.clip)
         self.optimizer.step()
-        self.names = list(losses)
-        means = torch.stack([value.detach().float() for value in losses.values()])
-        self.sums = torch.add(self.sums, means, alpha=count)
+        for name, value in losses.items():
+            if name not in self.sums:
+                self.sums[name] = torch.zeros((), device=self.place.device)
+            self.sums[name].add_(value.detach(), alpha=count)
 
     def share(self, index: Tensor) -> tuple[Batch, float, float]:
         """Draw what this process computes of a batch.
@@ -272,14 +272,13 @@ class StageLoop:
 
     def close_epoch(self) -> Epoch:
         """Write down the epoch's losses and look at the held-out annotations."""
-        sums = self.sums_of_all()
         row: Epoch = {
             "stage": self.stage.name,
             "epoch": self.epoch + 1,
             "learning_rate": self.optimizer.param_groups[0]["lr"],
         }
-        row |= {f"train_{name}": float(value) / len(self.data) for name, value in zip(self.names, sums, strict=True)}
-        for name, value in zip(self.names, sums.tolist(), strict=True):
+        for name, total in self.sums_of_all().items():
+            value = row[f"train_{name}"] = float(total) / len(self.data)
             if not math.isfinite(value):
                 raise FloatingPointError(
                     f"Expected the {name} loss to be finite, but it is {value} in epoch {self.epoch + 1} of stage "
@@ -289,12 +288,12 @@ class StageLoop:
             held_out = self.held_out_losses(self.validation)
             row |= {f"validation_{name}": value for name, value in held_out.items()}
             self.keep_best(held_out.get("marginal", sum(held_out.values())))
-        self.epoch, self.step, self.sums = self.epoch + 1, 0, torch.zeros_like(sums)
+        self.epoch, self.step, self.sums = self.epoch + 1, 0, {}
         return row
 
-    def sums_of_all(self) -> Tensor:
+    def sums_of_all(self) -> dict[str, Tensor]:
         """Sum of every loss over the annotations that all processes have seen in this epoch."""
-        return self.place.all_reduce(self.sums.clone(), reduce_op="sum")  # type: ignore[no-any-return]
+        return {name: self.place.all_reduce(value.clone(), reduce_op="sum") for name, value in self.sums.items()}
 
     def held_out_losses(self, data: Annotations) -> dict[str, float]:
         """Mean of every loss over held-out annotations, as the first process sees it: all must stop together."""
@@ -351,5 +350,5 @@ class StageLoop:
         for name in ("epoch", "step", "best", "waited", "best_weights"):
             setattr(self, name, state[name])
         if rank == 0:
-            self.sums = state["sums"].to(self.place.device)
+            self.sums = {name: value.to(self.place.device) for name, value in state["sums"].items()}
         self.stage.method.train()

@@ -101,7 +101,7 @@ class Marginalized(nn.Module):
         self.conditional = (
             LinearOnPairs(head, offset, skip) if isinstance(head, nn.Linear) else HeadOnPairs(head, offset, skip)
         )
-        self.weight = nn.Buffer(weight.clone())
+        self.weight = nn.Buffer(weight.clone().view(1, 1, -1))
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits or Gaussian parameters of the mixture."""
@@ -113,13 +113,16 @@ class Marginalized(nn.Module):
             pairs = PAIRS_AT_ONCE if features.is_cpu else PAIRS_ON_A_GPU
             at_once = max(1, pairs // max(1, x.shape[0]))
         total: Tensor | None = None
-        for start in range(0, self.weight.shape[0], at_once):
-            rows = slice(start, start + at_once)
-            output = self.conditional(on_features, features, rows)  # [outputs, rows, examples]
-            share = self.weight[rows] @ self.likelihood.moments(output, 0)
-            total = share if total is None else total + share
+        for *rows, weight in zip(
+            *(torch.split(part, at_once, 1) for part in self.conditional.rows()),
+            torch.split(self.weight, at_once, 2),
+            strict=True,
+        ):
+            moments = self.likelihood.moments(self.conditional(on_features, features, *rows), 0)
+            weight = weight.expand(moments.shape[0], -1, -1)  # [outputs, 1, rows] times [outputs, rows, examples]
+            total = weight @ moments if total is None else torch.baddbmm(total, weight, moments)
         assert total is not None  # there is at least one row
-        return self.likelihood.from_moments(total.mT)
+        return self.likelihood.from_moments(total.squeeze(1).mT)
 
 
 class HeadOnPairs(nn.Module):
@@ -129,9 +132,13 @@ class HeadOnPairs(nn.Module):
         super().__init__()
         self.head, self.offset, self.skip = head, nn.Buffer(offset), skip
 
-    def forward(self, on_features: Tensor, features: Tensor, rows: slice) -> Tensor:
+    def rows(self) -> tuple[Tensor, ...]:
+        """What there is for each row of a, [..., rows, 1]."""
+        return (self.offset,)
+
+    def forward(self, on_features: Tensor, features: Tensor, offset: Tensor) -> Tensor:
         """head(ψ), [outputs, rows, examples]."""
-        psi = torch.relu_(on_features + self.offset[:, rows])
+        psi = torch.relu_(on_features + offset)
         if self.skip:
             psi = torch.cat([psi, features.expand(-1, psi.shape[1], -1)])
         output = self.head(psi.flatten(1).mT).mT
@@ -152,11 +159,15 @@ class LinearOnPairs(nn.Module):
             self.below = nn.Buffer(-offset)
             self.on_features = nn.Buffer(on_features.contiguous()) if skip else None
 
-    def forward(self, on_features: Tensor, features: Tensor, rows: slice) -> Tensor:
+    def rows(self) -> tuple[Tensor, ...]:
+        """What there is for each row of a, [..., rows, 1]."""
+        return self.below, self.shift
+
+    def forward(self, on_features: Tensor, features: Tensor, below: Tensor, shift: Tensor) -> Tensor:
         """W ψ + b, [outputs, rows, examples]."""
-        pairs = torch.maximum(on_features, self.below[:, rows])
+        pairs = torch.maximum(on_features, below)
         output = torch.mm(self.on_psi, pairs.flatten(1))
-        output = output.view(output.shape[0], *pairs.shape[1:]).add_(self.shift[:, rows])
+        output = output.view(output.shape[0], *pairs.shape[1:]).add_(shift)
         if self.on_features is not None:
             output = output + (self.on_features @ features[:, 0]).unsqueeze(1)
         return output
