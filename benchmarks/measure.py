@@ -63,10 +63,11 @@ def seconds(work: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def at_most(name: str, value: Ratio, goal: float, remark: str = "") -> Result:
-    """A ratio that should be small."""
+def at_most(name: str, value: Ratio, goal: float | None, remark: str = "") -> Result:
+    """A ratio that should be small; without a goal it is there to compare with."""
     spread = f"quartiles {value.low:.2f} to {value.high:.2f}"
-    return Result(name, f"{value.median:.2f}", f"≤ {goal:.2f}", round(value.median, 2) <= goal, join(spread, remark))
+    aim, reached = ("", None) if goal is None else (f"≤ {goal:.2f}", round(value.median, 2) <= goal)
+    return Result(name, f"{value.median:.2f}", aim, reached, join(spread, remark))
 
 
 def at_least(name: str, value: Ratio, goal: float | None, remark: str = "") -> Result:

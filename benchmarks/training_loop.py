@@ -34,6 +34,9 @@ def results() -> Iterator[Result]:
     value = ratio(lambda: fit(ours, data, settings), lambda: raw_tram(tram, x, a, y), ROUNDS)
     yield at_most("fit / raw torch loop, TRAM, 64-64 MLP", value, 1.15, "in the raw loop a is dense")
 
+    value = ratio(lambda: raw_tram(tram, x, a, y), lambda: raw_no_pi(network, x, y), ROUNDS)
+    yield at_most("raw torch loop, TRAM / No PI, 64-64 MLP", value, None)
+
 
 def raw_no_pi(network: nn.Module, x: Tensor, y: Tensor) -> None:
     network.train()
