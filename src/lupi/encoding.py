@@ -33,7 +33,12 @@ if TYPE_CHECKING:
     Column: TypeAlias = pd.Series[Any]
     Table: TypeAlias = Any  # a DataFrame or Series of pandas or polars, an array, or a list of rows
 
-TRUSTED = ("lupi.encoding.InputEncoder", "lupi.encoding.PrivilegedEncoder", "numpy.dtype")
+TRUSTED = (
+    "lupi.encoding.InputEncoder",
+    "lupi.encoding.PrivilegedEncoder",
+    "numpy.dtype",
+    "sklearn.compose._column_transformer._RemainderColsList",  # a list, in scikit-learn before 1.7
+)
 ID = re.compile(r"(\bid|_id|Id|ID|annotator|worker|rater|labell?er|user|model)$")
 KINDS = ("quantile", "standardize", "category")
 
