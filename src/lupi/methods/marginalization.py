@@ -107,7 +107,7 @@ class Marginalized(nn.Module):
         """Logits or Gaussian parameters of the mixture."""
         features = self.trunk(x)
         on_features = self.on_features(features).mT.contiguous().unsqueeze(1)  # [width, 1, examples]
-        features = features.mT.unsqueeze(1)
+        skipped = self.conditional.skipped(features.mT)
         at_once = ROWS_IN_A_GRAPH
         if not torch.compiler.is_compiling():  # an exported graph is for any number of examples
             pairs = PAIRS_AT_ONCE if features.is_cpu else PAIRS_ON_A_GPU
@@ -118,7 +118,7 @@ class Marginalized(nn.Module):
             torch.split(self.weight, at_once, 2),
             strict=True,
         ):
-            moments = self.likelihood.moments(self.conditional(on_features, features, *rows), 0)
+            moments = self.likelihood.moments(self.conditional(on_features, skipped, *rows), 0)
             weight = weight.expand(moments.shape[0], -1, -1)  # [outputs, 1, rows] times [outputs, rows, examples]
             total = weight @ moments if total is None else torch.baddbmm(total, weight, moments)
         assert total is not None  # there is at least one row
@@ -136,11 +136,15 @@ class HeadOnPairs(nn.Module):
         """What there is for each row of a, [..., rows, 1]."""
         return (self.offset,)
 
-    def forward(self, on_features: Tensor, features: Tensor, offset: Tensor) -> Tensor:
+    def skipped(self, features: Tensor) -> Tensor | None:
+        """What features [width, examples] that skip the tower are to the head, [width, 1, examples]."""
+        return features.unsqueeze(1) if self.skip else None
+
+    def forward(self, on_features: Tensor, skipped: Tensor | None, offset: Tensor) -> Tensor:
         """head(ψ), [outputs, rows, examples]."""
         psi = torch.relu_(on_features + offset)
-        if self.skip:
-            psi = torch.cat([psi, features.expand(-1, psi.shape[1], -1)])
+        if skipped is not None:
+            psi = torch.cat([psi, skipped.expand(-1, psi.shape[1], -1)])
         output = self.head(psi.flatten(1).mT).mT
         return output.reshape(output.shape[0], *psi.shape[1:])  # type: ignore[no-any-return]
 
@@ -163,14 +167,16 @@ class LinearOnPairs(nn.Module):
         """What there is for each row of a, [..., rows, 1]."""
         return self.below, self.shift
 
-    def forward(self, on_features: Tensor, features: Tensor, below: Tensor, shift: Tensor) -> Tensor:
+    def skipped(self, features: Tensor) -> Tensor | None:
+        """What features [width, examples] that skip the tower add to the output, [outputs, 1, examples]."""
+        return None if self.on_features is None else (self.on_features @ features).unsqueeze(1)
+
+    def forward(self, on_features: Tensor, skipped: Tensor | None, below: Tensor, shift: Tensor) -> Tensor:
         """W ψ + b, [outputs, rows, examples]."""
         pairs = torch.maximum(on_features, below)
         output = torch.mm(self.on_psi, pairs.flatten(1))
         output = output.view(output.shape[0], *pairs.shape[1:]).add_(shift)
-        if self.on_features is not None:
-            output = output + (self.on_features @ features[:, 0]).unsqueeze(1)
-        return output
+        return output if skipped is None else output + skipped
 
 
 def full_marginalization(parts: Parts, *, samples: int | None = None) -> FullMarginalization:
