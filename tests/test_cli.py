@@ -8,8 +8,10 @@ from lupi.cli import app
 
 def test_demo_prints_a_table_and_keeps_every_run(tmp_path):
     output = tmp_path / "run"
-    result = CliRunner().invoke(app, ["demo", "--seeds", "2", "--methods", "tram", "--jobs", "1", "-o", str(output)])
+    options = ["--seeds", "2", "--methods", "tram", "--jobs", "1", "--epochs", "2", "--annotations", "2"]
+    result = CliRunner().invoke(app, ["demo", *options, "-o", str(output)])
     assert result.exit_code == 0, result.output
+    assert "each labelled 2 times by one of 16 models" in result.stdout
     table = [line.split()[0] for line in result.stdout.splitlines() if "±" in line]
     assert table[-2:] == ["no-pi", "tram"]
     runs = pd.read_csv(output / "results.csv")

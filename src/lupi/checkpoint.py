@@ -38,7 +38,7 @@ class Checkpoint:
         try:
             state: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
             saved = dict(state["run"])
-        except Exception as error:
+        except Exception as error:  # whatever torch raises on what `write` did not write
             raise ValueError(f"Expected {path} to be a checkpoint of a training, but it cannot be read.") from error
         for name, value in run.items():
             if saved.get(name) != value:

@@ -24,6 +24,8 @@ def main() -> None:
 def demo(
     seeds: Annotated[int, typer.Option(min=2, help="Number of seeds.")] = 5,
     methods: Annotated[str, typer.Option(help="Names of methods, with commas between; all by default.")] = "",
+    annotations: Annotated[int, typer.Option(min=1, help="Labels per digit.")] = 1,
+    epochs: Annotated[int, typer.Option(min=1, help="Epochs of training.")] = 50,
     jobs: Annotated[int, typer.Option(help="Runs at a time; -1 for one per core.")] = -1,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for results.json and results.csv.")] = Path(
         "run/demo"
@@ -44,7 +46,7 @@ def demo(
         fail(str(error))
     except OSError as error:
         fail(f"Expected `--output` to be a folder to write to, but got {output}: {error.strerror}.")
-    table, results = compare_digits(chosen, seeds, jobs)
+    table, results = compare_digits(chosen, seeds, jobs, annotations=annotations, epochs=epochs)
     print(table)
     write(output / "results.csv", results.to_csv(index=False))
     facts = {"command": shlex.join(["lupi", *sys.argv[1:]]), "versions": versions(), "runs": results.to_dict("records")}

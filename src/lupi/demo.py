@@ -11,14 +11,16 @@ from lupi.compare import BASELINE, compare, summarize
 from lupi.datasets import load_digits_annotated
 
 TITLE = """\
-Handwritten digits, 1000 to train on, each labelled once by one of 16 models of different quality or, one time in
+Handwritten digits, 1000 to train on, each labelled {times} by one of 16 models of different quality or, one time in
 ten, at random. Privileged information: which model, and the probability it gave to its label. Tested on {test} other
 digits with their true labels. Mean ± standard deviation over {seeds} seeds; difference to No PI, paired by seed, with
 its standard error.
 """
 
 
-def compare_digits(methods: Sequence[str], seeds: int, jobs: int) -> tuple[str, pd.DataFrame]:
+def compare_digits(
+    methods: Sequence[str], seeds: int, jobs: int, *, annotations: int = 1, epochs: int = 50
+) -> tuple[str, pd.DataFrame]:
     """Run the comparison, and return it as a table to print and as one row per run.
 
     Parameters
@@ -29,11 +31,18 @@ def compare_digits(methods: Sequence[str], seeds: int, jobs: int) -> tuple[str, 
         Number of seeds: of labels, initial weights and batches.
     jobs : int
         Runs at a time.
+    annotations : int
+        Labels per digit.
+    epochs : int
+        Epochs of training.
     """
     chosen = list(dict.fromkeys([BASELINE, *methods]))
-    runs = compare(partial(load_digits_annotated, 1), chosen, range(seeds), jobs=jobs, progress=True)
+    make_task = partial(load_digits_annotated, annotations)
+    runs = compare(make_task, chosen, range(seeds), parameters={"epochs": epochs}, jobs=jobs, progress=True)
     test = len(load_digits_annotated().y_test)
-    return TITLE.format(test=test, seeds=seeds) + "\n" + format_table(summarize(runs)), runs
+    return TITLE.format(
+        times="once" if annotations == 1 else f"{annotations} times", test=test, seeds=seeds
+    ) + "\n" + format_table(summarize(runs)), runs
 
 
 def format_table(summary: pd.DataFrame) -> str:
