@@ -13,8 +13,8 @@ from lupi.datasets import load_digits_annotated
 TITLE = """\
 Handwritten digits, 1000 to train on, each labelled {times} by one of 16 models of different quality or, one time in
 ten, at random. Privileged information: which model, and the probability it gave to its label. Tested on {test} other
-digits with their true labels. Mean ± standard deviation over {seeds} seeds; difference to No PI, paired by seed, with
-its standard error.
+digits with their true labels, after {epochs} epochs. Mean ± standard deviation over {seeds} seeds; difference to No PI,
+paired by seed, with its standard error.
 """
 
 
@@ -39,10 +39,13 @@ def compare_digits(
     chosen = list(dict.fromkeys([BASELINE, *methods]))
     make_task = partial(load_digits_annotated, annotations)
     runs = compare(make_task, chosen, range(seeds), parameters={"epochs": epochs}, jobs=jobs, progress=True)
-    test = len(load_digits_annotated().y_test)
-    return TITLE.format(
-        times="once" if annotations == 1 else f"{annotations} times", test=test, seeds=seeds
-    ) + "\n" + format_table(summarize(runs)), runs
+    title = TITLE.format(
+        times="once" if annotations == 1 else f"{annotations} times",
+        test=len(load_digits_annotated().y_test),
+        epochs=epochs,
+        seeds=seeds,
+    )
+    return title + "\n" + format_table(summarize(runs)), runs
 
 
 def format_table(summary: pd.DataFrame) -> str:
