@@ -19,14 +19,17 @@ ORDER = [
     "methods",
     "settings",
     "checkpoint",
+    "replicas",
     "training",
     "testing",
     "persistence",
     "deployment",
     "validation",
     "estimators",
+    "theory",
     "compare",
     "demo",
+    "paper",
     "cli",
 ]
 SOURCE = Path(lupi.__file__).parent

@@ -19,7 +19,7 @@ _HOMES = {
 }
 
 
-_MODULES = ("compare", "data", "datasets", "likelihoods", "methods", "nn", "testing", "training")
+_MODULES = ("compare", "data", "datasets", "likelihoods", "methods", "nn", "testing", "theory", "training")
 
 
 def __getattr__(name: str) -> Any:

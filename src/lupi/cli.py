@@ -54,6 +54,46 @@ def demo(
     print(f"\nEvery run: {output / 'results.csv'} and {output / 'results.json'}")
 
 
+@app.command()
+def reproduce(
+    experiment: Annotated[str, typer.Argument(help="Name of an experiment; `--list` lists them.")] = "",
+    names: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
+    seeds: Annotated[int | None, typer.Option(min=2, help="Number of seeds.")] = None,
+    changes: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Another value of a setting; repeatable.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder for results; run/NAME.")] = None,
+) -> None:
+    """Run an experiment of the paper."""
+    from lupi.paper import EXPERIMENTS
+
+    if names:
+        for name, what in EXPERIMENTS.items():
+            print(f"{name:26}{what}")
+        return
+    if experiment not in EXPERIMENTS:
+        fail(f"Expected an experiment among {', '.join(EXPERIMENTS)}, but got {experiment!r}.")
+    from importlib import import_module
+
+    from lupi.paper.findings import change, write_findings
+
+    folder = output or Path("run") / experiment
+    chosen = ([] if seeds is None else [f"seeds={seeds}"]) + (changes or [])
+    module = import_module(f"lupi.paper.{experiment.replace('-', '_')}")
+    try:
+        settings = change(module.Settings(), chosen)
+        folder.mkdir(parents=True, exist_ok=True)
+    except ValueError as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"Expected `--output` to be a folder to write to, but got {folder}: {error.strerror}.")
+    findings = module.run(settings, progress=True)
+    print(findings.text)
+    facts = {"command": shlex.join(["lupi", *sys.argv[1:]]), "versions": versions()}
+    for path in write_findings(findings, settings, facts, folder):
+        print(path)
+
+
 def fail(message: str) -> NoReturn:
     """Say in a sentence what is wrong, and end."""
     print(f"lupi: {message}", file=sys.stderr)
