@@ -17,6 +17,7 @@ REFUSED = {
     "optimizer": ("Expected `{}` to be one of adam, adamw, sgd, but got {!r}.", ["Adam", None]),
     "schedule": ("Expected `{}` to be one of constant, step, cosine, but got {!r}.", ["linear", None]),
     "precision": ("Expected `{}` to be one of float32, bfloat16, but got {!r}.", ["float16", None]),
+    "compile": ("Expected `{}` to be one of False, True, but got {!r}.", ["yes", None, 2]),
     **{
         name: (NUMBER, [-1e-9, math.inf, math.nan, "1", None])
         for name in ("learning_rate", "momentum", "eps", "l2", "weight_decay", "factor", "warmup")
@@ -67,4 +68,4 @@ def test_settings_take_numpy_numbers():
     assert drawn == plain
     assert hash(drawn) == hash(plain)
     for value in dataclasses.astuple(drawn):
-        assert type(value) in (int, float, str, tuple)
+        assert type(value) in (int, float, str, tuple, bool)

@@ -14,6 +14,7 @@ from torch import Tensor
 from lupi.data import Annotations
 from lupi.methods.base import Method
 from lupi.options import check_whole
+from lupi.replicas import StackedAnnotations
 from lupi.settings import Settings
 
 
@@ -61,7 +62,11 @@ class Checkpoint:
 
 
 def describe(
-    method: Method, data: Annotations, validation: Annotations | None, settings: Settings, seed: int
+    method: Method,
+    data: Annotations | StackedAnnotations,
+    validation: Annotations | StackedAnnotations | None,
+    settings: Settings,
+    seed: int | list[int],
 ) -> dict[str, Any]:
     """Tell a run from any other, whose checkpoint it must not go on from."""
     return {
@@ -86,8 +91,10 @@ def spelled_out(method: Method) -> str:
     return "\n".join([repr(method), *options])
 
 
-def checksum(data: Annotations) -> int:
+def checksum(data: Annotations | StackedAnnotations) -> int:
     """Checksum of what lies in memory of a data set."""
+    if isinstance(data, StackedAnnotations):
+        return zlib.crc32(repr([checksum(part) for part in data.parts]).encode())
     a = (data.a,) if isinstance(data.a, Tensor) else (data.a.index, data.a.value)
     result = 0
     for part in (data.x, data.row, *a, data.y):

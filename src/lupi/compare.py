@@ -12,11 +12,13 @@ import pandas as pd
 import torch
 from sklearn.metrics import log_loss
 
-from lupi.estimators import PrivilegedClassifier
+from lupi.estimators import PrivilegedClassifier, fit_together
 from lupi.progress import Steps
 
 BASELINE = "no-pi"
 METRICS = ("nll", "accuracy")
+SEEDS_AT_ONCE = 20
+"""Seeds that train together; a fixed number, since noise in training depends on it, and the results should not."""
 
 
 class Task(Protocol):
@@ -69,7 +71,7 @@ def compare(
     parameters : mapping, optional
         Parameters of `PrivilegedClassifier`, the same for all methods.
     jobs : int
-        Runs at a time, through joblib.
+        Methods at a time, through joblib; the seeds of a method train together.
     progress : bool
         Show progress.
 
@@ -86,32 +88,49 @@ def compare(
     >>> summarize(runs).index.tolist()
     ['no-pi', 'tram']
     """
-    work = [(method, seed) for seed in seeds for method in methods]
     tasks = {seed: make_task(seed) for seed in seeds}
-    runs = (joblib.delayed(run)(tasks[seed], method, seed, dict(parameters or {})) for method, seed in work)
-    rows = []
-    with Steps("compare", len(work), show=progress) as steps:
-        for row in joblib.Parallel(n_jobs=jobs, return_as="generator")(runs):
-            steps.advance(1, f"{row['method']} seed {row['seed']}")
-            rows.append(row)
-    return pd.DataFrame(rows)
+    groups = [tuple(seeds[start : start + SEEDS_AT_ONCE]) for start in range(0, len(seeds), SEEDS_AT_ONCE)]
+    work = [(method, group) for group in groups for method in methods]
+    runs = (
+        joblib.delayed(run)([tasks[seed] for seed in group], method, group, dict(parameters or {}))
+        for method, group in work
+    )
+    rows: list[dict[str, Any]] = []
+    with Steps("compare", len(methods) * len(seeds), show=progress) as steps:
+        for done in joblib.Parallel(n_jobs=jobs, return_as="generator")(runs):
+            steps.advance(len(done), done[-1]["method"])
+            rows += done
+    return pd.DataFrame(rows).sort_values("seed", kind="stable", ignore_index=True)
 
 
-def run(task: Task, method: str, seed: int, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Train and score one method with one seed."""
+def run(tasks: Sequence[Task], method: str, seeds: Sequence[int], parameters: dict[str, Any]) -> list[dict[str, Any]]:
+    """Train one method with several seeds, together where that is possible, and score it."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # small networks are faster so, and jobs do not get into each other's way
     try:
         begin = time.perf_counter()
-        model = PrivilegedClassifier(method, random_state=seed, **parameters)
-        model.fit(task.X_train, task.y_train, privileged=task.privileged, example=task.example)
-        seconds = time.perf_counter() - begin
-        p = model.predict_proba(task.X_test)
+        models = [PrivilegedClassifier(method, random_state=seed, **parameters) for seed in seeds]
+        sets = [
+            {"X": task.X_train, "y": task.y_train, "privileged": task.privileged, "example": task.example}
+            for task in tasks
+        ]
+        fit_together(models, sets)
+        seconds = (time.perf_counter() - begin) / len(seeds)
+        rows = []
+        for model, task, seed in zip(models, tasks, seeds, strict=True):
+            p = model.predict_proba(task.X_test)
+            rows.append(
+                {
+                    "method": method,
+                    "seed": seed,
+                    "nll": float(log_loss(task.y_test, p, labels=model.classes_)),
+                    "accuracy": float(np.mean(model.classes_[p.argmax(1)] == np.asarray(task.y_test))),
+                    "seconds": seconds,
+                }
+            )
     finally:
         torch.set_num_threads(threads)
-    accuracy = float(np.mean(model.classes_[p.argmax(1)] == np.asarray(task.y_test)))
-    nll = float(log_loss(task.y_test, p, labels=model.classes_))
-    return {"method": method, "seed": seed, "nll": nll, "accuracy": accuracy, "seconds": seconds}
+    return rows
 
 
 def summarize(runs: pd.DataFrame) -> pd.DataFrame:

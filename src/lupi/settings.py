@@ -11,11 +11,12 @@ from torch import nn
 
 from lupi.options import check_number, check_positive, check_whole
 
-CHOICES = {
+CHOICES: dict[str, tuple[str | bool, ...]] = {
     "draw": ("annotations", "examples"),
     "optimizer": ("adam", "adamw", "sgd"),
     "schedule": ("constant", "step", "cosine"),
     "precision": ("float32", "bfloat16"),
+    "compile": (False, True),
 }
 
 
@@ -46,6 +47,8 @@ class Settings:
         Largest norm of the gradient.
     precision : "float32" or "bfloat16"
         "bfloat16" is mixed precision. A Fabric brings its own.
+    compile : bool
+        Compile the losses and their gradients: worth its half a minute for long trainings of small networks.
     patience : int, optional
         Stop when the held-out loss has not fallen for so many epochs, and keep the best weights. It is the loss of
         the marginal head where the method has one, else the sum of all losses.
@@ -73,13 +76,14 @@ class Settings:
     warmup: float = 0.0
     clip: float | None = None
     precision: Literal["float32", "bfloat16"] = "float32"
+    compile: bool = False
     patience: int | None = None
 
     def __post_init__(self) -> None:
         for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
                 raise ValueError(
-                    f"Expected `{name}` to be one of {', '.join(choices)}, but got {getattr(self, name)!r}."
+                    f"Expected `{name}` to be one of {', '.join(map(str, choices))}, but got {getattr(self, name)!r}."
                 )
         checked: dict[str, Any] = {name: check_whole(name, getattr(self, name), 1) for name in ("epochs", "batch_size")}
         for name in ("learning_rate", "momentum", "eps", "l2", "weight_decay", "factor", "warmup"):
@@ -114,12 +118,12 @@ class Settings:
             warm *= 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
         return warm
 
-    def make_optimizer(self, module: nn.Module) -> torch.optim.Optimizer:
-        """Make the optimizer of a module's parameters that take gradients."""
+    def make_optimizer(self, module: nn.Module, *, leading: int = 0) -> torch.optim.Optimizer:
+        """Make the optimizer of a module's parameters that take gradients; their `leading` dimensions are replicas."""
         parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
         decay = self.weight_decay if self.optimizer == "adamw" else 2 * self.l2
-        weights = [parameter for parameter in parameters if parameter.ndim > 1]
-        others = [parameter for parameter in parameters if parameter.ndim <= 1]
+        weights = [parameter for parameter in parameters if parameter.ndim > 1 + leading]
+        others = [parameter for parameter in parameters if parameter.ndim <= 1 + leading]
         groups = [{"params": parameters, "weight_decay": 0.0}]  # one group is one call, and faster
         if decay:
             groups = [{"params": weights, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]

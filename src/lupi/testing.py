@@ -165,7 +165,7 @@ def check_training(build: Build, likelihood: Likelihood) -> None:
     fit(second, data, settings)
     for stage in dict.fromkeys(row["stage"] for row in history):
         rows = [row for row in history if row["stage"] == stage]
-        totals = [sum(v for k, v in row.items() if k.startswith("train_")) for row in rows]  # type: ignore[misc]
+        totals = [sum(v for k, v in row.items() if k.startswith("train_")) for row in rows]
         assert totals[-1] < totals[0], f"stage {stage!r} went from loss {totals[0]} to {totals[-1]}"
     for name, tensor in first.state_dict().items():
         assert torch.equal(tensor, second.state_dict()[name]), f"{name!r} differs between two equal trainings"

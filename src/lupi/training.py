@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
+import statistics
+import warnings
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import reduce
 from operator import add
@@ -25,12 +27,22 @@ from lupi.inference import evaluation
 from lupi.methods.base import Method, Stage
 from lupi.options import check_whole
 from lupi.progress import Steps
+from lupi.replicas import Replicas, StackedAnnotations
+from lupi.replicas import histories as of_each
 from lupi.settings import Settings
 
-__all__ = ["Checkpoint", "Epoch", "Settings", "StageLoop", "fit", "own_noise"]
+__all__ = ["Checkpoint", "Epoch", "Settings", "StageLoop", "fit", "fit_seeds", "own_noise"]
 
-Epoch = dict[str, str | int | float]
-"""A row of the history: stage, epoch, learning rate, and every loss in training and on held-out annotations."""
+Epoch = dict[str, Any]
+"""A row of the history: stage, epoch, learning rate, and every loss in training and on held-out annotations.
+
+A loss of replicas is a list, one number each: NaN where a replica had stopped early.
+"""
+Data = Annotations | StackedAnnotations
+
+
+FEWEST = 4
+"""Replicas; for fewer the cost of stacking is more than the gain."""
 
 
 class OneDevice:
@@ -65,18 +77,18 @@ class OneDevice:
         """Sum over one process."""
         return value
 
-    def broadcast(self, value: dict[str, float]) -> dict[str, float]:
+    def broadcast(self, value: dict[str, list[float]]) -> dict[str, list[float]]:
         """Take what the first process has."""
         return value
 
 
 def fit(
     method: Method,
-    data: Annotations,
+    data: Data,
     settings: Settings = Settings(),
     *,
-    validation: Annotations | None = None,
-    seed: int = 0,
+    validation: Data | None = None,
+    seed: int | Sequence[int] = 0,
     device: torch.device | str = "cpu",
     fabric: Any = None,
     checkpoint: Checkpoint | None = None,
@@ -89,13 +101,14 @@ def fit(
     method : Method
         Trained in place; ends in evaluation mode.
     data : Annotations
-        The training set.
+        The training set; `StackedAnnotations` for `Replicas`.
     settings : Settings
         How to train; the same for every stage.
     validation : Annotations, optional
         Held-out annotations with their noisy labels, for the history and for `settings.patience`.
     seed : int
-        Seed of the order of batches and of noise in training. The initial weights are the method's.
+        Seed of the order of batches and of noise in training. The initial weights are the method's. For `Replicas`
+        one each.
     device : torch.device or str
         Where to train without a Fabric.
     fabric : lightning.fabric.Fabric, optional
@@ -120,7 +133,7 @@ def fit(
     """
     if settings.patience is not None and validation is None:
         raise ValueError("Expected `validation` where `patience` is given, but got None.")
-    seed = check_whole("seed", seed, 0)
+    seeds = check_seeds(method, seed, settings, fabric)
     for name, part in (("data", data), ("validation", validation)):
         if part is not None and len(part) == 0:
             raise ValueError(f"Expected `{name}` to have annotations, but it is empty.")
@@ -130,19 +143,19 @@ def fit(
     state: dict[str, Any] | None = None
     history: list[Epoch] = []
     if checkpoint is not None:
-        run = describe(method, data, validation, settings, seed)
+        run = describe(method, data, validation, settings, seeds)
         state = checkpoint.read(run)
     if state is not None:
         method.load_state_dict(state["method"])
         history = state["history"]
     data = data.to(place.device)
     validation = None if validation is None else validation.to(place.device)
-    with own_noise(seed + place.global_rank, place.device):
-        for number, stage in enumerate(method.stages(data)):
+    with own_noise((seeds if isinstance(seeds, int) else seeds[0]) + place.global_rank, place.device):
+        for number, stage in enumerate(method.stages(data)):  # type: ignore[arg-type] # replicas take theirs
             if state is not None and number < state["stage"]:
                 continue  # trained before the interruption
             resumed, state = state, None
-            loop = StageLoop(method, stage, number, data, validation, settings, place, seed)
+            loop = StageLoop(method, stage, number, data, validation, settings, place, seeds)
             if resumed is not None:
                 loop.resume(resumed)
             for step in loop.steps(history, progress and place.global_rank == 0):
@@ -152,6 +165,108 @@ def fit(
                         checkpoint.write(reached)
     method.eval()
     return history
+
+
+def fit_seeds(
+    methods: Sequence[Method],
+    data: Sequence[Annotations],
+    settings: Settings = Settings(),
+    *,
+    validation: Sequence[Annotations | None] | None = None,
+    seeds: Sequence[int],
+    device: torch.device | str = "cpu",
+    progress: bool = False,
+) -> list[list[Epoch]]:
+    """Train the methods of several seeds: together as `Replicas` where that is possible, else one after the other.
+
+    Four or more seeds whose networks and data have the same shape train together (fewer are faster one after the
+    other); where methods cannot, a warning says why.
+
+    Parameters
+    ----------
+    methods, data, validation : sequence
+        What each seed trains, on what, and its held-out annotations.
+    settings : Settings
+        How to train, the same for all.
+    seeds : sequence of int
+        Seeds of batches and noise.
+    device : torch.device or str
+        Where to train.
+    progress : bool
+        Show progress on standard error.
+
+    Returns
+    -------
+    list
+        The history of every seed.
+
+    Examples
+    --------
+    >>> from lupi.methods import NoPI
+    >>> data = Annotations(torch.eye(4), torch.arange(4), torch.ones(4, 1), torch.tensor([0, 1, 0, 1]))
+    >>> methods = [NoPI(nn.Identity(), nn.Linear(4, 2)) for seed in range(5)]
+    >>> histories = fit_seeds(methods, [data] * 5, Settings(epochs=2), seeds=range(5))
+    >>> [len(history) for history in histories]
+    [2, 2, 2, 2, 2]
+    """
+    held_out = list(validation) if validation is not None else [None for _ in methods]
+    if not any(method.uses_privileged for method in methods):
+        data = [part.without_privileged() for part in data]  # whose shape then does not matter
+    histories: list[list[Epoch]] = [[] for _ in methods]
+    alike: dict[Any, list[int]] = {}
+    for number, (method, part) in enumerate(zip(methods, data, strict=True)):
+        shapes = tuple((name, value.shape) for name, value in method.named_parameters())
+        alike.setdefault((shapes, len(part)), []).append(number)
+    for group in alike.values():
+        members, parts = [methods[number] for number in group], [data[number] for number in group]
+        kept, own = [held_out[number] for number in group], [seeds[number] for number in group]
+        trained = fit_replicas(members, parts, kept, own, settings, device, progress) if len(group) >= FEWEST else None
+        if trained is None:
+            trained = [
+                fit(member, part, settings, validation=held, seed=seed, device=device, progress=progress)
+                for member, part, held, seed in zip(members, parts, kept, own, strict=True)
+            ]
+        for number, history in zip(group, trained, strict=True):
+            histories[number] = history
+    return histories
+
+
+def fit_replicas(
+    members: Sequence[Method],
+    data: Sequence[Annotations],
+    validation: Sequence[Annotations | None],
+    seeds: Sequence[int],
+    settings: Settings,
+    device: torch.device | str,
+    progress: bool,
+) -> list[list[Epoch]] | None:
+    """Train methods together; where they cannot, warn, leave them as they were, and return None."""
+    before = [copy.deepcopy(member.state_dict()) for member in members]
+    held_out = [part for part in validation if part is not None]
+    try:
+        replicas, stacked = Replicas(members), StackedAnnotations(data)
+        stacked_too = StackedAnnotations(held_out) if held_out else None
+        history = fit(replicas, stacked, settings, validation=stacked_too, seed=seeds, device=device, progress=progress)
+    except (ValueError, RuntimeError) as error:  # vmap says by a RuntimeError what it cannot take
+        reason = str(error).strip().splitlines()[0]
+        warnings.warn(f"{len(members)} seeds train one after the other, not together: {reason}", stacklevel=3)
+        for member, weights in zip(members, before, strict=True):
+            member.load_state_dict(weights)
+        return None
+    return of_each(history, len(members))
+
+
+def check_seeds(method: Method, seed: int | Sequence[int], settings: Settings, fabric: Any) -> int | list[int]:
+    """Check that there is a seed, or one for each replica, and that replicas can train so."""
+    if not isinstance(method, Replicas):
+        return check_whole("seed", seed, 0)
+    if isinstance(seed, int) or len(seed) != len(method.members):
+        raise ValueError(f"Expected a `seed` for each of {len(method.members)} replicas, but got {seed!r}.")
+    if settings.clip is not None:
+        raise ValueError("Expected `clip` to be None for replicas, whose gradients have one norm together.")
+    if fabric is not None:
+        raise ValueError("Expected `fabric` to be None for replicas, which train on one device.")
+    return [check_whole("seed", one, 0) for one in seed]
 
 
 @contextmanager
@@ -166,6 +281,23 @@ def own_noise(seed: int, device: torch.device) -> Iterator[None]:
         yield
 
 
+def in_words(row: Epoch) -> str:
+    """Losses of an epoch; those of replicas by their median."""
+    losses = {name: value for name, value in row.items() if name not in ("stage", "epoch", "learning_rate")}
+    return ", ".join(f"{name} {statistics.median(np.atleast_1d(value)):.4f}" for name, value in losses.items())
+
+
+def mean_losses(method: Method, data: Annotations) -> dict[str, float]:
+    """Mean of every loss of a method over annotations that it does not train on."""
+    sums: dict[str, float] = {}
+    with evaluation(method):
+        for part in torch.split(data.annotated, 1024):
+            batch = data.by_example(part)
+            for name, value in method.losses(batch).items():
+                sums[name] = sums.get(name, 0.0) + float(value) * batch.row.shape[0]
+    return {name: value / len(data) for name, value in sums.items()}
+
+
 class StageLoop:
     """The training of one stage: its data, optimizer and place in time."""
 
@@ -174,30 +306,32 @@ class StageLoop:
         whole: Method,
         stage: Stage,
         number: int,
-        data: Annotations,
-        validation: Annotations | None,
+        data: Data,
+        validation: Data | None,
         settings: Settings,
         place: Any,
-        seed: int,
+        seed: int | list[int],
     ) -> None:
         self.whole, self.stage, self.number = whole, stage, number
         self.settings, self.place, self.seed = settings, place, seed
+        self.members = list(stage.method.members) if isinstance(stage.method, Replicas) else [stage.method]
         self.data = self.prepared(data)
         self.validation = None if validation is None else self.prepared(validation, held_out=True)
         stage.method.train()
-        optimizer = settings.make_optimizer(stage.method)
+        optimizer = settings.make_optimizer(stage.method, leading=int(isinstance(stage.method, Replicas)))
         self.module, self.optimizer = place.setup(stage.method, optimizer)
         if not isinstance(place, OneDevice):
             self.module.mark_forward_method("losses")
+        self.losses = torch.compile(self.module.losses, dynamic=False) if settings.compile else self.module.losses
         self.epoch = self.step = 0
         self.sums: dict[str, Tensor] = {}
-        self.best, self.waited = math.inf, 0
-        self.best_weights: dict[str, Tensor] | None = None
+        self.best, self.waited = [math.inf for _ in self.members], [0 for _ in self.members]
+        self.best_weights: list[dict[str, Tensor]] = [{} for _ in self.members]
 
-    def prepared(self, data: Annotations, *, held_out: bool = False) -> Annotations:
+    def prepared(self, data: Data, *, held_out: bool = False) -> Data:
         """Make what the stage looks at; privileged information that its method does not use need not be drawn."""
         prepare = self.stage.hold_out if held_out and self.stage.hold_out is not None else self.stage.prepare
-        data = prepare(data).to(self.place.device)
+        data = prepare(data).to(self.place.device)  # type: ignore[arg-type]
         return data if self.stage.method.uses_privileged else data.without_privileged()
 
     @property
@@ -221,19 +355,27 @@ class StageLoop:
                         shown.advance(1, f"epoch {self.epoch + 1}/{epochs}")
                         yield self.epoch * per_epoch + self.step
                 history.append(self.close_epoch())
-                losses = ", ".join(f"{name} {value:.4f}" for name, value in list(history[-1].items())[3:])
-                shown.advance(1, f"epoch {self.epoch}/{epochs} {losses}")
-                if self.settings.patience is not None and self.waited >= self.settings.patience:
+                shown.advance(1, f"epoch {self.epoch}/{epochs} {in_words(history[-1])}")
+                if all(self.stopped(waited) for waited in self.waited):
                     self.epoch = epochs
-                if self.epoch == epochs and self.best_weights is not None:
-                    self.stage.method.load_state_dict(self.best_weights)
+                if self.epoch == epochs:
+                    for member, weights in zip(self.members, self.best_weights, strict=True):
+                        if weights:
+                            member.load_state_dict(weights)
                 yield self.epoch * per_epoch
 
     def batches(self, units: Tensor) -> tuple[Tensor, ...]:
         """The batches of an epoch, in an order that follows from seed, stage and epoch."""
-        entropy = np.random.SeedSequence((self.seed, self.number, self.epoch)).generate_state(1)
-        order = torch.randperm(units.shape[0], generator=torch.Generator().manual_seed(int(entropy[0])))
-        return torch.split(units[order.to(units.device)], self.settings.batch_size)
+        if isinstance(self.seed, int):
+            order = self.order(self.seed, units.shape[0])
+        else:
+            order = torch.stack([self.order(seed, units.shape[0]) for seed in self.seed])
+        return torch.split(units[order.to(units.device)], self.settings.batch_size, -1)
+
+    def order(self, seed: int, units: int) -> Tensor:
+        """Order of an epoch."""
+        entropy = np.random.SeedSequence((seed, self.number, self.epoch)).generate_state(1)
+        return torch.randperm(units, generator=torch.Generator().manual_seed(int(entropy[0])))
 
     def train_step(self, index: Tensor, epoch: float) -> None:
         """One step of the optimizer on the whole batch, of which this process computes its share."""
@@ -242,8 +384,9 @@ class StageLoop:
                 group["lr"] = self.settings.learning_rate * self.settings.rate(epoch)
         batch, weight, count = self.share(index)
         with self.place.autocast():
-            losses = self.module.losses(batch)
+            losses = self.losses(batch)
             loss = reduce(add, losses.values())
+            loss = loss.sum() if loss.ndim else loss
         self.optimizer.zero_grad()
         self.place.backward(loss if weight == 1 else weight * loss)
         if self.settings.clip is not None:
@@ -251,7 +394,7 @@ class StageLoop:
         self.optimizer.step()
         for name, value in losses.items():
             if name not in self.sums:
-                self.sums[name] = torch.zeros((), device=self.place.device)
+                self.sums[name] = torch.zeros(value.shape, device=self.place.device)
             self.sums[name].add_(value.detach(), alpha=count)
 
     def share(self, index: Tensor) -> tuple[Batch, float, float]:
@@ -265,10 +408,11 @@ class StageLoop:
         world, rank = self.place.world_size, self.place.global_rank
         if world == 1 or index.shape[0] < world:  # too few for all: every process computes them all
             batch = draw(index)
-            return batch, 1.0, batch.y.shape[0] / world
+            return batch, 1.0, batch.row.shape[0] / world
+        assert isinstance(self.data, Annotations)
         total = int(self.data.count[index].sum()) if by_example else index.shape[0]
         batch = draw(torch.tensor_split(index, world)[rank])
-        return batch, batch.y.shape[0] * world / total, batch.y.shape[0]
+        return batch, batch.row.shape[0] * world / total, batch.row.shape[0]
 
     def close_epoch(self) -> Epoch:
         """Write down the epoch's losses and look at the held-out annotations."""
@@ -278,16 +422,11 @@ class StageLoop:
             "learning_rate": self.optimizer.param_groups[0]["lr"],
         }
         for name, total in self.sums_of_all().items():
-            value = row[f"train_{name}"] = float(total) / len(self.data)
-            if not math.isfinite(value):
-                raise FloatingPointError(
-                    f"Expected the {name} loss to be finite, but it is {value} in epoch {self.epoch + 1} of stage "
-                    f"{self.stage.name!r}: a lower `learning_rate` or a `clip` may help."
-                )
+            row[f"train_{name}"] = self.checked(name, (total.cpu().double() / len(self.data)).tolist())
         if self.validation is not None:
             held_out = self.held_out_losses(self.validation)
-            row |= {f"validation_{name}": value for name, value in held_out.items()}
-            self.keep_best(held_out.get("marginal", sum(held_out.values())))
+            row |= {f"validation_{name}": self.of_training(values) for name, values in held_out.items()}
+            self.keep_best(held_out.get("marginal", [sum(losses) for losses in zip(*held_out.values(), strict=True)]))
         self.epoch, self.step, self.sums = self.epoch + 1, 0, {}
         return row
 
@@ -295,25 +434,49 @@ class StageLoop:
         """Sum of every loss over the annotations that all processes have seen in this epoch."""
         return {name: self.place.all_reduce(value.clone(), reduce_op="sum") for name, value in self.sums.items()}
 
-    def held_out_losses(self, data: Annotations) -> dict[str, float]:
-        """Mean of every loss over held-out annotations, as the first process sees it: all must stop together."""
-        sums: dict[str, float] = {}
-        with evaluation(self.stage.method), self.place.autocast():
-            for part in torch.split(data.annotated, 1024):
-                batch = data.by_example(part)
-                for name, value in self.stage.method.losses(batch).items():
-                    sums[name] = sums.get(name, 0.0) + float(value) * batch.y.shape[0]
-        means = {name: value / len(data) for name, value in sums.items()}
+    def checked(self, name: str, value: float | list[float]) -> float | list[float]:
+        """Expect a loss to be finite, that of every replica that has not stopped."""
+        for number, one in enumerate([value] if isinstance(value, float) else value):
+            if not (math.isfinite(one) or self.stopped(self.waited[number])):
+                which = f" with seed {self.seed[number]}" if isinstance(self.seed, list) else ""
+                raise FloatingPointError(
+                    f"Expected the {name} loss to be finite, but it is {one} in epoch {self.epoch + 1} of stage "
+                    f"{self.stage.name!r}{which}: a lower `learning_rate` or a `clip` may help."
+                )
+        return value if isinstance(value, float) else self.of_training(value)
+
+    def of_training(self, values: list[float]) -> float | list[float]:
+        """Write down losses of members: that of the only one, or those of replicas that have not stopped."""
+        if not isinstance(self.stage.method, Replicas):
+            return values[0]
+        return [math.nan if self.stopped(n) else one for one, n in zip(values, self.waited, strict=True)]
+
+    def stopped(self, waited: int) -> bool:
+        """Tell whether a member whose held-out loss has not fallen for so many epochs trains no more."""
+        return self.settings.patience is not None and waited >= self.settings.patience
+
+    def held_out_losses(self, data: Data) -> dict[str, list[float]]:
+        """Mean of every loss of every member over held-out annotations.
+
+        It is what the first process sees: all must stop together.
+        """
+        parts = data.parts if isinstance(data, StackedAnnotations) else [data]
+        with self.place.autocast():
+            each = [mean_losses(member, part) for member, part in zip(self.members, parts, strict=True)]
+        means = {name: [losses[name] for losses in each] for name in each[0]}
         return self.place.broadcast(means)  # type: ignore[no-any-return]
 
-    def keep_best(self, loss: float) -> None:
+    def keep_best(self, losses: list[float]) -> None:
         """Keep the weights of the lowest held-out loss, where training may stop early."""
         if self.settings.patience is None:
             return
-        self.waited += 1
-        if loss < self.best:
-            self.best, self.waited = loss, 0
-            self.best_weights = copy.deepcopy(self.stage.method.state_dict())
+        for number, (member, loss) in enumerate(zip(self.members, losses, strict=True)):
+            if self.stopped(self.waited[number]):
+                continue  # what a replica learns while others train on does not count
+            self.waited[number] += 1
+            if loss < self.best[number]:
+                self.best[number], self.waited[number] = loss, 0
+                self.best_weights[number] = copy.deepcopy(member.state_dict())
 
     def state(self, history: list[Epoch]) -> dict[str, Any]:
         """Everything that the run needs to go on from here; every process calls it."""

@@ -41,7 +41,7 @@ class AnnotatedDigits:
     y_train: NDArray[np.int64]
     """The label that the annotator gave."""
     privileged: pd.DataFrame
-    """`annotator`, and the `probability` that the label had for them."""
+    """`annotator`, and the `probability` that the label had for them, to three decimals."""
     example: NDArray[np.int64]
     """The digit, as its row in scikit-learn's set."""
     gold_train: NDArray[np.int64]
@@ -89,6 +89,7 @@ def load_digits_annotated(annotations: int = 1, random_state: int = 0) -> Annota
         annotations=annotations,
         random_state=random_state,
     )
+    privileged["probability"] = privileged["probability"].round(3)  # as it would be stated: many are 1
     example = train[row]
     return AnnotatedDigits(X[example], label, privileged, example, y[example], X[test], y[test])
 

@@ -1,0 +1,445 @@
+"""When does privileged information help a linear model? The risks of four estimators, in closed form and simulated.
+
+Collier, Jenatton, Kokiopoulou and Berent, "Transfer and Marginalize: Explaining Away Label Noise with Privileged
+Information" (ICML 2022), https://arxiv.org/abs/2202.09244, the appendix "Risk analysis".
+
+The design X is fixed, y = Xw* + Av* + ε with ε ~ N(0, σ²I), and a | x ~ N(μ(x), Σ(x)). Π_x projects on the span of X;
+A_x⊥ = (I − Π_x)A and X_a⊥ = (I − Π_a)X; G_x⊥ and H_a⊥ are their pseudo-inverses; Λ = diag(v*ᵀ Σ(x_i) v*).
+
+| estimator            | prediction                  | risk, without tr(σ²I + Λ)/n                     |
+|----------------------|-----------------------------|-------------------------------------------------|
+| `no-pi`              | Xŵ₀                         | ‖(I − Π_x)μ(X)v*‖²/n + σ²d/n + tr(Π_x Λ)/n      |
+| `pi`                 | Xŵ₁ + μ(X)v̂₁                | σ²/n · E‖K‖²,  K = X H_a⊥ + μ(X) G_x⊥           |
+| `marginalized-no-pi` | E[Xŵ₀], ε held fixed        | ‖(I − Π_x)μ(X)v*‖²/n + σ²d/n                    |
+| `marginalized-pi`    | E[Xŵ₁ + Av̂₁], ε held fixed  | σ²/n · ‖E L‖²,  L = X H_a⊥ + A G_x⊥             |
+
+ŵ₀ is least squares of y on X, and (ŵ₁, v̂₁) of y on [X, A]. Expectations are over A.
+
+What every risk leaves out is tr(σ²I + Λ)/n, the variance of a new label given x: `LinearModel.noise`. No predictor
+that sees only x can do better than that.
+
+X H_a⊥ = Π_x(I − A G_x⊥) turns both matrices into what is computed here, and G_x⊥ Π_x = 0 into their norms:
+
+    K = Π_x + (μ(X) − Π_x A) G_x⊥    ‖K‖² = d + ‖(μ(X) − Π_x A) G_x⊥‖²
+    L = Π_x + A_x⊥ G_x⊥              the projection on [X, A], so that ‖L‖² = d + m and ‖E L‖² ≤ d + m
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lupi.options import check_number, check_whole
+
+Array = NDArray[np.float64]
+Seed = int | np.random.SeedSequence
+
+ESTIMATORS = ("no-pi", "pi", "marginalized-no-pi", "marginalized-pi")
+PROPOSITIONS = {"imputed": ("no-pi", "pi"), "marginalized": ("marginalized-no-pi", "marginalized-pi")}
+"""The paper's two comparisons: PI helps when the second has the lower risk."""
+
+BLOCK = 50
+"""Draws of A that are averaged before their standard error is taken."""
+
+NUMBERS = 2**21
+"""About so many numbers are held at a time by a simulation."""
+
+
+class Estimate(NamedTuple):
+    """A number and its standard error, which is 0 when the number is exact."""
+
+    value: float
+    error: float = 0.0
+
+
+class Condition(NamedTuple):
+    """By how much the left side of a condition exceeds its right side: PI helps when `exact` is positive.
+
+    `exact` is the difference of the risks, without PI less with PI. `sufficient` is the paper's second condition with
+    the factor σ²/n that its proof gives: where it is positive PI helps, where it is negative it says nothing.
+    `printed` is the same without that factor, as the paper prints it; it is kept to show the erratum. The paper
+    states both for m = 1, and its proof holds for any m when ‖B‖²/‖A_x⊥‖² is read as ‖B G_x⊥‖².
+    """
+
+    exact: Estimate
+    sufficient: Estimate
+    printed: Estimate
+
+
+class Moments(NamedTuple):
+    """Expectations over A that have no simple closed form."""
+
+    K: Estimate
+    """E‖K‖²."""
+    L: Estimate
+    """‖E L‖²."""
+    imputed: Estimate
+    """E[‖Π_x A G_x⊥‖² + ‖μ(X) G_x⊥‖²]; for m = 1, E[(‖Π_x A‖² + ‖μ(X)‖²) / ‖A_x⊥‖²]."""
+    marginalized: Estimate
+    """E[‖Π_x A G_x⊥‖² + ‖A G_x⊥‖²]; for m = 1, E[(‖Π_x A‖² + ‖A‖²) / ‖A_x⊥‖²]."""
+
+
+class Simulation(NamedTuple):
+    """What was measured on drawn data."""
+
+    risks: dict[str, Estimate]
+    """By estimator."""
+    differences: dict[str, Estimate]
+    """By proposition: the risk without PI less the risk with PI, on the same draws."""
+
+
+class LinearModel:
+    """y = x·w* + a·v* + ε with a | x ~ N(μ(x), Σ(x)), at n fixed inputs.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Of rank d. There must be at least d + m + 4 rows: with fewer the risk with PI, or the variance of its
+        estimate, is infinite when all rows of A vary. Where Σ(x) is 0 at most rows it may be infinite nevertheless.
+    mu : array of shape (n, m)
+        μ(X), the mean of A.
+    covariance : array of shape (m, m) or (n, m, m)
+        Σ(x), one for all rows or one per row.
+    v : array of shape (m,)
+        v*.
+    sigma : float
+        Standard deviation of ε.
+    w : array of shape (d,), optional
+        w*, 0 by default. No risk depends on it.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(30, 2))
+    >>> model = LinearModel(X, mu=X[:, :1] ** 2, covariance=np.eye(1), v=np.ones(1), sigma=1.0)
+    >>> round(model.outside, 3), round(model.inside, 3), round(model.noise, 3)
+    (1.662, 0.067, 2.0)
+    """
+
+    def __init__(self, X: Any, *, mu: Any, covariance: Any, v: Any, sigma: float, w: Any = None) -> None:
+        self.X = matrix("X", X)
+        self.n, self.d = self.X.shape
+        self.mu = matrix("mu", mu, rows=self.n)
+        self.m = self.mu.shape[1]
+        if self.n < self.d + self.m + 4:
+            raise ValueError(f"Expected `X` to have at least d + m + 4 = {self.d + self.m + 4} rows, but got {self.n}.")
+        check_rank("`X`", self.X)
+        self.v = vector("v", v, self.m)
+        self.w = np.zeros(self.d) if w is None else vector("w", w, self.d)
+        self.sigma = check_number("sigma", sigma)
+        self.root = covariance_root(covariance, self.n, self.m)
+        self.basis: Array = np.linalg.qr(self.X)[0]
+        # if one draw of [X, A] has full rank, almost all have
+        check_rank("`X` beside a drawn A", np.hstack([self.X, self.draw(stream(0), 1)[0]]))
+
+    def draw(self, rng: np.random.Generator, size: int) -> Array:
+        """Draw A so many times: an array of shape (size, n, m)."""
+        z = rng.standard_normal((size, self.n, self.m))
+        return np.asarray(self.mu + np.einsum("nij,snj->sni", self.root, z))
+
+    def project(self, B: Array) -> Array:
+        """Π_x B."""
+        return np.asarray(self.basis @ (self.basis.T @ B))
+
+    @property
+    def pi_variance(self) -> Array:
+        """v*ᵀ Σ(x_i) v* for every row, the diagonal of Λ."""
+        return np.asarray(((self.root.swapaxes(1, 2) @ self.v) ** 2).sum(1))
+
+    @property
+    def noise(self) -> float:
+        """tr(σ²I + Λ)/n, the term that all risks leave out."""
+        return float(self.sigma**2 + self.pi_variance.mean())
+
+    @property
+    def outside(self) -> float:
+        """‖(I − Π_x)μ(X)v*‖²/n: the part of the mean of PI that X does not have."""
+        mean = self.mu @ self.v
+        return float(((mean - self.project(mean)) ** 2).mean())
+
+    @property
+    def inside(self) -> float:
+        """tr(Π_x Λ)/n: the variance of PI that no PI fits as if it were signal."""
+        return float(((self.basis**2).sum(1) * self.pi_variance).mean())
+
+
+def risks(model: LinearModel, *, draws: int = 10_000, seed: Seed = 0) -> dict[str, Estimate]:
+    """Closed-form risks of the four estimators, without the noise tr(σ²I + Λ)/n that they share.
+
+    The two without PI are exact. The two with PI hold an expectation over A, taken over so many draws of A alone.
+
+    Examples
+    --------
+    Where μ(X) lies in the span of X and Σ is the same everywhere, E‖K‖² = d + dm / (n − d − m − 1) and
+    ‖E L‖² = d + m² / (n − d).
+
+    >>> X = np.random.default_rng(0).normal(size=(30, 2))
+    >>> model = LinearModel(X, mu=X[:, :1], covariance=np.eye(1), v=np.ones(1), sigma=1.0)
+    >>> for name, risk in risks(model).items():
+    ...     print(f"{name:19} {risk.value:.3f}")
+    no-pi               0.133
+    pi                  0.069
+    marginalized-no-pi  0.067
+    marginalized-pi     0.068
+    >>> round((2 + 2 / 26) / 30, 3), round((2 + 1 / 28) / 30, 3)
+    (0.069, 0.068)
+    """
+    expected = moments(model, draws=draws, seed=seed)
+    marginalized = model.outside + model.sigma**2 * model.d / model.n
+    return {
+        "no-pi": Estimate(marginalized + model.inside),
+        "pi": affine(0.0, model.sigma**2 / model.n, expected.K),
+        "marginalized-no-pi": Estimate(marginalized),
+        "marginalized-pi": affine(0.0, model.sigma**2 / model.n, expected.L),
+    }
+
+
+def conditions(model: LinearModel, *, draws: int = 10_000, seed: Seed = 0) -> dict[str, Condition]:
+    """When does PI help? The exact and the sufficient condition of both propositions.
+
+    With mean imputation, `exact` is the first line and `sufficient` the second; marginalised, tr(Π_x Λ) is left out,
+    L stands for K and A for μ(X):
+
+        ‖(I − Π_x)μ(X)v*‖²/n + tr(Π_x Λ)/n + σ²d/n > σ²/n · E‖K‖²
+        ‖(I − Π_x)μ(X)v*‖²/n + tr(Π_x Λ)/n > 2σ²/n · E[(‖Π_x A‖² + ‖μ(X)‖²) / ‖A_x⊥‖²] + σ²d/n
+
+    Marginalised there is a sharper one, without an expectation: ‖(I − Π_x)μ(X)v*‖² > σ²m, because ‖E L‖² ≤ d + m.
+
+    Examples
+    --------
+    PI is far from the span of X, so that PI helps, and the sufficient conditions know it.
+
+    >>> X = np.random.default_rng(0).normal(size=(30, 2))
+    >>> model = LinearModel(X, mu=X[:, :1] ** 2, covariance=np.eye(1), v=np.ones(1), sigma=1.0)
+    >>> for name, condition in conditions(model).items():
+    ...     print(f"{name:13} {condition.exact.value:.2f} {condition.sufficient.value:.2f}")
+    imputed       1.71 1.59
+    marginalized  1.65 1.50
+    """
+    expected = moments(model, draws=draws, seed=seed)
+    unit, plain = model.sigma**2 / model.n, model.outside + model.inside
+
+    def condition(left: float, norm: Estimate, ratio: Estimate) -> Condition:
+        return Condition(
+            exact=affine(left + unit * model.d, -unit, norm),
+            sufficient=affine(left - unit * model.d, -2 * unit, ratio),
+            printed=affine(left - unit * model.d, -2.0, ratio),
+        )
+
+    return {
+        "imputed": condition(plain, expected.K, expected.imputed),
+        "marginalized": condition(model.outside, expected.L, expected.marginalized),
+    }
+
+
+def moments(model: LinearModel, *, draws: int = 10_000, seed: Seed = 0) -> Moments:
+    """Average over draws of A, in blocks whose spread gives the standard errors."""
+    rng = stream(seed)
+    blocks = math.ceil(check_whole("draws", draws, 2 * BLOCK) / BLOCK)
+    values = np.array([block(model, model.draw(rng, BLOCK)) for _ in range(blocks)])
+    return Moments(*(average(column) for column in values.T))
+
+
+def block(model: LinearModel, A: Array) -> tuple[float, float, float, float]:
+    """Unbiased values of the four `Moments` from a few draws of A."""
+    within = model.project(A)
+    Q, R = np.linalg.qr(A - within)  # G_x⊥ = R⁻¹Qᵀ
+    inverse = np.linalg.inv(R)
+
+    def norm(B: Array) -> float:
+        """Mean of ‖B G_x⊥‖²."""
+        return float(((B @ inverse) ** 2).sum((1, 2)).mean())
+
+    # ‖mean of L‖² is too large by the variance of the mean; the products of different draws are not
+    size = len(A)
+    wide = Q.transpose(1, 0, 2).reshape(model.n, -1)
+    gram = wide @ wide.T if wide.shape[0] < wide.shape[1] else wide.T @ wide
+    products = float((gram**2).sum() - size * model.m) / (size * (size - 1))
+    return (
+        model.d + norm(model.mu - within),
+        model.d + products,
+        norm(within) + norm(model.mu),
+        norm(within) + norm(A),
+    )
+
+
+def simulate(model: LinearModel, *, draws: int = 2_000, repeats: int = 10, seed: Seed = 0) -> Simulation:
+    """Measure the four risks: draw ε and A, fit by least squares, and compare the predictions with E[y | x].
+
+    Nothing of the closed forms is used. For each of `draws` noises ε, A is drawn `repeats` times. A marginalised
+    prediction is the mean over A at the same ε. The square of its error is estimated from products of different
+    draws of A, because the square of a mean of few draws would be too large. The noises are independent, and their
+    spread gives the standard errors.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(30, 2))
+    >>> model = LinearModel(X, mu=X[:, :1], covariance=np.eye(1), v=np.ones(1), sigma=1.0)
+    >>> measured, closed = simulate(model), risks(model)
+    >>> [abs(measured.risks[name].value - closed[name].value) < 3 * measured.risks[name].error for name in ESTIMATORS]
+    [True, True, True, True]
+    """
+    rng = stream(seed)
+    draws, repeats = check_whole("draws", draws, 2), check_whole("repeats", repeats, 2)
+    at_once = max(1, NUMBERS // (repeats * model.n * (model.d + model.m)))
+    sizes = [min(at_once, draws - start) for start in range(0, draws, at_once)]
+    values = np.vstack([errors(model, size, repeats, rng) for size in sizes])
+    columns = dict(zip(ESTIMATORS, values.T, strict=True))
+    return Simulation(
+        {name: average(column) for name, column in columns.items()},
+        {name: average(columns[without] - columns[given]) for name, (without, given) in PROPOSITIONS.items()},
+    )
+
+
+def errors(model: LinearModel, size: int, repeats: int, rng: np.random.Generator) -> Array:
+    """Mean squared errors of the four estimators for so many noises: an array of shape (size, 4)."""
+    X, mu, w, v = model.X, model.mu, model.w, model.v
+    A = model.draw(rng, size * repeats).reshape(size, repeats, model.n, model.m)
+    noise = model.sigma * rng.standard_normal((size, 1, model.n))
+    y = X @ w + A @ v + noise
+
+    w0 = np.linalg.solve(X.T @ X, X.T @ y[..., None])[..., 0]
+    both = np.concatenate([np.broadcast_to(X, (size, repeats, *X.shape)), A], axis=-1)
+    transposed = both.swapaxes(-1, -2)
+    joint = np.linalg.solve(transposed @ both, transposed @ y[..., None])[..., 0]
+    w1, v1 = joint[..., : model.d], joint[..., model.d :]
+
+    truth = X @ w + mu @ v
+    without = w0 @ X.T - truth
+    imputed = w1 @ X.T + v1 @ mu.T - truth
+    given = w1 @ X.T + (A @ v1[..., None])[..., 0] - truth
+    return np.stack([plain(without), plain(imputed), marginal(without), marginal(given)], axis=1)
+
+
+def plain(error: Array) -> Array:
+    """Mean square of errors of shape (noises, draws of A, n)."""
+    return np.asarray((error**2).mean((1, 2)))
+
+
+def marginal(error: Array) -> Array:
+    """Mean square of the errors' mean over A, without bias: products of different draws of A."""
+    repeats = error.shape[1]
+    squares = (error.sum(1) ** 2).mean(-1) - (error**2).mean(-1).sum(1)
+    return np.asarray(squares / (repeats * (repeats - 1)))
+
+
+def estimate_model(X: Any, A: Any, y: Any, *, features: Any) -> LinearModel:
+    """Estimate a linear model by least squares: w*, v* and σ from y on [X, A], μ and one Σ from A on features of x.
+
+    Parameters
+    ----------
+    X, A : arrays of shape (n, d) and (n, m)
+    y : array of shape (n,)
+    features : array of shape (n, p)
+        Functions of x in which μ(x) is taken as linear. With X itself μ(X) lies in the span of X, and
+        `LinearModel.outside` is 0. Each feature more adds about v*ᵀΣv*/n to it by chance alone: few features are
+        better than many, and an `outside` of that size says nothing.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(500, 2))
+    >>> A = X[:, :1] ** 2 + rng.normal(size=(500, 1))
+    >>> y = X @ [1.0, -1.0] + 2 * A[:, 0] + rng.normal(size=500)
+    >>> model = estimate_model(X, A, y, features=np.column_stack([np.ones(500), X, X**2]))
+    >>> model.v.round(1).tolist(), round(model.sigma, 1)
+    ([2.0], 1.0)
+    >>> conditions(model, draws=1000)["imputed"].sufficient.value > 0
+    True
+    """
+    X = matrix("X", X)
+    n = len(X)
+    A, features, y = matrix("A", A, rows=n), matrix("features", features, rows=n), vector("y", y, n)
+    both = np.hstack([X, A])
+    for name, columns in (("`features`", features), ("`X` beside `A`", both)):
+        if n <= columns.shape[1]:
+            raise ValueError(f"Expected `X` to have more than {columns.shape[1]} rows, but got {n}.")
+        check_rank(name, columns)
+    mu = features @ np.linalg.lstsq(features, A, rcond=None)[0]
+    coefficients = np.linalg.lstsq(both, y, rcond=None)[0]
+    w, v = np.split(coefficients, [X.shape[1]])
+    residual = A - mu
+    return LinearModel(
+        X,
+        mu=mu,
+        covariance=residual.T @ residual / (n - features.shape[1]),
+        v=v,
+        sigma=math.sqrt(((y - both @ coefficients) ** 2).sum() / (n - both.shape[1])),
+        w=w,
+    )
+
+
+def stream(seed: Seed) -> np.random.Generator:
+    """Random numbers of our own: X may well come from `np.random.default_rng(0)`, and A must not repeat it."""
+    if not isinstance(seed, np.random.SeedSequence):
+        seed = np.random.SeedSequence([check_whole("seed", seed, 0), 1])
+    return np.random.default_rng(seed)
+
+
+def average(values: Array) -> Estimate:
+    """Mean of independent values, and its standard error."""
+    return Estimate(float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values))))
+
+
+def affine(constant: float, factor: float, estimate: Estimate) -> Estimate:
+    """Constant + factor · estimate."""
+    return Estimate(constant + factor * estimate.value, abs(factor) * estimate.error)
+
+
+def matrix(name: str, value: Any, rows: int | None = None) -> Array:
+    """Return a matrix of finite numbers."""
+    made = numbers(name, value)
+    if made.ndim != 2 or made.shape[1] == 0 or rows not in (None, len(made)):
+        what = "a matrix" if rows is None else f"a matrix with {rows} rows"
+        raise ValueError(f"Expected `{name}` to be {what}, but got an array of shape {made.shape}.")
+    return check_finite(name, made)
+
+
+def vector(name: str, value: Any, length: int) -> Array:
+    """Return a vector of finite numbers."""
+    made = numbers(name, value)
+    if made.shape != (length,):
+        raise ValueError(
+            f"Expected `{name}` to be a vector of {length} numbers, but got an array of shape {made.shape}."
+        )
+    return check_finite(name, made)
+
+
+def numbers(name: str, value: Any) -> Array:
+    """Return an array of numbers."""
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"Expected `{name}` to be an array of numbers, but got {value!r}.") from None
+
+
+def check_finite(name: str, made: Array) -> Array:
+    """Look for missing and infinite values."""
+    if not np.isfinite(made).all():
+        place = np.argwhere(~np.isfinite(made))[0].tolist()
+        raise ValueError(f"Expected `{name}` to be finite numbers, but got {made[tuple(place)]} at {place}.")
+    return made
+
+
+def check_rank(name: str, made: Array) -> None:
+    """Look for columns that depend on each other."""
+    rank = int(np.linalg.matrix_rank(made))
+    if rank < made.shape[1]:
+        raise ValueError(f"Expected {name} to have {made.shape[1]} independent columns, but got rank {rank}.")
+
+
+def covariance_root(covariance: Any, n: int, m: int) -> Array:
+    """Return B with B Bᵀ = Σ(x) for every row: an array of shape (n, m, m)."""
+    made = check_finite("covariance", numbers("covariance", covariance))
+    if made.shape not in ((m, m), (n, m, m)):
+        raise ValueError(f"Expected `covariance` to have shape {(m, m)} or {(n, m, m)}, but got {made.shape}.")
+    tiny = 1e-10 * float(np.abs(made).max())
+    if np.abs(made - made.swapaxes(-1, -2)).max() > tiny:
+        raise ValueError("Expected `covariance` to be symmetric, but got a matrix that is not.")
+    values, vectors = np.linalg.eigh(made)
+    if values.min() < -tiny:
+        raise ValueError(f"Expected `covariance` to have no negative eigenvalue, but got {values.min():.3g}.")
+    return np.broadcast_to(vectors * np.sqrt(values.clip(0))[..., None, :], (n, m, m))
