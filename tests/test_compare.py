@@ -3,7 +3,10 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from sklearn.metrics import log_loss
 
+from lupi import PrivilegedClassifier
 from lupi.compare import compare, run, summarize
 
 
@@ -25,11 +28,52 @@ def test_one_row_per_method_and_seed_that_repeats():
         ("tram", 5),
         ("no-pi", 5),
     ]
-    again = run(task(5), "tram", 5, parameters)
+    again = run([task(3), task(5)], "tram", [3, 5], parameters)[1]
     row = runs.query("method == 'tram' and seed == 5").iloc[0]
     assert (again["nll"], again["accuracy"]) == (row["nll"], row["accuracy"])
     assert 0 <= row["accuracy"] <= 1
     assert row["nll"] > 0
+
+
+SEEDS = (3, 5, 8, 2, 9)
+
+
+@pytest.mark.parametrize("parameters", [{"epochs": 3}, {"epochs": 12, "patience": 2}])
+def test_seeds_together_are_models_fitted_alone(parameters):
+    tasks = [task(seed) for seed in SEEDS]
+    for method in ("no-pi", "tram", "full-marginalization"):
+        for row, one, seed in zip(run(tasks, method, SEEDS, parameters), tasks, SEEDS, strict=True):
+            model = PrivilegedClassifier(method, random_state=seed, **parameters)
+            model.fit(one.X_train, one.y_train, privileged=one.privileged)
+            p = model.predict_proba(one.X_test)
+            assert (row["method"], row["seed"]) == (method, seed)
+            assert row["nll"] == pytest.approx(log_loss(one.y_test, p), abs=1e-4)
+            assert row["accuracy"] == pytest.approx(np.mean(model.predict(one.X_test) == one.y_test), abs=0.02)
+
+
+def test_jobs_do_not_matter():
+    """Also where training is noisy, and for more seeds than train at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lupi.compare.SEEDS_AT_ONCE", 5)
+        seeds = (*SEEDS, 1, 4)
+        one, two = (compare(task, ["no-pi", "het-tram"], seeds, parameters={"epochs": 2}, jobs=jobs) for jobs in (1, 2))
+    expected = [(method, seed) for seed in sorted(seeds) for method in ("no-pi", "het-tram")]
+    assert list(zip(one["method"], one["seed"], strict=True)) == expected
+    pd.testing.assert_frame_equal(one.drop(columns="seconds"), two.drop(columns="seconds"), check_exact=True)
+    assert one["nll"].nunique() == len(one)
+
+
+def test_threads_come_back():
+    threads = torch.get_num_threads()
+    broken = task(0)
+    broken.y_train = broken.y_train[:-1]
+    try:
+        torch.set_num_threads(2)
+        with pytest.raises(ValueError, match="y"):
+            run([broken], "no-pi", [0], {"epochs": 1})
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
 
 
 def test_summary_is_paired_by_seed():

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from skops.io.exceptions import UntrustedTypesFoundException
 
-from lupi.encoding import TRUSTED, InputEncoder, PrivilegedEncoder, as_frame
+from lupi.encoding import TRUSTED, InputEncoder, PrivilegedEncoder, as_frame, is_id
 
 NUMBERS = st.floats(-1e6, 1e6).map(lambda value: round(value, 3)) | st.integers(-3, 3).map(float)
 ANNOTATORS = st.text(max_size=3) | st.none()
@@ -602,3 +602,18 @@ def test_numbers_that_look_like_ids_are_warned_of(name):
     PrivilegedEncoder(quantiles=3).fit(table.astype({name: str}))
     PrivilegedEncoder(quantiles=3).fit(table + 0.5)
     PrivilegedEncoder(quantiles=4).fit(table)  # every id has its bin
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "expected"),
+    [
+        ("annotator", [1, 2], True),
+        ("worker_id", [1.0, np.nan], True),
+        ("judge", [1, 2], True),
+        ("annotator", [1.5, 2], False),
+        ("seconds", [1, 2], False),
+        ("identity", [1, 2], False),
+    ],
+)
+def test_numbers_that_are_ids(name, values, expected):
+    assert is_id(pd.Series(values, name=name)) is expected

@@ -250,6 +250,29 @@ def test_other_files_beside_a_model_are_kept(models, tmp_path):
     assert same(tmp_path / "model", new)
 
 
+def test_files_of_folders_beside_a_model_are_kept_whatever_their_names(models, tmp_path):
+    models[0].save(tmp_path / "model")
+    (tmp_path / "model" / "older").mkdir()
+    (tmp_path / "model" / "older" / "model.json").write_text("mine")
+    models[1].save(tmp_path / "model")
+    assert (tmp_path / "model" / "older" / "model.json").read_text() == "mine"
+
+
+def test_notes_go_with_their_model(models, tmp_path):
+    """A card must not describe the model that came after."""
+    path = tmp_path / "model"
+    persistence.write(path, models[0]._stored(), {"README.md": "of the first", "extra.txt": "of the first"})
+    assert (path / "README.md").read_text() == "of the first"
+    assert same(path, models[0])
+    (path / "mine.txt").write_text("mine")
+    persistence.write(path, models[1]._stored(), {"README.md": "of the second"})
+    assert sorted(os.listdir(path)) == sorted([*FILES, "README.md", "mine.txt"])
+    assert (path / "README.md").read_text() == "of the second"
+    models[0].save(path)
+    assert sorted(os.listdir(path)) == sorted([*FILES, "mine.txt"])
+    assert same(path, models[0])
+
+
 def test_an_empty_folder_and_a_link_are_written_to(models, tmp_path, monkeypatch):
     (tmp_path / "model").mkdir()
     (tmp_path / "link").symlink_to("model", target_is_directory=True)
@@ -303,7 +326,7 @@ def test_a_save_that_fails_leaves_the_old_model(where, error, models, tmp_path, 
         return rename(path, target)
 
     targets = {
-        "safetensors": (persistence.safetensors.torch, "save_file", fail),
+        "safetensors": (persistence.safetensors.torch, "save", fail),
         "skops": (persistence.skops.io, "dump", fail),
         "json": (persistence, "canonical", fail),
         "copying": (persistence.shutil, "copytree", fail),

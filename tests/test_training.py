@@ -8,6 +8,7 @@ import math
 import os
 import pickle
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -25,7 +26,8 @@ from lupi.data import Annotations, SparseRows
 from lupi.likelihoods import Bernoulli, Categorical
 from lupi.methods import Method, NoPI, Stage, build
 from lupi.nn import MLP, Parts
-from lupi.training import Checkpoint, Settings, fit
+from lupi.replicas import Replicas, StackedAnnotations
+from lupi.training import Checkpoint, Settings, fit, fit_seeds
 
 SEED = 3
 
@@ -821,6 +823,175 @@ def test_a_full_disk_leaves_the_last_checkpoint(checkpoint, monkeypatch):
     resume(checkpoint, method)
     assert_equal(weights(expected), weights(method))
     assert [path.name for path in checkpoint.parent.iterdir()] == ["run.pt"]
+
+
+# Many seeds ---------------------------------------------------------------------------------------------------------
+
+
+class Branching(nn.Module):
+    """A trunk that looks at its inputs before it computes, which vmap cannot take."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 8)
+
+    def forward(self, x):
+        return self.layer(x if x.sum() > 0 else -x)
+
+
+def branching(seed):
+    torch.manual_seed(seed)
+    return NoPI(Branching(), nn.Linear(8, 3))
+
+
+@pytest.fixture
+def fits(monkeypatch):
+    """The methods that `fit` trains."""
+    seen, plain = [], training.fit
+
+    def spied(method, *arguments, **options):
+        seen.append(method)
+        return plain(method, *arguments, **options)
+
+    monkeypatch.setattr(training, "fit", spied)
+    return seen
+
+
+def seeds_and_alone(methods, sets, how=HOW, **options):
+    """Train seeds, and copies of them alone; then compare all."""
+    alone, numbers = copy.deepcopy(methods), range(5, 5 + len(methods))
+    histories = fit_seeds(methods, sets, how, seeds=numbers, **options)
+    held_out = options.get("validation") or [None] * len(methods)
+    for method, other, history, part, held, seed in zip(
+        methods, alone, histories, sets, held_out, numbers, strict=True
+    ):
+        expected = fit(other, part, how, seed=seed, validation=held)
+        assert [row["epoch"] for row in history] == [row["epoch"] for row in expected]
+        for name in ("train_marginal", "validation_marginal"):
+            if name in expected[-1]:
+                assert history[-1][name] == pytest.approx(expected[-1][name], rel=1e-4)
+        for name, value in weights(other).items():
+            torch.testing.assert_close(weights(method)[name], value, rtol=0, atol=1e-4, msg=name)
+        for own, value in zip(method.parameters(), other.parameters(), strict=True):
+            assert own.requires_grad == value.requires_grad
+            assert own.untyped_storage().nbytes() == value.untyped_storage().nbytes()
+    return alone
+
+
+def test_four_seeds_train_together(fits):
+    methods, sets = [make_method(seed=seed) for seed in range(4)], [make_data(seed=seed) for seed in range(4)]
+    seeds_and_alone(methods, sets, validation=[make_data(seed=9)] * 4)
+    assert [type(method) for method in fits] == [Replicas]
+    assert list(fits[0].members) == methods
+
+
+def test_fewer_seeds_train_one_after_the_other(fits):
+    methods, sets = [make_method(seed=seed) for seed in range(3)], [make_data(seed=seed) for seed in range(3)]
+    seeds_and_alone(methods, sets)
+    assert fits == methods
+
+
+def test_seeds_train_with_those_that_are_alike(fits):
+    """By their layers, their options and the number of their annotations."""
+    alike = [make_method(seed=seed) for seed in range(4)]
+    others = [make_method(beta=0.5, seed=seed) for seed in range(4)]
+    wide, small = make_method(width=9), make_method()
+    methods = [part for pair in zip(alike, others, strict=True) for part in pair] + [wide, small]
+    sets = [make_data(seed=seed) for seed in range(9)] + [make_data(annotations=17)]
+    seeds_and_alone(methods, sets)
+    assert [list(method.members) for method in fits[:2]] == [alike, others]
+    assert fits[2:] == [wide, small]
+
+
+def test_unlike_privileged_information_does_not_matter_without_it(fits):
+    sets = [dataclasses.replace(make_data(seed=seed), a=torch.ones(23, 1 + seed)) for seed in range(4)]
+    seeds_and_alone([make_method("no-pi", seed=seed) for seed in range(4)], sets)
+    assert [type(method) for method in fits] == [Replicas]
+
+
+@pytest.mark.parametrize("case", ["clip", "branching", "ragged"])
+def test_seeds_that_cannot_train_together_train_as_if_never_tried(case, fits):
+    how, sets = HOW, [make_data(seed=seed) for seed in range(4)]
+    methods = [make_method(seed=seed) for seed in range(4)]
+    if case == "clip":
+        how, reason = dataclasses.replace(HOW, clip=0.1), "Expected `clip` to be None for replicas, whose gradients "
+    if case == "branching":
+        methods, reason = [branching(seed) for seed in range(4)], "vmap: It looks like you're attempting to use a "
+    if case == "ragged":
+        how = dataclasses.replace(HOW, draw="examples")
+        reason = "Expected the same number of annotations for every example, but got [1, "
+    start = copy.deepcopy(methods)
+    with pytest.warns(UserWarning, match=f"^4 seeds train one after the other, not together: {re.escape(reason)}"):
+        histories = fit_seeds(methods, sets, how, seeds=range(5, 9))
+    assert all(part.requires_grad for method in methods for part in method.parameters())
+    assert fits[1:] == methods
+    for method, alone, history, part, seed in zip(methods, start, histories, sets, range(5, 9), strict=True):
+        assert fit(alone, part, how, seed=seed) == history
+        assert_equal(weights(method), weights(alone))
+
+
+def test_a_seed_that_diverges_says_so():
+    methods = [make_method("no-pi", seed=seed) for seed in range(4)]
+    message = r"^Expected the marginal loss to be finite, but it is \S+ in epoch \d+ of stage 'train' with seed 0: a "
+    with pytest.raises(FloatingPointError, match=message):
+        fit_seeds(methods, [make_data()] * 4, Settings(learning_rate=1e30, optimizer="sgd"), seeds=[0, 0, 0, 0])
+
+
+# Compiled -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def graphs(monkeypatch):
+    """Trace as for compilation, without the time that it takes; count the graphs."""
+    torch.compiler.reset()
+    traced = []
+
+    def count(graph, example_inputs):  # noqa: ARG001
+        traced.append(graph)
+        return graph.forward
+
+    plain = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda losses, **options: plain(losses, backend=count, **options))
+    yield traced
+    torch.compiler.reset()
+
+
+def test_code_is_made_once_for_a_batch_shape(graphs):
+    """Also where more methods than torch's usual limit train in one process."""
+    sets = StackedAnnotations([make_data(seed=seed) for seed in range(2)])
+    how = dataclasses.replace(HOW, compile=True)
+    for count, width in enumerate((3, 4, 5, 6, 7, 3, 5)):
+        members = [make_method(seed=seed, width=width) for seed in range(2)]
+        alone = copy.deepcopy(members)
+        fit(Replicas(members), sets, how, seed=(0, 1))
+        assert len(graphs) == 2 * min(count + 1, 5)  # whole batches and the last
+        for seed, (member, other) in enumerate(zip(members, alone, strict=True)):
+            fit(other, sets.parts[seed], HOW, seed=seed)
+            torch.testing.assert_close(weights(member), weights(other), rtol=0, atol=1e-4)
+
+
+def test_batches_of_many_shapes_do_not_compile_for_each(graphs):
+    """With several annotations per example, every batch has another number of examples."""
+    data, how = make_data(60, 90), Settings(epochs=2, batch_size=20, learning_rate=0.01, compile=True)
+    method, alone = make_method(), make_method()
+    fit(method, data, how)
+    fit(alone, data, dataclasses.replace(how, compile=False))
+    assert 1 <= len(graphs) <= 3
+    torch.testing.assert_close(weights(method), weights(alone), rtol=0, atol=1e-4)
+
+
+@pytest.mark.skipif(not any(map(shutil.which, ("g++", "clang++", "cl"))), reason="needs a C++ compiler")
+def test_compiled_replicas_are_as_eager_ones():
+    sets = StackedAnnotations([make_data(seed=seed) for seed in range(3)])
+    members = [make_method(seed=seed) for seed in range(3)]
+    eager = copy.deepcopy(members)
+    how = dataclasses.replace(HOW, batch_size=23)
+    history = fit(Replicas(members), sets, dataclasses.replace(how, compile=True), seed=range(3))
+    expected = fit(Replicas(eager), sets, how, seed=range(3))
+    assert history[-1]["train_conditional"] == pytest.approx(expected[-1]["train_conditional"], rel=1e-4)
+    for member, other in zip(members, eager, strict=True):
+        torch.testing.assert_close(weights(member), weights(other), rtol=0, atol=1e-4)
+        assert all(value.requires_grad for value in member.parameters())
 
 
 # Killed -------------------------------------------------------------------------------------------------------------

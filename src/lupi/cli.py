@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -92,6 +95,110 @@ def reproduce(
     facts = {"command": shlex.join(["lupi", *sys.argv[1:]]), "versions": versions()}
     for path in write_findings(findings, settings, facts, folder):
         print(path)
+
+
+@app.command()
+def train(
+    table: Annotated[
+        Path, typer.Argument(metavar="TABLE", help="CSV, Parquet or a folder of Parquet: a row per label.")
+    ],
+    target: Annotated[list[str], typer.Option(help="Column of labels; several columns of 0 and 1 are multi-label.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the model.")],
+    privileged: Annotated[
+        list[str] | None, typer.Option(help="Columns that are known of these labels only, with commas between.")
+    ] = None,
+    example: Annotated[str | None, typer.Option(help="Column of ids: rows with equal ids are one example.")] = None,
+    ignore: Annotated[list[str] | None, typer.Option(help="Columns not to use, with commas between.")] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN=KIND", help="Read a column as number, category or text; repeatable."),
+    ] = None,
+    task: Annotated[str | None, typer.Option(help="classification or regression; by default by the target.")] = None,
+    method: Annotated[str, typer.Option(help="Name of a method.")] = "tram",
+    epochs: Annotated[int, typer.Option(min=1, help="Epochs of training.")] = 50,
+    batch_size: Annotated[int, typer.Option(min=1, help="Annotations in a batch.")] = 32,
+    learning_rate: Annotated[float, typer.Option(min=0.0, help="Learning rate of Adam.")] = 1e-3,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of initial weights, batches and noise.")] = 0,
+    text_encoder: Annotated[
+        str | None, typer.Option(metavar="NAME_OR_FOLDER", help="Hugging Face model for text columns; else TF-IDF.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="Where to train: cpu, cuda.")] = "cpu",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a model that is there.")] = False,
+) -> None:
+    """Train a model on a table of annotations. Columns that are not named are inputs."""
+    with one_sentence():
+        from lupi import serving
+
+        serving.check_output(output, "--output", overwrite, folder=True)
+        settings = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate}
+        request = serving.Request(
+            table,
+            target,
+            privileged or [],
+            example,
+            ignore or [],
+            kind or [],
+            task,
+            method,
+            text_encoder,
+            device,
+            seed,
+            settings,
+        )
+        model, facts = serving.train(request)
+        facts |= {"command": shlex.join(["lupi", *sys.argv[1:]]), "versions": versions()}
+        serving.save(model, facts, output)
+    print(f"Model: {output}, described in {output / serving.CARD}")
+
+
+@app.command()
+def predict(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder that `lupi train` wrote.")],
+    table: Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, Parquet or a folder of Parquet.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="File for predictions, .parquet or .csv.")],
+    keep: Annotated[list[str] | None, typer.Option(help="Columns to copy, with commas between.")] = None,
+    text_encoder: Annotated[
+        str | None, typer.Option(metavar="NAME_OR_FOLDER", help="Where the model's text encoder is, if it has moved.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="Where to predict: cpu, cuda.")] = "cpu",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+) -> None:
+    """Predict a table of any length. It needs the model's input columns and no privileged ones."""
+    with one_sentence():
+        from lupi import serving
+
+        serving.output_format(output)
+        serving.check_output(output, "--output", overwrite)
+        rows = serving.predict(serving.load(model, device, text_encoder), table, output, keep or [])
+    print(f"Predictions: {output}, {rows:,} rows")
+
+
+@app.command()
+def export(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a model.")],
+    onnx: Annotated[Path, typer.Option("--onnx", help="The ONNX file.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+) -> None:
+    """Write the predictor, without privileged information or what learned from it, as an ONNX file."""
+    with one_sentence():
+        from lupi import serving
+
+        serving.check_output(onnx, "--onnx", overwrite)
+        for line in serving.export(model, onnx):
+            print(line)
+
+
+@contextmanager
+def one_sentence() -> Iterator[None]:
+    """End with one sentence where the user can do something about an error; a warning is a line."""
+    shown = warnings.showwarning
+    warnings.showwarning = lambda message, *_: print(f"lupi: {message}", file=sys.stderr)
+    try:
+        yield
+    except (ValueError, ImportError, FloatingPointError, OSError) as error:
+        fail(" ".join(str(error).split()))
+    finally:
+        warnings.showwarning = shown
 
 
 def fail(message: str) -> NoReturn:

@@ -39,7 +39,7 @@ TRUSTED = (
     "numpy.dtype",
     "sklearn.compose._column_transformer._RemainderColsList",  # a list, in scikit-learn before 1.7
 )
-ID = re.compile(r"(\bid|_id|Id|ID|annotator|worker|rater|labell?er|user|model)$")
+ID = re.compile(r"(\bid|_id|Id|ID|annotator|worker|rater|labell?er|coder|judge|reviewer|participant|user|model)$")
 KINDS = ("quantile", "standardize", "category")
 
 
@@ -271,7 +271,7 @@ def _kinds(frame: pd.DataFrame, numbers: str | Mapping[str, str], quantiles: int
     for name in frame.columns:
         kind = named.get(name, default if _is_number(frame[name]) else "category")
         own_bins = kind == "quantile" and frame[name].nunique() <= quantiles
-        if kind != "category" and name not in named and not own_bins and _is_id(frame[name]):
+        if kind != "category" and name not in named and not own_bins and is_id(frame[name]):
             warnings.warn(
                 f"The privileged column {name!r} holds whole numbers, which are read as a quantity. If each is a "
                 f"category, make them strings or set numbers={{{name!r}: 'category'}}.",
@@ -281,8 +281,15 @@ def _kinds(frame: pd.DataFrame, numbers: str | Mapping[str, str], quantiles: int
     return kinds
 
 
-def _is_id(column: Column) -> bool:
-    """Tell whether a column of numbers looks like the ids of annotators, by its name and its values."""
+def is_id(column: Column) -> bool:
+    """Tell whether a column of numbers looks like the ids of annotators, by its name and its values.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> is_id(pd.Series([3, 7, 3], name="worker_id")), is_id(pd.Series([3, 7, 3], name="seconds"))
+    (True, False)
+    """
     return bool(ID.search(str(column.name))) and bool((column.dropna() % 1 == 0).all())
 
 
@@ -297,7 +304,7 @@ def _edges(column: Column, quantiles: int) -> NDArray[np.float64]:
 
 
 def _bin_labels(edges: NDArray[np.float64]) -> list[str]:
-    ends = ["-inf", *map(_text, edges), "inf"]
+    ends = ["-inf", *map(as_text, edges), "inf"]
     return [f"{'[' if i else '('}{ends[i]}, {ends[i + 1]})" for i in range(len(edges) + 1)]
 
 
@@ -308,13 +315,13 @@ def _bin_codes(column: Column, edges: NDArray[np.float64]) -> NDArray[np.intp]:
 
 def _category_labels(column: Column) -> list[str]:
     numeric = _is_number(_plain(column))
-    labels = [_text(value) for value in _factorize(column, sort=numeric)[1]]
+    labels = [as_text(value) for value in _factorize(column, sort=numeric)[1]]
     return labels if numeric else sorted(set(labels))
 
 
 def _category_codes(column: Column, labels: list[str]) -> NDArray[np.intp]:
     codes, values = _factorize(column)
-    places = pd.Index(labels, dtype=object).get_indexer(pd.Index([_text(value) for value in values], dtype=object))
+    places = pd.Index(labels, dtype=object).get_indexer(pd.Index([as_text(value) for value in values], dtype=object))
     return np.append(places, len(labels))[codes]  # a missing value, −1 in codes, takes the last
 
 
@@ -332,8 +339,14 @@ def _factorize(column: Column, sort: bool = False) -> tuple[NDArray[np.intp], An
         ) from None
 
 
-def _text(value: Any) -> str:
-    """Write a value as labels do: 3, 3.0 and "3" are one, since ids become floats beside a missing value."""
+def as_text(value: Any) -> str:
+    """Write a value as labels do: 3, 3.0 and "3" are one, since ids become floats beside a missing value.
+
+    Examples
+    --------
+    >>> as_text(3.0), as_text("3"), as_text(2.5)
+    ('3', '3', '2.5')
+    """
     whole = isinstance(value, float | np.floating) and float(value).is_integer()
     return str(int(value) if whole else value)
 

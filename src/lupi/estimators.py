@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -29,7 +29,7 @@ from lupi.encoding import InputEncoder, PrivilegedEncoder, check_inputs
 from lupi.inference import over_annotations, over_examples
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from lupi.nn import MLP, Parts
-from lupi.training import Checkpoint, Settings, fit, own_noise
+from lupi.training import Checkpoint, Epoch, Settings, fit, fit_seeds, own_noise
 from lupi.validation import (
     Inputs,
     check_device,
@@ -42,10 +42,23 @@ from lupi.validation import (
     tensor_of,
 )
 
+if TYPE_CHECKING:
+    from lupi.persistence import Stored
+
 FLAT_SETTINGS = ("epochs", "batch_size", "learning_rate", "l2", "patience")
 NOT_STORED = ("method", "trunk", "device", "fabric", "checkpoint", "random_state")
 """Parameters that a model folder does not hold, or not as parameters."""
 LIKELIHOODS: dict[str, Likelihood] = {type(kind).__name__: kind for kind in (Categorical(), Bernoulli(), Gaussian())}
+
+
+class Training(NamedTuple):
+    """What an estimator trains: a method on annotations, with held-out ones where it may stop early."""
+
+    method: methods.Method
+    data: Annotations
+    held_out: Annotations | None
+    settings: Settings
+    seed: int
 
 
 class PrivilegedEstimator(BaseEstimator, ABC):
@@ -122,6 +135,22 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         example : array, optional
             Rows with equal ids are annotations of one example: their X is equal, and the trunk sees it once.
         """
+        training = self._prepare(X, y, privileged=privileged, example=example)
+        history = fit(
+            training.method,
+            training.data,
+            training.settings,
+            validation=training.held_out,
+            seed=training.seed,
+            device=self.device,
+            fabric=self.fabric,
+            checkpoint=self.checkpoint,
+            progress=bool(self.verbose),
+        )
+        return self._finish(history)
+
+    def _prepare(self, X: Any, y: Any, *, privileged: Any, example: Any) -> Training:
+        """Check and encode everything, and make the network."""
         settings = self._settings()
         self.__dict__.pop("predictor_", None)  # a fit that fails leaves no model, rather than parts of two
         check_index(X, privileged)
@@ -152,17 +181,11 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             }
         with own_noise(seed, torch.device(self.device)):
             self.method_ = self._build(trunk)
-        self.history_ = fit(
-            self.method_,
-            data,
-            settings,
-            validation=held_out,
-            seed=seed,
-            device=self.device,
-            fabric=self.fabric,
-            checkpoint=self.checkpoint,
-            progress=bool(self.verbose),
-        )
+        return Training(self.method_, data, held_out, settings, seed)
+
+    def _finish(self, history: list[Epoch]) -> Self:
+        """Take the trained network."""
+        self.history_ = history
         self.predictor_ = self.method_.predictor().eval()
         return self
 
@@ -175,6 +198,12 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         A trunk or a method of your own is stored by its weights alone; pass it again to `load`.
         """
         from lupi import persistence  # needs skops, which training does not
+
+        persistence.write(path, self._stored())
+
+    def _stored(self) -> Stored:
+        """What a model folder holds of this model."""
+        from lupi import persistence
 
         check_is_fitted(self, "predictor_")
         facts = {
@@ -189,7 +218,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         }
         names = ("input_encoder_", "privileged_encoder_", "n_features_in_", "feature_names_in_")
         fitted = {name: value for name, value in vars(self).items() if name in (*names, *self._target_attributes)}
-        persistence.write(path, persistence.Stored(facts, self.method_.state_dict(), fitted))
+        return persistence.Stored(facts, self.method_.state_dict(), fitted)
 
     @classmethod
     def load(
@@ -553,6 +582,47 @@ class PrivilegedRegressor(RegressorMixin, PrivilegedEstimator):
 
     def _real(self, output: Tensor) -> NDArray[np.float64]:
         return self.likelihood_.mean(output).double().numpy() * self.y_scale_ + self.y_mean_
+
+
+def fit_together(models: Sequence[PrivilegedEstimator], sets: Sequence[Mapping[str, Any]]) -> None:
+    """Fit estimators that differ in their seeds and data, together where that is possible.
+
+    Parameters
+    ----------
+    models : sequence of estimators
+        Equal but for `random_state`; they train on one device and keep no checkpoint.
+    sets : sequence of mapping
+        The arguments of `fit` for each: X, y, privileged and example.
+
+    Examples
+    --------
+    >>> from lupi.datasets import load_digits_annotated
+    >>> digits = load_digits_annotated()
+    >>> one = {"X": digits.X_train, "y": digits.y_train, "privileged": digits.privileged}
+    >>> models = [PrivilegedClassifier(epochs=1, random_state=seed) for seed in range(3)]
+    >>> fit_together(models, [one] * 3)
+    >>> models[2].predict(digits.X_test).shape
+    (500,)
+    """
+    first = models[0]
+    for name in ("fabric", "checkpoint"):
+        if getattr(first, name) is not None:
+            raise ValueError(f"Expected `{name}` to be None for models that train together.")
+    prepared = [
+        model._prepare(**{"privileged": None, "example": None, **one}) for model, one in zip(models, sets, strict=True)
+    ]
+    networks, data, held_out, settings, seeds = zip(*prepared, strict=True)
+    histories = fit_seeds(
+        networks,
+        data,
+        settings[0],
+        validation=held_out,
+        seeds=seeds,
+        device=first.device,
+        progress=bool(first.verbose),
+    )
+    for model, history in zip(models, histories, strict=True):
+        model._finish(history)
 
 
 def given(method: methods.Conditional, random: int, batch: Batch) -> Tensor:

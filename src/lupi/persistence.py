@@ -10,6 +10,7 @@ import hashlib
 import json
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,10 +20,11 @@ import skops.io
 import torch
 from torch import Tensor
 
-from lupi.encoding import TRUSTED
+from lupi import encoding, text
 
 FORMAT = 1
 FACTS, WEIGHTS, ENCODERS = "model.json", "weights.safetensors", "encoders.skops"
+TRUSTED = (*encoding.TRUSTED, *text.TRUSTED)
 
 
 class Stored(NamedTuple):
@@ -33,10 +35,19 @@ class Stored(NamedTuple):
     encoders: dict[str, Any]
 
 
-def write(path: str | Path, stored: Stored) -> None:
+def write(path: str | Path, stored: Stored, notes: Mapping[str, str] | None = None) -> None:
     """Write a model folder under another name and move it into place.
 
-    A model that is there already is replaced; other files in its folder are kept.
+    A model that is there already is replaced, with its notes; other files in its folder are kept.
+
+    Parameters
+    ----------
+    path : str or Path
+        The folder.
+    stored : Stored
+        The model.
+    notes : mapping, optional
+        Names and texts of files for people, such as a model card.
 
     Examples
     --------
@@ -47,6 +58,7 @@ def write(path: str | Path, stored: Stored) -> None:
     {'w': tensor([1., 1.])}
     """
     path = Path(path).resolve()  # of a link, replace what it points to
+    notes = dict(notes or {})
     if path.exists() and not replaceable(path):
         raise FileExistsError(f"Expected {path} to be a new folder or a model to replace, but something else is there.")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -57,16 +69,21 @@ def write(path: str | Path, stored: Stored) -> None:
             name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
             for name, tensor in stored.weights.items()
         }
-        safetensors.torch.save_file(weights, partial / WEIGHTS)
+        # By Python, so that a full disk is an OSError; safetensors has an error of its own.
+        (partial / WEIGHTS).write_bytes(safetensors.torch.save(weights))
         skops.io.dump(stored.encoders, partial / ENCODERS)
         digests = {name: digest((partial / name).read_bytes()) for name in (WEIGHTS, ENCODERS)}
-        facts = {"format": FORMAT, **stored.facts, "sha256": digests}
+        facts = {"format": FORMAT, **stored.facts, **({"notes": sorted(notes)} if notes else {}), "sha256": digests}
         facts["sha256"][FACTS] = digest(canonical(facts))
         (partial / FACTS).write_text(json.dumps(facts, indent=2, default=plain) + "\n")
+        for name, content in notes.items():
+            (partial / name).write_text(content)
         partial.chmod(0o755)  # a temporary folder is for its owner alone
         if path.exists():
-            ours = shutil.ignore_patterns(FACTS, WEIGHTS, ENCODERS)
-            shutil.copytree(path, partial, ignore=ours, dirs_exist_ok=True)
+            ours = {FACTS, WEIGHTS, ENCODERS, *notes, *notes_of(path)}
+            shutil.copytree(
+                path, partial, ignore=lambda folder, _: ours if Path(folder) == path else (), dirs_exist_ok=True
+            )
             old = partial.with_name(partial.name + ".old")
             path.rename(old)
             try:
@@ -91,6 +108,14 @@ def replaceable(path: Path) -> bool:
         return {"format", "sha256"} <= set(json.loads((path / FACTS).read_text()))
     except (OSError, ValueError, TypeError):
         return False
+
+
+def notes_of(path: Path) -> list[str]:
+    """Names of the notes in a model folder, which speak of that model and go with it."""
+    try:
+        return [str(name) for name in json.loads((path / FACTS).read_text()).get("notes", [])]
+    except FileNotFoundError:  # an empty folder
+        return []
 
 
 def read(path: str | Path) -> Stored:

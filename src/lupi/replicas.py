@@ -71,15 +71,15 @@ class StackedAnnotations:
 
     @cached_property
     def each(self) -> int:
-        """The number of annotations that every example has."""
-        counts = torch.cat([part.count for part in self.parts]).bincount().nonzero().flatten().tolist()
+        """The number of annotations that every annotated example has."""
+        counts = torch.unique(torch.cat([part.count[part.annotated] for part in self.parts])).tolist()
         if len(counts) > 1:
             raise ValueError(f"Expected the same number of annotations for every example, but got {counts}.")
         return int(counts[0])
 
     @cached_property
     def annotated(self) -> Tensor:
-        """The examples of a replica; each has annotations."""
+        """The annotated examples of a replica, by their places among themselves."""
         return torch.arange(len(self) // self.each, device=self.parts[0].row.device)
 
     @cached_property
@@ -158,12 +158,14 @@ class Replicas(Method):
 
     def __init__(self, members: Sequence[Method]) -> None:
         super().__init__()
-        first, *others = members
-        shapes = {name: value.shape for name, value in first.named_parameters()}
-        if any({name: value.shape for name, value in other.named_parameters()} != shapes for other in others):
-            raise ValueError("Expected the networks of all seeds to have the same shape.")
+        first, *others = [
+            {name: (value.shape, value.requires_grad) for name, value in member.named_parameters()}
+            for member in members
+        ]
+        if any(other != first for other in others):
+            raise ValueError("Expected the networks of all seeds to have the same shape and frozen parameters.")
         self.members: Sequence[Method] = nn.ModuleList(members)  # type: ignore[assignment]
-        self.likelihood = first.likelihood
+        self.likelihood = members[0].likelihood
         self.parameters_of_all: dict[str, nn.Parameter] = {}
         self.buffers_of_all: dict[str, Tensor] = {}
         self.together: Callable[[dict[str, Tensor], Batch], dict[str, Tensor]]
@@ -216,8 +218,10 @@ class Replicas(Method):
             stacked.join()
             prepare = [stage.prepare for stage in stages]
             hold_out = [stage.prepare if stage.hold_out is None else stage.hold_out for stage in stages]
-            yield Stage(stages[0].name, stacked, each_prepared(prepare, stacked), each_prepared(hold_out, stacked))
-            stacked.part()
+            try:
+                yield Stage(stages[0].name, stacked, each_prepared(prepare, stacked), each_prepared(hold_out, stacked))
+            finally:
+                stacked.part()
 
 
 def histories(history: Sequence[dict[str, Any]], replicas: int) -> list[list[dict[str, Any]]]:
@@ -244,7 +248,7 @@ def vmapped_losses(
     """Make the function from stacked parameters and buffers and a stacked batch to the losses of every replica."""
     losses = Losses(method)
     unlike = {
-        f"method.{name}": torch.empty(0, device="meta")  # a loss that looks at it fails, rather than mixing seeds
+        f"method.{name}": nn.UninitializedBuffer()  # a loss that looks at it fails, rather than mixing seeds
         for name, _ in method.named_buffers()
         if name not in stacked
     }

@@ -11,8 +11,8 @@ import copy
 import math
 import statistics
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import reduce
 from operator import add
 from typing import Any
@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lupi.checkpoint import Checkpoint, describe
+from lupi.checkpoint import Checkpoint, describe, spelled_out
 from lupi.data import Annotations, Batch
 from lupi.inference import evaluation
 from lupi.methods.base import Method, Stage
@@ -150,8 +150,9 @@ def fit(
         history = state["history"]
     data = data.to(place.device)
     validation = None if validation is None else validation.to(place.device)
-    with own_noise((seeds if isinstance(seeds, int) else seeds[0]) + place.global_rank, place.device):
-        for number, stage in enumerate(method.stages(data)):  # type: ignore[arg-type] # replicas take theirs
+    noise = own_noise((seeds if isinstance(seeds, int) else seeds[0]) + place.global_rank, place.device)
+    with noise, closing(staged(method, data)) as stages:
+        for number, stage in enumerate(stages):
             if state is not None and number < state["stage"]:
                 continue  # trained before the interruption
             resumed, state = state, None
@@ -165,6 +166,11 @@ def fit(
                         checkpoint.write(reached)
     method.eval()
     return history
+
+
+def staged(method: Method, data: Data) -> Generator[Stage, None, None]:
+    """Stages of a method, whose generator ends with this one, also where training fails: replicas part then."""
+    yield from method.stages(data)  # type: ignore[arg-type] # replicas take theirs
 
 
 def fit_seeds(
@@ -216,7 +222,7 @@ def fit_seeds(
     alike: dict[Any, list[int]] = {}
     for number, (method, part) in enumerate(zip(methods, data, strict=True)):
         shapes = tuple((name, value.shape) for name, value in method.named_parameters())
-        alike.setdefault((shapes, len(part)), []).append(number)
+        alike.setdefault((spelled_out(method), shapes, len(part)), []).append(number)
     for group in alike.values():
         members, parts = [methods[number] for number in group], [data[number] for number in group]
         kept, own = [held_out[number] for number in group], [seeds[number] for number in group]
@@ -322,7 +328,7 @@ class StageLoop:
         self.module, self.optimizer = place.setup(stage.method, optimizer)
         if not isinstance(place, OneDevice):
             self.module.mark_forward_method("losses")
-        self.losses = torch.compile(self.module.losses, dynamic=False) if settings.compile else self.module.losses
+        self.losses = self.compiled() if settings.compile else self.module.losses
         self.epoch = self.step = 0
         self.sums: dict[str, Tensor] = {}
         self.best, self.waited = [math.inf for _ in self.members], [0 for _ in self.members]
@@ -333,6 +339,13 @@ class StageLoop:
         prepare = self.stage.hold_out if held_out and self.stage.hold_out is not None else self.stage.prepare
         data = prepare(data).to(self.place.device)  # type: ignore[arg-type]
         return data if self.stage.method.uses_privileged else data.without_privileged()
+
+    def compiled(self) -> Callable[[Batch], dict[str, Tensor]]:
+        """Compile the losses; the code of a stage and a batch shape is kept for further trainings."""
+        config = torch._dynamo.config
+        config.cache_size_limit = max(64, config.cache_size_limit)  # all replicas share one function; 8 by default
+        fixed = isinstance(self.stage.method, Replicas)  # others may have as many shapes of batches as batches
+        return torch.compile(self.module.losses, dynamic=False if fixed else None)
 
     @property
     def units(self) -> Tensor:
@@ -476,7 +489,8 @@ class StageLoop:
             self.waited[number] += 1
             if loss < self.best[number]:
                 self.best[number], self.waited[number] = loss, 0
-                self.best_weights[number] = copy.deepcopy(member.state_dict())
+                # A deep copy of a replica's weights, which are views, would be a copy of all replicas'.
+                self.best_weights[number] = {name: value.clone() for name, value in member.state_dict().items()}
 
     def state(self, history: list[Epoch]) -> dict[str, Any]:
         """Everything that the run needs to go on from here; every process calls it."""

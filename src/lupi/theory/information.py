@@ -49,11 +49,11 @@ Floats = NDArray[np.float64]
 
 
 def draw_synthetic(
-    n: int, noise: float, rng: np.random.Generator, noisy: float = NOISY
+    n: int, noise: float, rng: np.random.Generator, noisy: float = NOISY, span: tuple[float, float] = (0.0, 1.0)
 ) -> tuple[Floats, NDArray[np.int64], Floats]:
     """Draw x, a and y of the synthetic process: y = (1 − a) sin 2πx + a v + ε.
 
-    x ~ U(0, 1), a ~ Bernoulli(`noisy`), v ~ U(−1, 1), ε ~ N(0, `noise`²).
+    x ~ U(`span`), a ~ Bernoulli(`noisy`), v ~ U(−1, 1), ε ~ N(0, `noise`²).
 
     Examples
     --------
@@ -61,7 +61,7 @@ def draw_synthetic(
     >>> x.shape, a.tolist()
     ((5,), [0, 0, 0, 0, 0])
     """
-    x, a = rng.uniform(size=n), (rng.uniform(size=n) < noisy).astype(np.int64)
+    x, a = rng.uniform(*span, size=n), (rng.uniform(size=n) < noisy).astype(np.int64)
     y = (1 - a) * np.sin(2 * np.pi * x) + a * rng.uniform(-1, 1, size=n)
     return x, a, y + noise * rng.normal(size=n)
 
