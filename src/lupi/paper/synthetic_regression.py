@@ -205,7 +205,7 @@ The paper does not state them; here they are changed one at a time.
 {markdown_table(pd.DataFrame(sensitive))}
 
 The conclusion hangs on them: the ratio of no PI to PI goes from {min(ratios):.1f} to {max(ratios):.0f}. With torch's
-default initialisation, whose first layer is curved from the start, it is {ratio(mean, ", torch's initialisation"):.1f}."""
+default initialisation, whose first layer is curved from the start, it is {ratios[0]:.1f}."""
 
 
 def ratio(mean: dict[str, float], after: str) -> float:
@@ -236,8 +236,8 @@ def fits_figure(curves: dict[str, Floats], sample: Sample, settings: Settings) -
             axis.plot(x, curves[variant].T, color=colour, lw=0.8, alpha=0.5)
             axis.plot([], [], color=colour, label=f"{variant}, {settings.seeds} seeds")
             axis.plot(x, marginal_mean(x), "--", color=COLOURS["truth"], label="0.7 sin 2πx")
-            axis.set(title=f"φ learned with {variant}", xlabel="x", ylim=(-1.4, 1.4))
-            axis.legend(loc="upper right", fontsize=8)
+            axis.set(title=f"φ learned with {variant}", xlabel="x", ylim=(-1.4, 2.0))
+            axis.legend(loc="upper right", fontsize=8, ncols=2)
         axes[0].set_ylabel("y")
 
     return figure(draw, 2, figsize=(9.6, 4.0))
