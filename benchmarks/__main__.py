@@ -15,6 +15,7 @@ NAMES = (
     "predictor_latency",
     "many_annotations",
     "training_loop",
+    "replicas",
     "marginalization",
     "encoding_size",
 )

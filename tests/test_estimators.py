@@ -2,6 +2,7 @@ import copy
 import inspect
 import pickle
 import re
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -29,8 +30,11 @@ import lupi
 from lupi import PrivilegedClassifier, PrivilegedRegressor, estimators, methods, training
 from lupi.data import Annotations, Batch
 from lupi.encoding import PrivilegedEncoder
+from lupi.estimators import fit_together
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 from lupi.nn import MLP, Parts
+from lupi.replicas import Replicas
+from lupi.training import fit
 
 NO_PRIVILEGED = "ignore:.*got no `privileged` information:UserWarning"
 QUICK = {"epochs": 2, "hidden": (8,), "tower": (8, 8), "random_state": 0}
@@ -721,6 +725,77 @@ def test_verbose(capsys):
     printed = capsys.readouterr()
     assert printed.out == ""
     assert re.search(r"train epoch 2/2 train_marginal \d", printed.err)
+
+
+# -------------------------------------------------------------------------------- many models at once
+
+
+def sets_of_seeds(target, count=4):
+    sets = []
+    for seed in range(count):
+        X, y, privileged = annotations(seed=seed)
+        y = y if target == "classes" else X @ [1.0, -2.0, 0.5]
+        sets.append({"X": X, "y": y, "privileged": privileged[["annotator"]].fillna("nobody")})
+    return sets
+
+
+@pytest.mark.parametrize("patience", [None, 1])
+@pytest.mark.parametrize("target", ["classes", "real"])
+@pytest.mark.parametrize("method", ["no-pi", "tram", "full-marginalization", "distilled-tram"])
+def test_models_fitted_together_are_models_fitted_alone(method, target, patience, monkeypatch):
+    make = partial(classifier if target == "classes" else regressor, method, epochs=4, patience=patience)
+    make = partial(make, learning_rate=0.01, validation_fraction=0.2)
+    sets = sets_of_seeds(target)
+    models, alone = ([make(random_state=seed) for seed in range(4)] for _ in range(2))
+    trained = []
+    monkeypatch.setattr(
+        training, "fit", lambda method, *rest, **more: trained.append(method) or fit(method, *rest, **more)
+    )
+    fit_together(models, sets)
+    assert [type(method) for method in trained] == [Replicas]
+    for model, other, one in zip(models, alone, sets, strict=True):
+        other.fit(**one)
+        assert len(model.history_) == len(other.history_)
+        for row, expected in zip(model.history_, other.history_, strict=True):
+            assert row.pop("stage") == expected.pop("stage")
+            assert row == pytest.approx(expected, rel=1e-4, abs=1e-5)
+        predict = "predict_proba" if target == "classes" else "predict"
+        np.testing.assert_allclose(getattr(model, predict)(X_NEW), getattr(other, predict)(X_NEW), rtol=0, atol=1e-4)
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X_NEW), model.predict(X_NEW))
+
+
+def test_examples_of_models_fitted_together():
+    """Batches of examples, some of which are held out."""
+    X, y, privileged, ids = crowd(examples=30, each=3)
+    one = {"X": X, "y": y, "privileged": privileged, "example": ids}
+    make = partial(
+        classifier, epochs=3, patience=2, validation_fraction=0.2, training={"draw": "examples"}, batch_size=5
+    )
+    models = [make(random_state=seed) for seed in range(4)]
+    fit_together(models, [one] * 4)
+    for seed, model in enumerate(models):
+        alone = make(random_state=seed).fit(**one)
+        np.testing.assert_allclose(model.predict_proba(X), alone.predict_proba(X), rtol=0, atol=1e-4)
+
+
+def test_models_that_cannot_train_together_warn_and_train():
+    sets, make = sets_of_seeds("classes"), partial(classifier, training={"clip": 0.1})
+    models = [make(random_state=seed) for seed in range(4)]
+    with pytest.warns(
+        UserWarning, match=r"^4 seeds train one after the other, not together: Expected `clip` to be None"
+    ):
+        fit_together(models, sets)
+    for seed, (model, one) in enumerate(zip(models, sets, strict=True)):
+        alone = make(random_state=seed).fit(**one)
+        np.testing.assert_array_equal(model.predict_proba(X_NEW), alone.predict_proba(X_NEW))
+
+
+@pytest.mark.parametrize(("name", "value"), [("fabric", object()), ("checkpoint", training.Checkpoint("here"))])
+def test_models_fitted_together_keep_no_checkpoint_and_have_one_device(name, value):
+    models = [classifier(**{name: value}) for _ in range(4)]
+    message = f"^Expected `{name}` to be None for models that train together.$"
+    with pytest.raises(ValueError, match=message):
+        fit_together(models, sets_of_seeds("classes"))
 
 
 # -------------------------------------------------------------------------------- the conditional head

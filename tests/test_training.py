@@ -829,14 +829,14 @@ def test_a_full_disk_leaves_the_last_checkpoint(checkpoint, monkeypatch):
 
 
 class Branching(nn.Module):
-    """A trunk that looks at its inputs before it computes, which vmap cannot take."""
+    """A trunk that looks at the inputs of an epoch's last batch, which vmap cannot take."""
 
     def __init__(self):
         super().__init__()
         self.layer = nn.Linear(4, 8)
 
     def forward(self, x):
-        return self.layer(x if x.sum() > 0 else -x)
+        return self.layer(-x if x.shape[0] < 8 and x.sum() > 0 else x)
 
 
 def branching(seed):
@@ -905,7 +905,7 @@ def test_seeds_train_with_those_that_are_alike(fits):
 
 def test_unlike_privileged_information_does_not_matter_without_it(fits):
     sets = [dataclasses.replace(make_data(seed=seed), a=torch.ones(23, 1 + seed)) for seed in range(4)]
-    seeds_and_alone([make_method("no-pi", seed=seed) for seed in range(4)], sets)
+    seeds_and_alone([make_method("no-pi", seed=seed) for seed in range(4)], sets, validation=sets[::-1])
     assert [type(method) for method in fits] == [Replicas]
 
 
@@ -959,14 +959,14 @@ def graphs(monkeypatch):
 def test_code_is_made_once_for_a_batch_shape(graphs):
     """Also where more methods than torch's usual limit train in one process."""
     sets = StackedAnnotations([make_data(seed=seed) for seed in range(2)])
-    how = dataclasses.replace(HOW, compile=True)
+    how = dataclasses.replace(HOW, compile=True, epochs=2)
     for count, width in enumerate((3, 4, 5, 6, 7, 3, 5)):
-        members = [make_method(seed=seed, width=width) for seed in range(2)]
+        members = [make_method("no-pi", seed=seed, width=width) for seed in range(2)]
         alone = copy.deepcopy(members)
         fit(Replicas(members), sets, how, seed=(0, 1))
         assert len(graphs) == 2 * min(count + 1, 5)  # whole batches and the last
         for seed, (member, other) in enumerate(zip(members, alone, strict=True)):
-            fit(other, sets.parts[seed], HOW, seed=seed)
+            fit(other, sets.parts[seed], dataclasses.replace(how, compile=False), seed=seed)
             torch.testing.assert_close(weights(member), weights(other), rtol=0, atol=1e-4)
 
 
@@ -981,6 +981,7 @@ def test_batches_of_many_shapes_do_not_compile_for_each(graphs):
 
 
 @pytest.mark.skipif(not any(map(shutil.which, ("g++", "clang++", "cl"))), reason="needs a C++ compiler")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own
 def test_compiled_replicas_are_as_eager_ones():
     sets = StackedAnnotations([make_data(seed=seed) for seed in range(3)])
     members = [make_method(seed=seed) for seed in range(3)]

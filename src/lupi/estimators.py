@@ -348,7 +348,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
                 warnings.warn(
                     f"{type(self).__name__}.fit got no `privileged` information: method {self.method!r} trains "
                     "with none, as if it were all zeros.",
-                    stacklevel=3,
+                    stacklevel=4,
                 )
             return torch.zeros(n, 1)
         self.privileged_encoder_ = PrivilegedEncoder(self.numbers, self.quantiles).fit(privileged)

@@ -218,6 +218,7 @@ def fit_seeds(
     held_out = list(validation) if validation is not None else [None for _ in methods]
     if not any(method.uses_privileged for method in methods):
         data = [part.without_privileged() for part in data]  # whose shape then does not matter
+        held_out = [None if part is None else part.without_privileged() for part in held_out]
     histories: list[list[Epoch]] = [[] for _ in methods]
     alike: dict[Any, list[int]] = {}
     for number, (method, part) in enumerate(zip(methods, data, strict=True)):
