@@ -1,18 +1,36 @@
 """Data sets with privileged information.
 
 `relabel` and `annotate` make one of any labelled set, by the paper's ImageNet procedure;
-`load_digits_annotated` is one that needs no download.
+`load_digits_annotated` is one that needs no download. The others are readers of published files: none downloads
+anything, and what is missing is named with the address where it is to be had.
 """
 
+from lupi.datasets.cifar import CIFAR, load_cifar10, load_cifar100
+from lupi.datasets.cifar10h import CIFAR10H, load_cifar10h
+from lupi.datasets.cifar_n import CIFARN, load_cifar10n, load_cifar100n
+from lupi.datasets.civil_comments import CivilComments, load_civil_comments
 from lupi.datasets.digits import AnnotatedDigits, load_digits_annotated
+from lupi.datasets.imagenet_pi import ImageNetPI, load_imagenet_pi
 from lupi.datasets.relabel import MALICIOUS, Annotator, Relabelled, annotate, relabel
 
 __all__ = [
+    "CIFAR",
+    "CIFAR10H",
+    "CIFARN",
     "MALICIOUS",
     "AnnotatedDigits",
     "Annotator",
+    "CivilComments",
+    "ImageNetPI",
     "Relabelled",
     "annotate",
+    "load_cifar10",
+    "load_cifar10h",
+    "load_cifar10n",
+    "load_cifar100",
+    "load_cifar100n",
+    "load_civil_comments",
     "load_digits_annotated",
+    "load_imagenet_pi",
     "relabel",
 ]

@@ -1,0 +1,165 @@
+"""CIFAR-10H: the CIFAR-10 test images as labelled by 2571 people, one row per label.
+
+Published is the archive ``cifar10h-raw.zip`` of one file, ``cifar10h-raw.csv``. Each person has 200 rows and 10
+more that are attention checks: easy images from elsewhere, marked ``is_attn_check`` and with -99999 for an index.
+They are no labels of CIFAR-10 and are left out here, also from the count of earlier labels.
+
+References
+----------
+Peterson, Battleday, Griffiths and Russakovsky, *Human uncertainty makes classification more robust*, ICCV 2019;
+https://github.com/jcpeterson/cifar-10h.
+Collier, Jenatton, Kokiopoulou and Berent, *Transfer and Marginalize: Explaining Away Label Noise with
+Privileged Information*, ICML 2022, appendix: the subsample of 82 annotators.
+"""
+
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+URL = "https://github.com/jcpeterson/cifar-10h/raw/master/data/cifar10h-raw.zip"
+COLUMNS = ["annotator_id", "trial_index", "is_attn_check", "true_label", "chosen_label", "reaction_time"]
+INDEX = ["cifar10_test_test_idx", "cifar10_test_set_idx"]
+"""The image's column: as the published file has it, and as its description names it."""
+
+
+@dataclass(frozen=True, eq=False)
+class CIFAR10H:
+    """Labels of the CIFAR-10 test images, one row per label, in the order of annotators and their trials."""
+
+    y: NDArray[np.int64]
+    """The label that the annotator gave."""
+    privileged: pd.DataFrame
+    """`annotator` (categorical), `reaction_time` in milliseconds, and how many labels they gave before: `earlier`."""
+    example: NDArray[np.int64]
+    """The image, as its row in the CIFAR-10 test set: ``load_cifar10(folder).X_test[example]``."""
+    gold: NDArray[np.int64]
+    """The true label. For scoring only: a method that sees it is cheating."""
+
+    def agreement(self) -> "pd.Series[float]":
+        """Return how often each annotator agrees with the true labels."""
+        right = pd.Series(self.y == self.gold)
+        return right.groupby(self.privileged["annotator"].to_numpy(), observed=True).mean()
+
+    def subsample(self, others: int = 41, below: float = 0.85, random_state: int = 0) -> "CIFAR10H":
+        """Keep the annotators who agree with the truth too rarely, and as many others: the paper's subsample.
+
+        Of the published file this keeps 41 + 41 annotators and their 16 400 labels, of which 79.2 % are right.
+
+        Parameters
+        ----------
+        others
+            How many of the other annotators to keep. The paper does not say which: they are drawn.
+        below
+            Annotators who agree less often than this are kept.
+        random_state
+            Seed of the draw.
+
+        Returns
+        -------
+        CIFAR10H
+            All labels of these annotators.
+        """
+        agreement = self.agreement()
+        bad = agreement.index[agreement < below]
+        good = agreement.index[agreement >= below]
+        if not 0 <= others <= len(good):
+            raise ValueError(
+                f"Expected `others` to be at most {len(good)}, the annotators who agree at least {below:.0%}, "
+                f"but got {others}."
+            )
+        drawn = np.random.default_rng(random_state).choice(len(good), others, replace=False)
+        return self._take(self.privileged["annotator"].isin(bad.append(good[drawn])).to_numpy())
+
+    def _take(self, keep: NDArray[np.bool_]) -> "CIFAR10H":
+        privileged = self.privileged[keep].reset_index(drop=True)
+        privileged["annotator"] = privileged["annotator"].cat.remove_unused_categories()
+        return CIFAR10H(self.y[keep], privileged, self.example[keep], self.gold[keep])
+
+
+def load_cifar10h(path: str | Path) -> CIFAR10H:
+    r"""Load all labels of CIFAR-10H; `CIFAR10H.subsample` makes the paper's training set of them.
+
+    Parameters
+    ----------
+    path
+        ``cifar10h-raw.csv`` or ``cifar10h-raw.zip``, or the folder that holds one of them.
+
+    Returns
+    -------
+    CIFAR10H
+        514 200 labels of the published file, 94.9 % of them right.
+
+    Notes
+    -----
+    `privileged` is ready for ``PrivilegedEncoder()``, whose 10 quantiles are the paper's. `earlier` is the paper's
+    "number of prior annotations" and counts from 0 to 199. A few published reaction times are negative; they are
+    left so, and fall into the lowest quantile.
+
+    Examples
+    --------
+    Two annotators, three trials each, one of them an attention check:
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "cifar10h-raw.csv")
+    >>> _ = path.write_text(
+    ...     "annotator_id,trial_index,is_attn_check,true_label,chosen_label,cifar10_test_test_idx,reaction_time\n"
+    ...     "0,0,0,3,3,0,1200\n0,1,1,1,1,-99999,900\n0,2,0,8,8,1,1500\n"
+    ...     "1,0,0,8,0,2,800\n1,1,0,3,3,0,700\n1,2,1,1,1,-99999,600\n"
+    ... )
+    >>> labels = load_cifar10h(path)
+    >>> labels.privileged
+      annotator  reaction_time  earlier
+    0         0         1200.0        0
+    1         0         1500.0        1
+    2         1          800.0        0
+    3         1          700.0        1
+    >>> labels.example, labels.agreement().to_dict()
+    (array([0, 1, 2, 0]), {'0': 1.0, '1': 0.5})
+    """
+    table = _read(_file(Path(path)))
+    table = table[table["is_attn_check"] == 0].sort_values(["annotator_id", "trial_index"], ignore_index=True)
+    if not table["example"].between(0, 9999).all():
+        wrong = table["example"][~table["example"].between(0, 9999)].iloc[0]
+        raise ValueError(f"Expected the images of {path} to be numbered from 0 to 9999, but got {wrong}.")
+    person, names = pd.factorize(table["annotator_id"])
+    privileged = pd.DataFrame(
+        {
+            "annotator": pd.Categorical.from_codes(person, pd.Index(names.astype(str))),  # a number is no quantity here
+            "reaction_time": table["reaction_time"].astype(np.float64),
+            "earlier": table.groupby("annotator_id").cumcount(),
+        }
+    )
+    y, example, gold = (table[name].to_numpy(np.int64) for name in ("chosen_label", "example", "true_label"))
+    return CIFAR10H(y, privileged, example, gold)
+
+
+def _file(path: Path) -> Path:
+    places = [path / f"cifar10h-raw.{kind}" for kind in ("csv", "zip")] if path.is_dir() else [path]
+    for place in places:
+        if place.is_file():
+            return place
+    raise FileNotFoundError(
+        f"Expected `path` to be cifar10h-raw.csv, cifar10h-raw.zip or a folder with one of them, but got {path}: "
+        f"download {URL}, which holds the table, a row per trial with the columns {', '.join([*COLUMNS, INDEX[0]])}."
+    )
+
+
+def _read(path: Path) -> pd.DataFrame:
+    """Read the columns that are needed, the image's one as `example`."""
+    wanted: Any = {*COLUMNS, *INDEX}.__contains__
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path) as archive, archive.open("cifar10h-raw.csv") as file:
+            table = pd.read_csv(file, usecols=wanted)
+    else:
+        table = pd.read_csv(path, usecols=wanted)
+    table = table.rename(columns=dict.fromkeys(INDEX, "example"))
+    missing = {*COLUMNS, "example"} - {*table}
+    if missing:
+        names = ", ".join(sorted(missing)).replace("example", INDEX[0])
+        raise ValueError(f"Expected {path} to have the columns of cifar10h-raw.csv, but got none named {names}.")
+    return table

@@ -1,0 +1,245 @@
+"""CIFAR-10N and CIFAR-100N: the CIFAR training images as labelled by workers of Amazon Mechanical Turk.
+
+Published are the labels (``data/CIFAR-10_human.pt``) and, in a second file (``side_info_cifar10N.csv``), the worker of
+each batch of images and the seconds they spent on it: 10 images a batch and three workers for CIFAR-10N, 5 images and
+one worker for CIFAR-100N.
+
+**The order of the images.** The ``.pt`` files are in the order of CIFAR's Python version, which is that of
+`load_cifar10` and `load_cifar100`. The ``_ordered.npy`` files are in the order of TensorFlow Datasets, and
+``image_order_c10.npy`` says which image of the Python version each of those is; what comes back is in the Python
+version's order. The batches of the second file are taken to be in that order too, as TensorFlow Datasets takes them:
+the repository says only that they are "indexes of the CIFAR training images". With the files at hand, check it: some
+batches were done in three seconds, and their labels should be wrong more often.
+
+References
+----------
+Wei, Zhu, Cheng, Liu, Niu and Liu, *Learning with Noisy Labels Revisited: A Study Using Real-World Human
+Annotations*, ICLR 2022; https://github.com/UCSC-REAL/cifar-10-100n.
+"""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from lupi.datasets.cifar import STAND_INS, Array, NumberType, plain, unpickle
+
+URL = "https://github.com/UCSC-REAL/cifar-10-100n"
+
+
+@dataclass(frozen=True, eq=False)
+class CIFARN:
+    """Labels of the CIFAR training images, one row per label, image after image."""
+
+    y: NDArray[np.int64]
+    """The label that the worker gave."""
+    privileged: pd.DataFrame
+    """`annotator` (categorical), and the `seconds` that they spent on the batch of images this one was in."""
+    example: NDArray[np.int64]
+    """The image, as its row in the CIFAR training set: ``load_cifar10(folder).X_train[example]``."""
+    gold: NDArray[np.int64]
+    """The true label. For scoring only: a method that sees it is cheating."""
+    combined: pd.DataFrame
+    """[images] labels made of an image's three: `aggregate`, the majority, and `worst`, a wrong one if there is any.
+    Without columns for CIFAR-100N."""
+
+
+def load_cifar10n(folder: str | Path) -> CIFARN:
+    r"""Load CIFAR-10N: three labels for each of the 50 000 training images of CIFAR-10.
+
+    Parameters
+    ----------
+    folder
+        A clone of the repository, or a folder with its ``side_info_cifar10N.csv`` and ``CIFAR-10_human.pt``. Where the
+        latter is missing, ``CIFAR-10_human_ordered.npy`` and ``image_order_c10.npy`` are read.
+
+    Returns
+    -------
+    CIFARN
+        150 000 labels of 50 000 images.
+
+    Examples
+    --------
+    A miniature of twenty images in the published layout:
+
+    >>> import tempfile
+    >>> import torch
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> names = ["clean_label", "aggre_label", "worse_label", "random_label1", "random_label2", "random_label3"]
+    >>> torch.save({name: np.arange(20) % 10 for name in names}, folder / "CIFAR-10_human.pt")
+    >>> _ = (folder / "side_info_cifar10N.csv").write_text(
+    ...     "Image-batch,Worker1-id,Work-time-in-seconds-1,Worker2-id,Work-time-in-seconds-2,Worker3-id,"
+    ...     "Work-time-in-seconds-3\n0--9,198,25,385,40,197,21\n10--19,430,46,198,27,584,92\n"
+    ... )
+    >>> labels = load_cifar10n(folder)
+    >>> labels.example[27:33], labels.y[27:33]
+    (array([ 9,  9,  9, 10, 10, 10]), array([9, 9, 9, 0, 0, 0]))
+    >>> labels.privileged[27:33]
+       annotator  seconds
+    27       198     25.0
+    28       385     40.0
+    29       197     21.0
+    30       430     46.0
+    31       198     27.0
+    32       584     92.0
+    """
+    three = [f"random_label{number}" for number in (1, 2, 3)]
+    labels = _labels(Path(folder), "10", ["clean_label", "aggre_label", "worse_label", *three])
+    combined = pd.DataFrame({"aggregate": labels["aggre_label"], "worst": labels["worse_label"]})
+    workers = [(f"Worker{number}-id", f"Work-time-in-seconds-{number}") for number in (1, 2, 3)]
+    return _load(Path(folder), "10", [labels[name] for name in three], workers, labels["clean_label"], combined)
+
+
+def load_cifar100n(folder: str | Path) -> CIFARN:
+    r"""Load CIFAR-100N: one label for each of the 50 000 training images of CIFAR-100.
+
+    Parameters
+    ----------
+    folder
+        A clone of the repository, or a folder with its ``side_info_cifar100N.csv`` and ``CIFAR-100_human.pt``. Where
+        the latter is missing, ``CIFAR-100_human_ordered.npy`` and ``image_order_c100.npy`` are read.
+
+    Returns
+    -------
+    CIFARN
+        50 000 labels of 50 000 images.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import torch
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> truth = np.arange(10)
+    >>> torch.save({"clean_label": truth, "noisy_label": 9 - truth}, folder / "CIFAR-100_human.pt")
+    >>> _ = (folder / "side_info_cifar100N.csv").write_text(
+    ...     "Image-batch,Worker-id,Work-time-in-seconds\n0--4,514,113\n5--9,239,41\n"
+    ... )
+    >>> labels = load_cifar100n(folder)
+    >>> labels.y[:6], labels.gold[:6], labels.privileged["annotator"][:6].tolist()
+    (array([9, 8, 7, 6, 5, 4]), array([0, 1, 2, 3, 4, 5]), ['514', '514', '514', '514', '514', '239'])
+    """
+    labels = _labels(Path(folder), "100", ["clean_label", "noisy_label"])
+    combined = pd.DataFrame(index=range(len(labels["clean_label"])))
+    workers = [("Worker-id", "Work-time-in-seconds")]
+    return _load(Path(folder), "100", [labels["noisy_label"]], workers, labels["clean_label"], combined)
+
+
+def _load(
+    folder: Path,
+    classes: str,
+    labels: Sequence[NDArray[np.int64]],
+    workers: Sequence[tuple[str, str]],
+    gold: NDArray[np.int64],
+    combined: pd.DataFrame,
+) -> CIFARN:
+    """Put an image's labels one under the other, each beside its worker."""
+    images = len(gold)
+    path = _file(folder, f"side_info_cifar{classes}N.csv", classes)
+    batches = pd.read_csv(path)
+    wanted = {"Image-batch", *(name for pair in workers for name in pair)}
+    if not wanted <= {*batches}:
+        names = ", ".join(sorted(wanted - {*batches}))
+        raise ValueError(f"Expected {path} to have the published columns, but got none named {names}.")
+    batch = _batch_of_image(batches["Image-batch"], images, path)
+    who = np.stack([batches[name].to_numpy()[batch] for name, _ in workers], axis=1).ravel()
+    seconds = np.stack([batches[name].to_numpy(np.float64)[batch] for _, name in workers], axis=1).ravel()
+    codes, people = pd.factorize(who, sort=True)
+    annotator = pd.Categorical.from_codes(codes, pd.Index(people.astype(str)))  # a number is no quantity here
+    return CIFARN(
+        y=np.stack(labels, axis=1).ravel(),
+        privileged=pd.DataFrame({"annotator": annotator, "seconds": seconds}),
+        example=np.repeat(np.arange(images), len(labels)),
+        gold=np.repeat(gold, len(labels)),
+        combined=combined,
+    )
+
+
+def _batch_of_image(ranges: "pd.Series[str]", images: int, path: Path) -> NDArray[np.int64]:
+    """Turn "0--9", "10--19" and so on into the batch of each image."""
+    ends = ranges.astype(str).str.extract(r"^(\d+)--(\d+)$").dropna()
+    inside = [np.arange(int(first), int(last) + 1) for first, last in ends.itertuples(index=False)]
+    image = np.concatenate([np.arange(0), *inside])
+    if len(inside) < len(ranges) or not np.array_equal(np.sort(image), np.arange(images)):
+        raise ValueError(
+            f"Expected `Image-batch` of {path} to be ranges like 0--9 that hold each of {images} images once, "
+            f"but got {len(image)} images in {len(inside)} ranges."
+        )
+    batch = np.repeat(np.arange(len(inside)), [len(some) for some in inside])
+    return batch[np.argsort(image)]
+
+
+def _labels(folder: Path, classes: str, keys: Sequence[str]) -> dict[str, NDArray[np.int64]]:
+    """Read the labels in the order of CIFAR's Python version."""
+    ordered = _find(folder, f"CIFAR-{classes}_human_ordered.npy")
+    if ordered is None or _find(folder, f"CIFAR-{classes}_human.pt"):
+        path = _file(folder, f"CIFAR-{classes}_human.pt", classes)
+        return _same_length(_read_pt(path), keys, path)
+    content = _read_npy(ordered)
+    if "noise_label" in content:
+        content["noisy_label"] = content["noise_label"]  # its name in this one of the published files
+    labels = _same_length(content, keys, ordered)
+    order = np.load(_file(folder, f"image_order_c{classes}.npy", classes), allow_pickle=False)
+    if not np.array_equal(np.sort(order), np.arange(len(labels[keys[0]]))):
+        raise ValueError(f"Expected `image_order_c{classes}.npy` to hold each image once, but it does not.")
+    return {key: label[np.argsort(order)] for key, label in labels.items()}
+
+
+def _same_length(content: dict[str, Any], keys: Sequence[str], path: Path) -> dict[str, NDArray[np.int64]]:
+    missing = set(keys) - set(content)
+    if missing:
+        raise ValueError(f"Expected {path} to hold {', '.join(keys)}, but got none named {', '.join(sorted(missing))}.")
+    labels = {key: np.asarray(content[key], dtype=np.int64).ravel() for key in keys}
+    lengths = {key: len(label) for key, label in labels.items()}
+    if len(set(lengths.values())) != 1:
+        raise ValueError(f"Expected the labels of {path} to be equally many, but got {lengths}.")
+    return labels
+
+
+def _read_pt(path: Path) -> dict[str, Any]:
+    """Read a file of ``torch.save`` that holds a dictionary of tensors or arrays."""
+    import torch  # takes a second
+
+    safe = [(stand_in, name) for name, stand_in in STAND_INS.items()]
+    try:
+        with torch.serialization.safe_globals([*safe, Array, NumberType]), warnings.catch_warnings(action="ignore"):
+            content = plain(torch.load(path, map_location="cpu", weights_only=True))
+    except Exception as error:  # whatever another file leads to
+        raise ValueError(
+            f"Expected {path} to be a torch file of nothing but labels, but got one that "
+            f"torch.load(weights_only=True) does not read ({type(error).__name__})."
+        ) from error
+    return _as_dictionary(content, path)
+
+
+def _read_npy(path: Path) -> dict[str, Any]:
+    """Read a file of ``numpy.save`` that holds a dictionary of arrays: a header, then a pickle."""
+    with path.open("rb") as file:
+        version = np.lib.format.read_magic(file)
+        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        read_header(file)
+        return _as_dictionary(unpickle(file), path)
+
+
+def _as_dictionary(content: object, path: Path) -> dict[str, Any]:
+    if not isinstance(content, dict):
+        raise ValueError(f"Expected {path} to hold a dictionary of labels, but got {type(content).__name__}.")
+    return content
+
+
+def _find(folder: Path, name: str) -> Path | None:
+    return next((place for place in (folder / name, folder / "data" / name) if place.is_file()), None)
+
+
+def _file(folder: Path, name: str, classes: str) -> Path:
+    path = _find(folder, name)
+    if path is None:
+        raise FileNotFoundError(
+            f"Expected `folder` to hold {name}, there or in its folder data, but got {folder} without it: clone {URL}, "
+            f"which has data/CIFAR-{classes}_human.pt and side_info_cifar{classes}N.csv."
+        )
+    return path

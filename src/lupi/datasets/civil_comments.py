@@ -1,0 +1,135 @@
+"""Civil Comments Identities: comments on news, seven kinds of toxicity, and which identities a comment mentions.
+
+Published on Kaggle are two million comments, each with the share of readers who found it toxic. Of about a quarter,
+other readers also said which of 24 identities (male, christian and so on) it mentions: this subset is kept, and those
+shares are its privileged information. The published ``train.csv``, ``test_public_expanded.csv`` and
+``test_private_expanded.csv`` are the training, validation and test set of TensorFlow Datasets, whose subsets have the
+sizes that the paper gives: 405 130, 21 293 and 21 577 comments.
+
+References
+----------
+Borkan, Dixon, Sorensen, Thain and Vasserman, *Nuanced Metrics for Measuring Unintended Bias with Real Data for Text
+Classification*, 2019; https://www.kaggle.com/c/jigsaw-unintended-bias-in-toxicity-classification/data.
+"""
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+URL = "https://www.kaggle.com/c/jigsaw-unintended-bias-in-toxicity-classification/data"
+LABELS = ["toxicity", "severe_toxicity", "obscene", "identity_attack", "insult", "threat", "sexual_explicit"]
+IDENTITIES = [
+    *("male", "female", "transgender", "other_gender"),
+    *("heterosexual", "homosexual_gay_or_lesbian", "bisexual", "other_sexual_orientation"),
+    *("christian", "jewish", "muslim", "hindu", "buddhist", "atheist", "other_religion"),
+    *("black", "white", "asian", "latino", "other_race_or_ethnicity"),
+    *("physical_disability", "intellectual_or_learning_disability", "psychiatric_or_mental_illness"),
+    "other_disability",
+]
+_BLOCK = 2**24  # bytes read together
+
+
+@dataclass(frozen=True, eq=False)
+class CivilComments:
+    """Comments whose mentions of identities are known, one row per comment."""
+
+    X: NDArray[np.object_]
+    """[comments] the text."""
+    y: NDArray[np.int64]
+    """[comments, 7] 1 where at least half of the readers found the comment to be so."""
+    labels: tuple[str, ...]
+    """The seven names, toxicity first."""
+    privileged: pd.DataFrame
+    """[comments, 24] the share of other readers who said that the comment mentions the identity."""
+
+
+def load_civil_comments(path: str | Path, threshold: float = 0.5) -> CivilComments:
+    r"""Load the comments of one published file whose identities were annotated.
+
+    The file is read in blocks, of which only such comments are kept.
+
+    Parameters
+    ----------
+    path
+        ``train.csv``, or one of ``test_public_expanded.csv`` and ``test_private_expanded.csv``.
+    threshold
+        A label is 1 where the share of readers is at least this.
+
+    Returns
+    -------
+    CivilComments
+        Texts, labels and privileged information.
+
+    Examples
+    --------
+    Two comments, of which the identities were annotated for the first alone:
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "train.csv")
+    >>> header = ["id", "target", "comment_text", *LABELS[1:], *IDENTITIES]
+    >>> first = ["1", "0.6", '"Well, no."', *["0.0"] * 6, "1.0", *["0.0"] * 23]
+    >>> second = ["2", "0.0", "Yes.", *["0.0"] * 6, *[""] * 24]
+    >>> _ = path.write_text("\n".join(map(",".join, [header, first, second])))
+    >>> comments = load_civil_comments(path)
+    >>> comments.X, comments.y
+    (array(['Well, no.'], dtype=object), array([[1, 0, 0, 0, 0, 0, 0]]))
+    >>> comments.privileged[["male", "female"]]
+       male  female
+    0   1.0     0.0
+    """
+    table = _read(Path(path))
+    shares = np.stack([table[name].to_numpy() for name in LABELS], axis=1)
+    if not np.isfinite(shares).all():
+        raise ValueError(
+            f"Expected the labels of {path} to be numbers, but got {(~np.isfinite(shares)).sum()} missing."
+        )
+    return CivilComments(
+        X=table["comment_text"].to_numpy(),
+        y=(shares >= threshold).astype(np.int64),
+        labels=tuple(LABELS),
+        privileged=pd.DataFrame({name: table[name].to_numpy() for name in IDENTITIES}),
+    )
+
+
+def _read(path: Path) -> Any:
+    """Read the columns that are needed as an Arrow table, of the rows in which no identity is missing."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"Expected `path` to be train.csv of Civil Comments, but there is no {path}: download it from {URL} (which "
+            "needs an account), a table with comment_text, target, its six kinds and the 24 identities."
+        )
+    with path.open(newline="", encoding="utf-8") as file:
+        header = file.readline().rstrip("\r\n").split(",")
+    # The label that train.csv calls target is toxicity in the other files.
+    published = {"toxicity": "target"} if "target" in header else {}
+    columns = {name: published.get(name, name) for name in ["comment_text", *LABELS, *IDENTITIES]}
+    missing = sorted(set(columns.values()) - set(header))
+    if missing:
+        raise ValueError(f"Expected {path} to have the columns of Civil Comments, but got none named {missing[0]}.")
+    types = {name: pa.float32() for name in columns.values()} | {"comment_text": pa.string()}
+    try:
+        blocks = csv.open_csv(
+            path,
+            read_options=csv.ReadOptions(block_size=_BLOCK),
+            parse_options=csv.ParseOptions(newlines_in_values=True),
+            convert_options=csv.ConvertOptions(include_columns=list(columns.values()), column_types=types),
+        )
+        kept = [block.filter(_annotated(block)) for block in blocks]
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"Expected {path} to be a table of texts and numbers, but got another ({error}).") from error
+    return pa.Table.from_batches(kept, blocks.schema).rename_columns(list(columns))
+
+
+def _annotated(block: Any) -> Any:
+    """Tell which rows of an Arrow table have all identities."""
+    from pyarrow import compute
+
+    return functools.reduce(compute.and_, [compute.is_valid(block[name]) for name in IDENTITIES])

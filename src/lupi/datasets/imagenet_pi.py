@@ -1,0 +1,257 @@
+"""ImageNet-PI: ImageNet ILSVRC12 as labelled by sixteen models, each with its confidence.
+
+The published labels were drawn from the models' predictive distributions, made flatter at random: those of `noise`
+"high" agree with ImageNet's 16.2 % of the time, those of "low" 51.9 %. The images are ImageNet's own and are read only
+when they are asked for.
+
+References
+----------
+Ortiz-Jimenez, Collier, Nawalgaria, D'Amour, Berent, Jenatton and Kokiopoulou, *When does Privileged Information
+Explain Away Label Noise?*, ICML 2023; https://github.com/google-research-datasets/imagenet_pi.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from lupi.datasets.relabel import Relabelled
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+URL = "https://github.com/google-research-datasets/imagenet_pi"
+MODELS = [
+    *("ResNet50V2", "ResNet101V2", "ResNet152V2", "DenseNet121", "DenseNet169", "DenseNet201", "InceptionResNetV2"),
+    *("InceptionV3", "MobileNet", "MobileNetV2", "MobileNetV3Large", "MobileNetV3Small", "NASNetMobile"),
+    *("VGG16", "VGG19", "Xception"),
+]
+"""The annotators, in the order in which the repository's description lists them."""
+CLASSES = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class ImageRows:
+    """Images in files, read when they are drawn: a source of inputs that is larger than memory.
+
+    An image is scaled and cropped around its middle to a square.
+    """
+
+    folder: Path
+    path: NDArray[np.object_]
+    size: int
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Images, channels (red, green, blue), height and width."""
+        return len(self.path), 3, self.size, self.size
+
+    def __getitem__(self, index: "Tensor") -> "Tensor":
+        """Read the images of these rows, as numbers from 0 to 1."""
+        import torch
+
+        pixels = np.stack([self._read(self.folder / self.path[row]) for row in index.tolist()])
+        return torch.from_numpy(pixels).permute(0, 3, 1, 2).float() / 255
+
+    def _read(self, path: Path) -> NDArray[np.uint8]:
+        from PIL import Image, ImageOps
+
+        with Image.open(path) as image:
+            image.draft("RGB", (2 * self.size, 2 * self.size))  # a JPEG need not be unpacked in full
+            return np.asarray(ImageOps.fit(image.convert("RGB"), (self.size, self.size), Image.Resampling.BILINEAR))
+
+
+@dataclass(frozen=True, eq=False)
+class ImageNetPI:
+    """Sixteen labels of each image, and where the image lies."""
+
+    images: Path
+    """The folder of images."""
+    path: NDArray[np.object_]
+    """[images] the image's path inside that folder."""
+    y: NDArray[np.int16]
+    """[images, 16] the labels: places of ImageNet's classes in the sorted list of their WordNet ids."""
+    confidence: NDArray[np.float32]
+    """[images, 16] the probability that the model gave to its label."""
+    annotators: pd.DataFrame
+    """[16] the models: their `accuracy`, standardised over the sixteen, and `log_parameters`, the log of their size."""
+    gold: NDArray[np.int64] | None
+    """[images] the true label, from the image's folder; None unless there are 1000 of these. For scoring only."""
+
+    def annotations(self, annotations: int = 1, random_state: int = 0) -> Relabelled:
+        """Draw for each image some of its sixteen labels, no annotator twice.
+
+        Parameters
+        ----------
+        annotations
+            Labels per image, 1 to 16.
+        random_state
+            Seed of the draw.
+
+        Returns
+        -------
+        Relabelled
+            Row of the image, label and privileged information, image after image. The privileged columns are
+            `annotator`, `probability` (its confidence), and its `accuracy` and `log_parameters`.
+        """
+        if not 1 <= annotations <= len(self.annotators):
+            raise ValueError(f"Expected `annotations` to be 1 to {len(self.annotators)}, but got {annotations}.")
+        lots = np.random.default_rng(random_state).random(self.y.shape, dtype=np.float32)
+        who = np.argsort(lots, axis=1)[:, :annotations].ravel()
+        row = np.repeat(np.arange(len(self.y)), annotations)
+        privileged = pd.DataFrame(
+            {
+                "annotator": pd.Categorical.from_codes(who, self.annotators.index),
+                "probability": self.confidence[row, who],
+                **{name: column.to_numpy()[who] for name, column in self.annotators.items()},
+            }
+        )
+        return Relabelled(row, self.y[row, who].astype(np.int64), privileged)
+
+    def pixels(self, size: int = 224) -> ImageRows:
+        """Return the images as a source of inputs, which `lupi.data.Annotations` takes as its x."""
+        return ImageRows(self.images, self.path, size)
+
+
+def load_imagenet_pi(
+    folder: str | Path,
+    images: str | Path,
+    *,
+    noise: Literal["high", "low"] = "high",
+    split: Literal["train", "validation"] = "train",
+) -> ImageNetPI:
+    r"""Load the labels, confidences and annotators of ImageNet-PI over a folder of ImageNet's images.
+
+    Parameters
+    ----------
+    folder
+        A clone of the repository with its large files ("git lfs pull").
+    images
+        ImageNet's images of this split. Those of training lie in a folder per class, as in
+        ``n01440764/n01440764_10026.JPEG``; those of validation too, or all in one folder.
+    noise
+        Which of the two published sets of labels.
+    split
+        Which of ImageNet's splits.
+
+    Returns
+    -------
+    ImageNetPI
+        A row per image: 1 281 167 of training, 50 000 of validation.
+
+    Notes
+    -----
+    The repository describes the files and lists the models; that the sixteen columns and the rows of
+    ``annotator_features.csv`` follow that list is read into it.
+
+    Examples
+    --------
+    One image, in the published layout:
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> files = {
+    ...     "labels/train.csv": "n02097047_2079.JPEG," + ",".join(["196"] * 15 + ["165"]),
+    ...     "confidences/train.csv": "n02097047_2079.JPEG," + ",".join(["0.5"] * 15 + ["0.25"]),
+    ...     "annotator_features.csv": "\n".join(["0.1,15.2"] * 16),
+    ... }
+    >>> for name, text in files.items():
+    ...     (folder / "low_noise" / name).parent.mkdir(parents=True, exist_ok=True)
+    ...     _ = (folder / "low_noise" / name).write_text(text + "\n")
+    >>> table = load_imagenet_pi(folder, folder, noise="low")
+    >>> table.path[0], table.y.shape, table.pixels().shape
+    ('n02097047/n02097047_2079.JPEG', (1, 16), (1, 3, 224, 224))
+    >>> row, label, privileged = table.annotations(2)
+    >>> privileged
+         annotator  probability  accuracy  log_parameters
+    0  InceptionV3          0.5       0.1            15.2
+    1  DenseNet201          0.5       0.1            15.2
+    """
+    if noise not in ("high", "low"):
+        raise ValueError(f"Expected `noise` to be 'high' or 'low', but got {noise!r}.")
+    if split not in ("train", "validation"):
+        raise ValueError(f"Expected `split` to be 'train' or 'validation', but got {split!r}.")
+    images = Path(images)
+    if not images.is_dir():
+        raise FileNotFoundError(
+            f"Expected `images` to be the folder of ImageNet's {split} images, but there is no {images}: download "
+            "ILSVRC2012 from https://www.image-net.org/download-images and unpack it into a folder per class."
+        )
+    inside = Path(folder, f"{noise}_noise")
+    names, y = _read(_file(inside, "labels", split), np.int16)
+    others, confidence = _read(_file(inside, "confidences", split), np.float32)
+    if not np.array_equal(names, others):
+        place = pd.Index(others).get_indexer(pd.Index(names))
+        if (place < 0).any():
+            image = names[np.argmax(place < 0)]
+            raise ValueError(f"Expected the confidences of {inside} to name the labels' images, but got no {image}.")
+        confidence = confidence[place]
+    features = pd.read_csv(_file(inside, "annotator_features"), header=None).to_numpy(np.float64)
+    if features.shape != (len(MODELS), 2):
+        raise ValueError(f"Expected annotator_features.csv of {inside} to be 16 × 2 numbers, but got {features.shape}.")
+    annotators = pd.DataFrame(features, pd.Index(MODELS, name="annotator"), ["accuracy", "log_parameters"])
+    path = _paths(names, images)
+    return ImageNetPI(images, path, y, confidence, annotators, _gold(path))
+
+
+def _file(folder: Path, *name: str) -> Path:
+    """Find a file by the name that the loaders of the repository give it, or the one in its description."""
+    places = [folder / f"{'/'.join(name)}.csv", folder / f"{'-'.join(name).replace('_', '-')}.csv"]
+    path = next((place for place in places if place.is_file()), None)
+    if path is None:
+        raise FileNotFoundError(
+            f"Expected `folder` to hold {folder.name}/{'/'.join(name)}.csv, but got {folder.parent} without it: "
+            f"clone {URL} and run 'git lfs pull' in it, which makes the folders high_noise and low_noise."
+        )
+    with path.open("rb") as file:
+        if file.read(24) == b"version https://git-lfs.":
+            raise FileNotFoundError(
+                f"Expected {path} to be a table, but got a link to it: run 'git lfs pull' in the clone."
+            )
+    return path
+
+
+def _read(path: Path, dtype: type) -> tuple[NDArray[np.object_], NDArray[Any]]:
+    """Read a table without a header: a name and sixteen numbers a row."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    names = ["image", *MODELS]
+    types = {"image": pa.string(), **dict.fromkeys(MODELS, pa.from_numpy_dtype(dtype))}
+    try:
+        table = csv.read_csv(
+            path,
+            read_options=csv.ReadOptions(column_names=names, use_threads=False),
+            convert_options=csv.ConvertOptions(column_types=types),
+        )
+    except pa.ArrowInvalid as error:
+        what = "an image and 16 numbers a row"
+        raise ValueError(f"Expected {path} to hold {what}, but got another row ({error}).") from error
+    numbers: NDArray[Any] = np.empty((len(table), len(MODELS)), dtype)
+    for place, name in enumerate(MODELS):
+        numbers[:, place] = table[name].to_numpy()
+    return table["image"].to_numpy(), numbers
+
+
+def _paths(names: NDArray[np.object_], images: Path) -> NDArray[np.object_]:
+    """Put the folder of the class before the names: training images carry it, validation images may lie in one."""
+    if all(_class_of(name) for name in names):
+        return np.array([f"{_class_of(name)}/{name}" for name in names], dtype=object)
+    inside = {path.name: f"{path.parent.name}/{path.name}" for path in images.glob("n*/*")}
+    return np.array([inside.get(name, name) for name in names], dtype=object)
+
+
+def _class_of(name: str) -> str:
+    """Return the WordNet id at the start of a name, as in n02097047_2079.JPEG; "" where there is none."""
+    start = name.partition("_")[0]
+    return start if len(start) == 9 and start[0] == "n" and start[1:].isdigit() else ""
+
+
+def _gold(paths: Sequence[str] | NDArray[np.object_]) -> NDArray[np.int64] | None:
+    folder = [path.rpartition("/")[0] for path in paths]
+    code, folders = pd.factorize(np.array(folder, dtype=object), sort=True)
+    return code.astype(np.int64) if len(folders) == CLASSES else None
