@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy import stats
 from sklearn.metrics import log_loss
 
 from lupi import PrivilegedClassifier
@@ -92,3 +93,7 @@ def test_summary_is_paired_by_seed():
     assert summary.loc["tram", "nll_difference"] == pytest.approx(difference.mean())
     assert summary.loc["tram", "nll_error"] == pytest.approx(difference.std(ddof=1) / np.sqrt(6))
     assert summary.loc["no-pi", "nll_difference"] == 0
+    test = stats.ttest_rel(values["tram"], values["no-pi"])
+    interval = test.confidence_interval(0.95)
+    assert summary.loc["tram", ["nll_low", "nll_high"]].tolist() == pytest.approx([interval.low, interval.high])
+    assert summary.loc["tram", "nll_p"] == pytest.approx(test.pvalue)

@@ -81,6 +81,12 @@ def test_a_class_that_a_fold_has_alone_gets_no_probability_there():
     assert np.isfinite(suspicious_labels(infer(p, np.searchsorted(classes, y)))["wrong"]).all()
 
 
+def test_progress_counts_folds(capsys):
+    X, y, A, example = blobs()
+    out_of_fold(X, y, privileged=A, example=example, folds=2, parameters={"epochs": 1}, progress=True)
+    assert "out of fold, pi-transition, folds (2/2)" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("folds", [1, 61])
 def test_folds_must_fit_the_examples(folds):
     X, y, A, example = blobs()

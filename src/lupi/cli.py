@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -186,6 +186,149 @@ def export(
         serving.check_output(onnx, "--onnx", overwrite)
         for line in serving.export(model, onnx):
             print(line)
+
+
+@app.command()
+def compare(
+    table: Annotated[
+        Path, typer.Argument(metavar="TABLE", help="CSV, Parquet or a folder of Parquet: a row per label.")
+    ],
+    target: Annotated[list[str], typer.Option(help="Column of labels; several columns of 0 and 1 are multi-label.")],
+    privileged: Annotated[
+        list[str], typer.Option(help="Columns that are known of these labels only, with commas between.")
+    ],
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Folder for results; it goes on where it was interrupted.")
+    ],
+    example: Annotated[
+        str | None, typer.Option(help="Column of ids: rows with equal ids are one example, or else with equal inputs.")
+    ] = None,
+    ignore: Annotated[list[str] | None, typer.Option(help="Columns not to use, with commas between.")] = None,
+    test: Annotated[
+        Path | None, typer.Option(metavar="TABLE", help="Table with true labels; else noisy labels are held out.")
+    ] = None,
+    methods: Annotated[str, typer.Option(help="Names of methods, with commas between; all by default.")] = "",
+    seeds: Annotated[int | None, typer.Option(min=2, help="Number of seeds, and of splits without --test; 10.")] = None,
+    folds: Annotated[int | None, typer.Option(min=2, help="Cross-validation in so many parts, not seeds.")] = None,
+    controls: Annotated[
+        bool,
+        typer.Option(
+            "--controls", help="Also every method with zeros, shuffled and random PI; No PI that stops early."
+        ),
+    ] = False,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN=KIND", help="Read a column as number, category or text; repeatable."),
+    ] = None,
+    task: Annotated[str | None, typer.Option(help="classification or regression; by default by the target.")] = None,
+    epochs: Annotated[int, typer.Option(min=1, help="Epochs of training.")] = 50,
+    batch_size: Annotated[int, typer.Option(min=1, help="Annotations in a batch.")] = 32,
+    learning_rate: Annotated[float, typer.Option(min=0.0, help="Learning rate of Adam.")] = 1e-3,
+    text_encoder: Annotated[
+        str | None, typer.Option(metavar="NAME_OR_FOLDER", help="Hugging Face model for text columns; else TF-IDF.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="Where to train: cpu, cuda.")] = "cpu",
+    jobs: Annotated[int, typer.Option(help="Groups of runs at a time; -1 for one per core.")] = -1,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Begin again where the folder holds a comparison.")
+    ] = False,
+) -> None:
+    """Compare methods on a table of annotations with No PI, and say whether privileged information helps."""
+    with one_sentence():
+        if seeds is not None and folds is not None:
+            raise ValueError("Expected `--seeds` or `--folds`, but got both.")
+        from lupi.cases import Plan
+        from lupi.comparison import compare_table, format_table, write_results
+        from lupi.report import comparison_page, write_report
+
+        plan = Plan(
+            table,
+            target,
+            privileged,
+            example,
+            ignore or [],
+            test,
+            [name.strip() for name in methods.split(",") if name.strip()],
+            seeds or 10,
+            folds,
+            controls,
+            kind or [],
+            task,
+            text_encoder,
+            device,
+            {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate},
+        )
+        found = compare_table(plan, output, jobs=jobs, overwrite=overwrite)
+        facts: dict[str, Any] = {"command": shlex.join(["lupi", *sys.argv[1:]]), "versions": versions()}
+        files = write_results(found, output, facts)
+        page = comparison_page(
+            found.runs, found.summary, found.verdict, notes=found.notes, bins=found.reliability, **facts
+        )
+        files.append(write_report(page, output / "report.html"))
+    print(f"\n{format_table(found)}\n\n{found.verdict}\n")
+    for note in found.notes:
+        print(f"Note: {note}")
+    print(f"\nAll metrics: {', '.join(map(str, files))}")
+
+
+@app.command()
+def diagnose(
+    table: Annotated[
+        Path, typer.Argument(metavar="TABLE", help="CSV, Parquet or a folder of Parquet: a row per label.")
+    ],
+    target: Annotated[list[str], typer.Option(help="Column of labels; several columns of 0 and 1 are multi-label.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for tables, results and report.html.")],
+    privileged: Annotated[
+        list[str] | None, typer.Option(help="Columns that are known of these labels only, with commas between.")
+    ] = None,
+    example: Annotated[
+        str | None, typer.Option(help="Column of ids: rows with equal ids are one example, or else with equal inputs.")
+    ] = None,
+    annotator: Annotated[
+        str | None, typer.Option(help="Column of who gave the label; by default the one that is named like that.")
+    ] = None,
+    ignore: Annotated[list[str] | None, typer.Option(help="Columns not to use, with commas between.")] = None,
+    gold: Annotated[str | None, typer.Option(help="Column of true labels, to score the diagnosis only.")] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN=KIND", help="Read a column as number, category or text; repeatable."),
+    ] = None,
+    task: Annotated[str | None, typer.Option(help="classification or regression; by default by the target.")] = None,
+    method: Annotated[str, typer.Option(help="Method whose predictions judge labels.")] = "pi-transition",
+    epochs: Annotated[int, typer.Option(min=1, help="Most epochs of training; it stops early.")] = 100,
+    text_encoder: Annotated[
+        str | None, typer.Option(metavar="NAME_OR_FOLDER", help="Hugging Face model for text columns; else TF-IDF.")
+    ] = None,
+    folds: Annotated[int, typer.Option(min=2, help="Parts of the examples; each is judged by the others.")] = 5,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of folds, initial weights and batches.")] = 0,
+    jobs: Annotated[int, typer.Option(help="Trainings at a time; -1 for one per core.")] = -1,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a diagnosis that is there.")] = False,
+) -> None:
+    """Say whether privileged information is worth having, and which annotators and labels to distrust."""
+    with one_sentence():
+        from lupi import examination
+
+        examination.check_folder(output, overwrite)
+        request = examination.Request(
+            table,
+            target,
+            privileged or [],
+            example,
+            annotator,
+            ignore or [],
+            gold,
+            kind or [],
+            task,
+            method,
+            text_encoder,
+            folds,
+            seed,
+            {"epochs": epochs},
+        )
+        found, facts = examination.examine(request, jobs=jobs)
+        facts |= {"command": shlex.join(["lupi", *sys.argv[1:]]), "versions": versions()}
+        files = examination.write_diagnosis(found, facts, output)
+    print(f"\n{examination.summary(found)}\n\nAll of it: {', '.join(map(str, files))}")
 
 
 @contextmanager

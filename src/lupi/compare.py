@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import joblib
@@ -12,7 +13,8 @@ import pandas as pd
 import torch
 from sklearn.metrics import log_loss
 
-from lupi.estimators import PrivilegedClassifier, fit_together
+from lupi.estimators import PrivilegedClassifier, PrivilegedEstimator, fit_together
+from lupi.paired import ONLY_RUNS, Uncertainty, difference
 from lupi.progress import Steps
 
 BASELINE = "no-pi"
@@ -105,17 +107,12 @@ def compare(
 
 def run(tasks: Sequence[Task], method: str, seeds: Sequence[int], parameters: dict[str, Any]) -> list[dict[str, Any]]:
     """Train one method with several seeds, together where that is possible, and score it."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # small networks are faster so, and jobs do not get into each other's way
-    try:
-        begin = time.perf_counter()
-        models = [PrivilegedClassifier(method, random_state=seed, **parameters) for seed in seeds]
-        sets = [
-            {"X": task.X_train, "y": task.y_train, "privileged": task.privileged, "example": task.example}
-            for task in tasks
-        ]
-        fit_together(models, sets)
-        seconds = (time.perf_counter() - begin) / len(seeds)
+    models = [PrivilegedClassifier(method, random_state=seed, **parameters) for seed in seeds]
+    sets = [
+        {"X": task.X_train, "y": task.y_train, "privileged": task.privileged, "example": task.example} for task in tasks
+    ]
+    with one_thread():
+        seconds = train_together(models, sets)
         rows = []
         for model, task, seed in zip(models, tasks, seeds, strict=True):
             p = model.predict_proba(task.X_test)
@@ -128,13 +125,46 @@ def run(tasks: Sequence[Task], method: str, seeds: Sequence[int], parameters: di
                     "seconds": seconds,
                 }
             )
-    finally:
-        torch.set_num_threads(threads)
     return rows
 
 
-def summarize(runs: pd.DataFrame) -> pd.DataFrame:
-    """Mean and standard deviation over seeds, and the paired difference to No PI with its standard error.
+def train_together(models: Sequence[PrivilegedEstimator], sets: Sequence[Mapping[str, Any]]) -> float:
+    """Train the seeds of a method, and return the seconds that each took."""
+    begin = time.perf_counter()
+    fit_together(models, sets)
+    return (time.perf_counter() - begin) / len(models)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch use one thread: small networks are faster so, and jobs do not get into each other's way."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def summarize(
+    runs: pd.DataFrame, metrics: Sequence[str] = METRICS, uncertainty: Uncertainty = ONLY_RUNS
+) -> pd.DataFrame:
+    """Mean and standard deviation over seeds, and the paired difference to No PI with its error and 95 % interval.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        One row per method and seed.
+    metrics : sequence of str
+        Columns of runs.
+    uncertainty : Uncertainty
+        What adds to the error of differences beside how they vary over seeds.
+
+    Returns
+    -------
+    DataFrame
+        One row per method: for each metric its mean, and with `_sd`, `_difference`, `_error`, `_low`, `_high` and `_p`
+        what the names say; seconds.
 
     Examples
     --------
@@ -143,13 +173,14 @@ def summarize(runs: pd.DataFrame) -> pd.DataFrame:
     >>> summarize(runs).loc["tram", ["nll_difference", "nll_error"]].tolist()
     [-0.75, 0.25]
     """
-    summary: dict[str, pd.Series[float]] = {}
-    for metric in METRICS:
-        table = runs.pivot(index="seed", columns="method", values=metric)
-        difference = table.sub(table[BASELINE], axis=0)
-        summary[metric] = table.mean()
-        summary[f"{metric}_sd"] = table.std()
-        summary[f"{metric}_difference"] = difference.mean()
-        summary[f"{metric}_error"] = difference.sem()
-    summary["seconds"] = runs.groupby("method")["seconds"].mean()
-    return pd.DataFrame(summary).loc[list(dict.fromkeys(runs["method"]))]
+    rows = {}
+    for name, own in runs.groupby("method", sort=False):
+        row: dict[str, float] = {}
+        for metric in metrics:
+            row |= {metric: own[metric].mean(), f"{metric}_sd": own[metric].std()}
+            gain = difference(runs, str(name), BASELINE, metric, uncertainty)
+            low, high = gain.interval()
+            own_facts = {"difference": gain.mean, "error": gain.error, "low": low, "high": high, "p": gain.p}
+            row |= {f"{metric}_{what}": value for what, value in own_facts.items()}
+        rows[name] = row | {"seconds": own["seconds"].mean()}
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("method")

@@ -18,6 +18,7 @@ from sklearn.model_selection import GroupKFold
 
 from lupi.annotators import Inference
 from lupi.estimators import PrivilegedClassifier
+from lupi.progress import Steps
 
 
 def out_of_fold(
@@ -31,6 +32,7 @@ def out_of_fold(
     random_state: int = 0,
     parameters: Mapping[str, Any] | None = None,
     jobs: int = 1,
+    progress: bool = False,
 ) -> tuple[NDArray[np.float64], NDArray[Any]]:
     """Predict each label's example by a model that was trained on other examples.
 
@@ -48,6 +50,8 @@ def out_of_fold(
         Parameters of `PrivilegedClassifier`.
     jobs : int
         Trainings at a time, through joblib.
+    progress : bool
+        Show progress.
 
     Returns
     -------
@@ -91,10 +95,12 @@ def out_of_fold(
         return p
 
     work = [(train, rest, random_state * folds + fold) for fold, (train, rest) in enumerate(split)]
-    parts = joblib.Parallel(n_jobs=jobs)(joblib.delayed(predict)(*part) for part in work)
+    parts = joblib.Parallel(n_jobs=jobs, return_as="generator")(joblib.delayed(predict)(*part) for part in work)
     p = np.empty((len(label), len(classes)))
-    for (_, rest, _), part in zip(work, parts, strict=True):
-        p[rest] = part
+    with Steps(f"out of fold, {method},", folds, show=progress) as steps:
+        for (_, rest, _), part in zip(work, parts, strict=True):
+            p[rest] = part
+            steps.advance(1, "folds")
     return p, classes
 
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from lupi.paper.synthetic import VARIANTS, draw_samples, grid
-from lupi.paper.synthetic_classification import SPAN, Settings, decision, probabilities, run
+from lupi.paper.synthetic_classification import SPAN, Settings, decision, probabilities, run, verdict
 
 SMALL = Settings(seeds=2, n=200, epochs=1, long=2)
 
@@ -42,7 +42,14 @@ def test_every_variant_and_seed_is_there_and_repeats():
     assert f"With PI the classifier agrees with the oracle in {share:.1f} % of x" in found.text
 
 
-@pytest.mark.parametrize(("name", "value"), [("seeds", 1), ("noise", 0.0), ("c", 0.0), ("head", "x")])
+@pytest.mark.parametrize(("name", "value"), [("seeds", 1), ("noise", 0.0), ("c", 0.0), ("head", "x"), ("loss", "x")])
 def test_other_settings_are_refused(name, value):
     with pytest.raises(ValueError, match=f"^Expected `{name}` to be "):
         Settings(**{name: value})
+
+
+def test_the_verdict_goes_by_the_standard_error():
+    steady = np.linspace(-1, 1, 9)
+    assert verdict(steady + 2).startswith("The paper's order is reproduced")
+    assert "opposite" in verdict(steady - 2)
+    assert "not reproduced" in verdict(steady + 0.1)

@@ -264,9 +264,29 @@ def test_losses_are_in_the_units_of_y():
 
 def test_held_out_losses_refuse():
     with pytest.raises(ValueError, match="Expected `y` to be one label per annotation"):
-        held_out_losses(np.zeros((4, 1)), np.zeros((4, 2)), None)
+        held_out_losses(np.zeros((4, 1)), np.arange(8).reshape(4, 2), None)
     with pytest.raises(ValueError, match="Expected `folds` to be"):
         held_out_losses(np.zeros((4, 1)), np.zeros(4), None, folds=1)
+
+
+def test_losses_of_several_targets_are_those_of_each_summed():
+    rng = np.random.default_rng(0)
+    X, a = rng.normal(size=(300, 1)), rng.integers(2, size=(300, 1))
+    y = np.stack([X[:, 0] > 0, a[:, 0] == 1, rng.random(300) < 0.5], 1).astype(int)
+    losses = held_out_losses(X, y, a, folds=2, parameters={"epochs": 30, "learning_rate": 1e-2})
+    blank = held_out_losses(X, y, None, folds=2, parameters={"epochs": 30, "learning_rate": 1e-2})
+    assert losses.shape == (300,)
+    assert math.log(2) - 0.1 < losses.mean() < math.log(2) + 0.4  # the third is a coin, and the first two are known
+    assert cross_entropy_gap(blank, losses).estimate == pytest.approx(math.log(2), abs=0.15)  # the second
+
+
+def test_whole_numbers_are_real_where_that_is_said():
+    x, a, y = draw_synthetic(200, 0.1, np.random.default_rng(0))
+    whole = np.round(5 * y)
+    given = {"folds": 2, "parameters": {"epochs": 1}}
+    real = held_out_losses(x[:, None], whole, a[:, None], real=True, **given)
+    np.testing.assert_allclose(real, held_out_losses(x[:, None], whole + 1e-9, a[:, None], **given), atol=1e-3)
+    assert np.abs(real - held_out_losses(x[:, None], whole, a[:, None], **given)).max() > 1
 
 
 def test_mixture_is_a_density_and_the_one_of_its_parameters():

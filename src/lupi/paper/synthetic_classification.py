@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from sklearn.linear_model import LogisticRegression
 from torch import nn
 
-from lupi.likelihoods import Bernoulli
+from lupi.likelihoods import Bernoulli, Gaussian, Likelihood
 from lupi.options import check_positive, check_whole
 from lupi.paper.findings import COLOURS, Findings, figure, markdown_table
 from lupi.paper.synthetic import (
@@ -38,6 +38,7 @@ from lupi.progress import Steps
 PUBLISHED = {"no PI": 0.910, "PI": 0.967}
 """Share of x where the classifier agrees with the oracle."""
 SPAN = (-2.0, 2.0)
+LOSSES: dict[str, Likelihood] = {"cross-entropy": Bernoulli(), "squared error": Gaussian()}
 PAIR: tuple[Variant, ...] = ("no PI", "PI")
 
 
@@ -55,6 +56,8 @@ class Settings:
         Standard deviation of ε.
     epochs, batch_size, learning_rate, initialisation, head
         As in `lupi.paper.synthetic.Protocol`.
+    loss : "cross-entropy" or "squared error"
+        Loss of step 1. The paper states the squared error for its synthetic experiments, perhaps for this one too.
     c : float
         C of the logistic regression, scikit-learn's default.
     long : int
@@ -70,6 +73,7 @@ class Settings:
     learning_rate: float = 1e-3
     initialisation: str = "glorot"
     head: str = "tanh"
+    loss: str = "cross-entropy"
     c: float = 1.0
     long: int = 50
 
@@ -77,6 +81,8 @@ class Settings:
         check_whole("seeds", self.seeds, 2)
         check_positive("noise", self.noise)
         check_positive("c", self.c)
+        if self.loss not in LOSSES:
+            raise ValueError(f"Expected `loss` to be {' or '.join(map(repr, LOSSES))}, but got {self.loss!r}.")
         self.protocol()
 
     def protocol(self) -> Protocol:
@@ -115,13 +121,14 @@ def run(settings: Settings, *, progress: bool) -> Findings:
     """
     seeds = range(settings.seed, settings.seed + settings.seeds)
     samples, x, rows, curves = draw_samples(settings.n, settings.noise, seeds, SPAN), grid(SPAN), [], {}
-    targets = [(sample.y > 0).astype(np.float64)[:, None] for sample in samples]
     work: list[tuple[str, Variant, Settings]] = [(variant, variant, settings) for variant in VARIANTS]
     for name, changes in changed(settings).items():
         work += [(f"{variant}, {name}", variant, replace(settings, **changes)) for variant in PAIR]
     with Steps("synthetic-classification", len(work), show=progress) as steps:
         for name, variant, how in work:
-            trunks = learn_representations(variant, samples, targets, Bernoulli(), how.protocol(), seeds)
+            shape = (-1, 1) if how.loss == "cross-entropy" else (-1,)
+            targets = [(sample.y > 0).astype(np.float64).reshape(shape) for sample in samples]
+            trunks = learn_representations(variant, samples, targets, LOSSES[how.loss], how.protocol(), seeds)
             curves[name] = probabilities(trunks, samples, how.c, x)
             agreement = ((curves[name] > 0.5) == decision(x)).mean(1)
             rows += [
@@ -138,6 +145,7 @@ def changed(settings: Settings) -> dict[str, dict[str, Any]]:
     """What is changed one at a time: training time, and what the paper leaves open."""
     return {
         f"{settings.long} epochs": {"epochs": settings.long},
+        "squared error": {"loss": "squared error"},
         "torch's initialisation": {"initialisation": "torch"},
         "batch 128": {"batch_size": 128},
         "learning rate 3e-3": {"learning_rate": 3e-3},
@@ -158,7 +166,7 @@ def report(table: pd.DataFrame, settings: Settings) -> str:
         {
             "": name,
             **{variant: mean_and_sd(share[variant + after], ".1f") for variant in PAIR},
-            "difference": f"{mean[f'PI{after}'] - mean[f'no PI{after}']:+.1f}",
+            "difference": difference(share[f"PI{after}"], share[f"no PI{after}"]),
         }
         for name, after in (("as above", ""), *((name, f", {name}") for name in changed(settings)))
     ]
@@ -168,7 +176,7 @@ def report(table: pd.DataFrame, settings: Settings) -> str:
 
 {settings.n} examples; y = 1 where the sigmoid of (1 − a) sin 2πx + a v + ε exceeds ½, with x ~ U(−2, 2),
 a ~ Bernoulli(0.3), v ~ U(−1, 1) and ε ~ N(0, {settings.noise:g}²). φ(x) has two layers of 64 units and tanh, and is
-learned with the cross-entropy by {settings.protocol().in_words()}.
+learned with the {settings.loss} by {settings.protocol().in_words()}.
 Then φ is frozen and a logistic regression (C = {settings.c:g}) is fitted on φ(x). Agreement of its decisions with the
 oracle's, 1[sin 2πx > 0], over a grid of x; mean ± standard deviation over {settings.seeds} seeds of data, weights and
 batches.
@@ -178,17 +186,43 @@ batches.
 ![Probability of class 1 over x](fits.svg)
 
 ## What it shows
+Differences to no PI in points, paired by seed, ± standard error.
+
 - With PI the classifier agrees with the oracle in {mean["PI"]:.1f} % of x, without in {mean["no PI"]:.1f} %:
-  {mean["PI"] - mean["no PI"]:+.1f} points.
-- The same head without information gives {mean["zeros"] - mean["no PI"]:+.1f} points (zeros),
-  {mean["shuffled"] - mean["no PI"]:+.1f} with shuffled PI and {mean["noise"] - mean["no PI"]:+.1f} with noise instead.
+  {difference(share["PI"], share["no PI"])}. {verdict(share["PI"] - share["no PI"])}
+- The same head without information gives {difference(share["zeros"], share["no PI"])} (zeros),
+  {difference(share["shuffled"], share["no PI"])} with shuffled PI and {difference(share["noise"], share["no PI"])} with
+  noise instead.
 - After {settings.long} epochs PI has {mean["PI" + long]:.1f} % and no PI {mean["no PI" + long]:.1f} %:
-  {mean["PI" + long] - mean["no PI" + long]:+.1f} points.
+  {difference(share["PI" + long], share["no PI" + long])}.
+- Seeds differ much: some representations have not curved enough to tell the classes apart.
 
 ![Agreement with the oracle](agreement.svg)
 
 ## What the open choices do
 {markdown_table(pd.DataFrame(sensitive))}"""
+
+
+def difference(first: Floats, second: Floats) -> str:
+    """Write a paired difference with its standard error.
+
+    Examples
+    --------
+    >>> difference(np.array([3.0, 5.0]), np.array([1.0, 1.0]))
+    '+3.0 ± 1.0'
+    """
+    paired = first - second
+    return f"{paired.mean():+.1f} ± {paired.std(ddof=1) / np.sqrt(len(paired)):.1f}"
+
+
+def verdict(paired: Floats) -> str:
+    """Say whether the paper's order is there."""
+    error = paired.std(ddof=1) / np.sqrt(len(paired))
+    if paired.mean() > 2 * error:
+        return "The paper's order is reproduced."
+    if paired.mean() < -2 * error:
+        return "That is the opposite of the paper's order."
+    return "That is within two standard errors of nothing: the paper's gain is not reproduced with this protocol."
 
 
 def fits_figure(curves: dict[str, Floats], settings: Settings) -> Figure:

@@ -252,6 +252,7 @@ def held_out_losses(
     folds: int = 3,
     parameters: Mapping[str, Any] | None = None,
     seed: int = 0,
+    real: bool | None = None,
 ) -> Floats:
     """Compute −log q(y | x, a) of each annotation by models that were trained without its fold.
 
@@ -261,7 +262,8 @@ def held_out_losses(
     Parameters
     ----------
     X, y : array or DataFrame
-        Inputs and labels, one row per annotation. Labels with a fractional part are real.
+        Inputs and labels, one row per annotation. A y of several columns of 0 and 1 is multi-label; their losses are
+        summed.
     A : array or DataFrame or None
         Privileged information; None gives q(y | x). It is the same network with a blank for a, not the shallower No
         PI: else what depth does would count as information.
@@ -274,6 +276,8 @@ def held_out_losses(
         batch size by `STEPS`.
     seed : int
         Seed of folds, initial weights and batches.
+    real : bool, optional
+        Whether y is real numbers; by default it is if some have a fractional part.
 
     Returns
     -------
@@ -288,12 +292,12 @@ def held_out_losses(
     """
     folds = check_whole("folds", folds, 2)
     y = np.asarray(y)
-    if y.ndim != 1:
-        raise ValueError(f"Expected `y` to be one label per annotation, but got shape {y.shape}.")
+    if y.ndim != 1 and type_of_target(y) != "multilabel-indicator":
+        raise ValueError(f"Expected `y` to be one label per annotation, or 0 and 1, but got shape {y.shape}.")
     if A is None:
         A = np.zeros((len(y), 1))
     groups = np.arange(len(y)) if example is None else pd.factorize(np.asarray(example))[0]
-    real = type_of_target(y) == "continuous"
+    real = type_of_target(y) == "continuous" if real is None else real
     size = max(32, len(y) * (folds - 1) // folds // STEPS)
     chosen = {**TRAINING, "batch_size": size, "random_state": seed, **(parameters or {})}
     losses = np.empty(len(y))
@@ -315,6 +319,8 @@ def rows(table: Any, index: NDArray[np.intp]) -> Any:
 def class_losses(model: PrivilegedClassifier, X: Any, y: NDArray[Any], A: Any) -> Floats:
     """−log q(y | x, a) of classes."""
     p = model.predict_proba_given(X, A)
+    if y.ndim == 2:
+        return np.asarray(-np.log(np.maximum(np.where(y == 1, p, 1 - p), SMALLEST)).sum(1))
     place = pd.Index(model.classes_).get_indexer(pd.Index(y))
     own = np.where(place < 0, 0.0, p[np.arange(len(y)), place])
     return np.asarray(-np.log(np.maximum(own, SMALLEST)))

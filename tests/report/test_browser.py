@@ -1,0 +1,258 @@
+"""What a browser makes of the pages. Without Chromium these tests are skipped."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lupi.report import Figure, Page, Section, Table, comparison_page, diagnosis_page, write_report
+
+COLUMN = "[...document.querySelectorAll('tbody tr')].map(row => row.cells[%d].textContent)"
+FIGURES = """[...document.querySelectorAll('svg')].map(e => {
+  const [box, texts] = [e.getBoundingClientRect(), [...e.querySelectorAll('text')]];
+  const size = Math.min(...texts.map(t => parseFloat(getComputedStyle(t).fontSize)));
+  const outside = own => own.left < box.left - 2 || own.right > box.right + 2;
+  const lost = texts.filter(t => outside(t.getBoundingClientRect())).map(t => t.textContent);
+  return [box.width, size * box.width / e.viewBox.baseVal.width, lost];
+})"""
+"""Of each figure its width, the size of its smallest letters, and texts that are cut."""
+ORDERS = "[...document.querySelectorAll('thead th')].map(heading => heading.ariaSort)"
+
+
+@pytest.fixture(scope="module")
+def pages(make, tmp_path_factory):
+    """A comparison, a diagnosis, one of each where every name is hostile, and a large diagnosis."""
+    folder = tmp_path_factory.mktemp("pages")
+    names = ["no-pi", "heteroscedastic-dropout", "tram", "tram [PI shuffled]"]
+    bins = pd.DataFrame({"confidence": [0.5, 0.9], "accuracy": [0.5, 0.8], "count": [10, 90]})
+    made = {}
+    for kind, methods, people in (("plain", names, [f"worker {i}" for i in range(50)]), ("hostile", None, None)):
+        methods, people = methods or make.hostile, people or make.hostile
+        runs, summary = make.compared(methods, metrics=("nll", "accuracy", "brier", "ece"), controls=methods[-1:])
+        texts = {"command": " ".join(people), "versions": dict(zip(people, people, strict=True))}
+        texts = {"title": people[0], "notes": people} | texts if kind == "hostile" else {"command": "lupi compare"}
+        reliability = pd.concat([bins.assign(method=name) for name in methods[:3]])
+        made[f"comparison-{kind}"] = comparison_page(
+            runs, summary, "It helps.", bins=reliability, baseline=methods[0], **texts
+        )
+        made[f"diagnosis-{kind}"] = diagnosis_page("\n".join(people[:12]), **make.diagnosed(people), **texts)
+    made["large"] = diagnosis_page("It is large.", **make.diagnosed([f"worker {i}" for i in range(200)], 6000))
+    return {name: write_report(page, folder / f"{name}.html") for name, page in made.items()}
+
+
+PAGES = ["comparison-plain", "diagnosis-plain", "comparison-hostile", "diagnosis-hostile"]
+
+
+@pytest.fixture
+def numbers(tmp_path):
+    """A page with one table: a name, numbers, and numbers that are shown in other words."""
+    frame = pd.DataFrame(
+        {
+            "name": ["b10", "b9", "a", None, "C"],
+            "count": [9, 10, 100, -1, 0],
+            "score": [0.10001, 0.1, np.nan, -2.5, np.inf],
+            "words": [3.0, 1.0, 2.0, np.nan, 20.0],
+        }
+    )
+    table = Table("Numbers.", frame, texts={"words": ["9 three", "8 one", "7 two", "6 none", "5 twenty"]})
+    return write_report(Page("Sorting", "Sorted.", [Section("Table", tables=[table])]), tmp_path / "sort.html")
+
+
+def click(browser, column):
+    browser.run(f"document.querySelectorAll('thead th')[{column}].querySelector('button').click()")
+
+
+def busy(browser):
+    """Seconds of computing so far."""
+    found = browser.call("Performance.getMetrics")["metrics"]
+    return next(each["value"] for each in found if each["name"] == "TaskDuration")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_console_is_silent_no_request_leaves_and_names_stay_text(browser, pages, name):
+    browser.open(pages[name])
+    assert browser.run("document.querySelectorAll('table button').length") > 0
+    for place in range(3):
+        click(browser, place)
+    assert browser.complaints() == ([], [])
+    counts = browser.run("['h1', 'script', 'style', 'img', 'title'].map(tag => document.querySelectorAll(tag).length)")
+    in_figures = browser.run("document.querySelectorAll('svg title').length")
+    assert counts == [1, 1, 1, 0, 1 + in_figures]
+    attributes = browser.run("[...new Set([...document.querySelectorAll('*')].flatMap(e => e.getAttributeNames()))]")
+    assert [each for each in attributes if each.startswith("on")] == []
+
+
+def test_hostile_names_are_shown_as_they_are(browser, pages, make):
+    browser.open(pages["diagnosis-hostile"])
+    shown = set(browser.run(COLUMN % 0))
+    for text in make.hostile:
+        plain = text.replace("\u202e", "").replace("\x00", "").replace("\x07", "")
+        assert (plain if len(plain) <= 200 else plain[:199] + "…") in shown
+
+
+def test_what_the_policy_forbids_is_noticed(browser, tmp_path):
+    bad = "<svg><script>document.title = 'taken'</script></svg><img src='https://example.invalid/x.png'>"
+    page = Page("Mine", "", [Section("Bad", figures=[Figure(bad, "")])])
+    browser.open(write_report(page, tmp_path / "bad.html"))
+    said, _ = browser.complaints()
+    assert sum("Content Security Policy" in str(line) for line in said) == 2
+    assert browser.run("document.title") == "Mine"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_ids_are_unique_and_what_is_referred_to_is_there(browser, pages, name):
+    browser.open(pages[name])
+    code = """(() => {
+      const ids = [...document.querySelectorAll('[id]')].map(e => e.id);
+      const used = [...document.querySelectorAll('use')].map(e => e.getAttribute('href').slice(1));
+      for (const e of document.querySelectorAll('[aria-labelledby]'))
+        used.push(...e.getAttribute('aria-labelledby').split(' '));
+      return [ids.length - new Set(ids).size, used.filter(id => !document.getElementById(id)), used.length];
+    })()"""
+    twice, lost, used = browser.run(code)
+    assert (twice, lost) == (0, [])
+    assert used > 20
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("width", [360, 1280])
+def test_nothing_is_cut_or_too_small_and_the_page_never_scrolls_sideways(browser, pages, name, width):
+    browser.open(pages[name], width=width, height=800)
+    assert browser.run("document.documentElement.scrollWidth") <= width
+    for wide, letters, lost in browser.run(FIGURES):
+        assert wide <= width
+        assert letters >= 7.5  # pixels
+        assert lost == []
+    cut = """[...document.querySelectorAll('p, li, h1, h2, figcaption, pre')]
+             .filter(e => e.scrollWidth > e.clientWidth + 1 && e.clientWidth).map(e => e.textContent.slice(0, 40))"""
+    assert browser.run(cut) == []
+
+
+def test_a_wide_table_scrolls_in_its_own_box(browser, pages):
+    browser.open(pages["comparison-plain"], width=360, height=800)
+    box = browser.run("(b => [b.scrollWidth > b.clientWidth, b.clientWidth <= 360])(document.querySelector('.scroll'))")
+    assert box == [True, True]
+
+
+def test_numbers_sort_as_numbers(browser, numbers):
+    browser.open(numbers)
+    click(browser, 1)
+    assert browser.run(COLUMN % 1) == ["100", "10", "9", "0", "−1"]
+    assert browser.run(ORDERS) == ["none", "descending", "none", "none"]
+    click(browser, 1)
+    assert browser.run(COLUMN % 1) == ["−1", "0", "9", "10", "100"]
+    assert browser.run(ORDERS) == ["none", "ascending", "none", "none"]
+
+
+def test_numbers_sort_by_more_than_the_digits_shown_and_missing_ones_last(browser, numbers):
+    browser.open(numbers)
+    click(browser, 2)
+    assert browser.run(COLUMN % 0) == ["C", "b10", "b9", "–", "a"]
+    click(browser, 2)
+    assert browser.run(COLUMN % 0) == ["–", "b9", "b10", "C", "a"]
+
+
+def test_words_for_numbers_sort_by_the_numbers(browser, numbers):
+    browser.open(numbers)
+    click(browser, 3)
+    assert browser.run(COLUMN % 3) == ["5 twenty", "9 three", "7 two", "8 one", "6 none"]
+
+
+def test_names_sort_as_people_do_by_keyboard(browser, numbers):
+    browser.open(numbers)
+    browser.press("Tab")  # the box that scrolls
+    browser.press("Tab")  # the first heading
+    browser.press("Enter")
+    assert browser.run(COLUMN % 0) == ["a", "b9", "b10", "C", "–"]
+    browser.press(" ")
+    assert browser.run(COLUMN % 0) == ["C", "b10", "b9", "a", "–"]
+    assert browser.run(ORDERS)[0] == "descending"
+    assert browser.run("document.activeElement.textContent") == "name"
+
+
+def test_five_thousand_labels_sort_at_once_in_a_box_of_bounded_height(browser, pages):
+    browser.open(pages["large"])
+    last = "[...document.querySelectorAll('table')].at(-1)"
+    assert browser.run(f"{last}.tBodies[0].rows.length") == 5000
+    assert browser.run(f"{last}.parentElement.clientHeight") < 750
+    browser.call("Performance.enable", timeDomain="threadTicks")  # which other processes do not slow down
+    before = busy(browser)
+    browser.run(f"{last}.tHead.rows[0].cells[0].querySelector('button').click()")
+    first = browser.run(f"{last}.tBodies[0].rows[0].cells[0].textContent")
+    assert busy(browser) - before < 3
+    assert int(first) > 4990
+    assert browser.run("document.querySelectorAll('svg use title').length") == 400  # 200 annotators in two figures
+
+
+def test_headings_stay_in_sight(browser, pages):
+    browser.open(pages["diagnosis-plain"])
+    code = """(box => { box.scrollTop = 300;
+      return box.querySelector('thead th').getBoundingClientRect().top - box.getBoundingClientRect().top;
+    })([...document.querySelectorAll('.scroll')].at(-1))"""
+    assert abs(browser.run(code)) <= 2
+
+
+def test_the_page_is_whole_without_script(browser, numbers):
+    browser.open(numbers, script=False)
+    root = browser.call("DOM.getDocument", depth=-1)["root"]
+    html = browser.call("DOM.getOuterHTML", nodeId=root["nodeId"])["outerHTML"]
+    assert "<button" not in html
+    assert html.count("<tr") == 6
+    browser.call("Emulation.setScriptExecutionDisabled", value=False)
+
+
+LIGHT = """(colour => {
+  const part = colour.match(/[\\d.]+/g).slice(0, 3).map(v => v / 255)
+    .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * part[0] + 0.7152 * part[1] + 0.0722 * part[2];
+})"""
+
+
+@pytest.mark.parametrize("name", PAGES[:2])
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_and_marks_stand_out_in_light_and_dark(browser, pages, name, dark):
+    browser.open(pages[name], dark=dark)
+    paper = browser.run(f"{LIGHT}(getComputedStyle(document.body).backgroundColor)")
+    assert paper < 0.05 if dark else paper > 0.9
+
+    def contrasts(selector, what):
+        style = f"getComputedStyle(e).{what}"
+        code = f"[...document.querySelectorAll('{selector}')].map(e => {style}).filter(c => c.startsWith('rgb'))"
+        lights = browser.run(f"[...new Set({code})].map({LIGHT})")
+        assert lights
+        return [(max(light, paper) + 0.05) / (min(light, paper) + 0.05) for light in lights]
+
+    assert min(contrasts("p, h1, h2, td, th, figcaption, small", "color")) >= 4.5
+    assert min(contrasts("svg text", "fill")) >= 4.5
+    marks = [each for each in contrasts("svg use, svg path", "stroke") if each > 1.01]  # paper is paper
+    assert min(marks) >= 3
+
+
+def test_a_figure_has_a_name_and_a_description(browser, pages):
+    browser.open(pages["diagnosis-plain"])
+    browser.call("Accessibility.enable")
+    nodes = browser.call("Accessibility.getFullAXTree")["nodes"]
+    names = [node["name"]["value"] for node in nodes if node.get("role", {}).get("value") in ("img", "image")]
+    browser.call("Accessibility.disable")
+    assert len(names) == browser.run("document.querySelectorAll('svg').length") == 4
+    assert any("Histogram of label suspicion" in name and "more likely wrong than right" in name for name in names)
+
+
+def test_print_is_light_and_short(browser, pages):
+    browser.open(pages["large"], media="print", dark=True)
+    assert browser.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    shown = """[...document.querySelectorAll('table')].map(t =>
+        [...t.tBodies[0].rows].filter(row => getComputedStyle(row).display !== 'none').length)"""
+    assert max(browser.run(shown)) == 40
+    assert browser.run("getComputedStyle([...document.querySelectorAll('.print')].at(-1)).display") == "block"
+    browser.open(pages["diagnosis-plain"])
+    pdf = browser.pdf()
+    assert pdf.startswith(b"%PDF")
+    assert 1 < pdf.count(b"/Type /Page\n") < 10
+
+
+def test_a_point_tells_who_it_is(browser, pages):
+    browser.open(pages["diagnosis-plain"])
+    tips = browser.run("[...document.querySelectorAll('svg use title')].map(e => e.textContent)")
+    assert json.dumps(tips).count("worker 17:") == 2

@@ -1,0 +1,159 @@
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lupi.report import figures
+from lupi.report.svg import COLOURS
+
+NS = "{http://www.w3.org/2000/svg}"
+
+
+def texts(figure):
+    return ["".join(each.itertext()) for each in ElementTree.fromstring(figure.svg).iter(f"{NS}text")]
+
+
+def described(figure):
+    return ElementTree.fromstring(figure.svg).find(f"{NS}desc").text
+
+
+def differences(**more):
+    table = {"method": ["tram", "pi-dual"], "difference": [-0.1, 0.02], "low": [-0.2, -0.01], "high": [-0.05, 0.05]}
+    return pd.DataFrame(table | more)
+
+
+def annotators(n=5):
+    reliability = np.linspace(0.3, 0.9, n)
+    return pd.DataFrame(
+        {"annotator": [f"worker {i}" for i in range(n)], "reliability": reliability, "low": reliability - 0.1}
+        | {"high": reliability + 0.05, "confidence": reliability**2, "flagged": reliability < 0.4}
+    )
+
+
+def draw():
+    """One figure of each kind."""
+    bins = pd.DataFrame(
+        {"method": ["no-pi", "tram"], "confidence": [0.9, 0.8], "accuracy": [0.7, 0.8], "count": [9, 9]}
+    )
+    information = pd.DataFrame({"column": ["who"], "estimate": [0.1], "low": [0.05], "high": [0.2], "leak": [True]})
+    with_other = annotators().assign(confidence_baseline=0.5)
+    return [
+        figures.difference(differences(control=[False, True]), "NLL", better="lower"),
+        *figures.calibration(bins),
+        figures.confidence_by_reliability(with_other),
+        figures.confidence_difference(with_other),
+        figures.information(information),
+        figures.suspicion([0.1, 0.2, 0.9]),
+    ]
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return draw()
+
+
+def test_figures_take_the_colours_of_the_page(drawn):
+    for figure in drawn:
+        bare = re.sub(r"var\(--[\w-]+, #\w+\)", "", figure.svg)
+        assert not re.search(r"#[0-9a-f]{6}\b", bare), "a colour that dark mode cannot change"
+        assert "currentColor" in figure.svg
+        assert "font-family" not in figure.svg
+        assert "<style" not in figure.svg
+
+
+def test_figures_scale_and_have_a_name(drawn):
+    for figure in drawn:
+        root = ElementTree.fromstring(figure.svg)
+        assert "viewBox" in root.attrib
+        assert not {"width", "height"} & set(root.attrib)
+        ids = [root.find(f"{NS}title").get("id"), root.find(f"{NS}desc").get("id")]
+        assert root.get("aria-labelledby").split() == ids
+        assert described(figure)
+        assert figure.caption
+
+
+def test_a_figure_is_the_same_text_each_time(drawn):
+    assert [each.svg for each in draw()] == [each.svg for each in drawn]
+
+
+def test_a_difference_is_told_in_words():
+    figure = figures.difference(differences(control=[False, True]), "NLL", better="lower")
+    assert described(figure) == (
+        "tram −0.100, interval −0.200 to −0.050; pi-dual (control) +0.020, interval −0.010 to +0.050."
+    )
+    assert {"tram", "pi-dual", "method", "control", "difference in NLL (← better)"} <= set(texts(figure))
+    assert "(better →)" in figures.difference(differences(), "accuracy, %", better="higher").svg
+    assert "better" not in figures.difference(differences(), "speed").svg
+
+
+def test_only_an_interval_that_leaves_out_zero_has_a_full_mark():
+    def hollow(low):
+        table = pd.DataFrame({"method": ["tram"], "difference": [0.1], "low": [low], "high": [0.2]})
+        return f"fill: var(--paper, {COLOURS['paper']})" in figures.difference(table, "NLL").svg
+
+    assert hollow(-0.01)
+    assert not hollow(0.01)
+
+
+def test_controls_stand_below_their_method():
+    names, place = figures._places(["a", "b", "a [x]", "a [y]", "z [x]"], ["", "", "a", "a", ""])
+    assert names == ["a", "b", "z [x]"]
+    assert place[0] > place[2] > place[3] > place[1] + 0.5
+    assert place[1] == 1
+    table = differences(method=["tram", "tram [PI shuffled]"], control=[False, True], of=["", "tram"])
+    figure = figures.difference(table, "NLL")
+    assert "tram [PI shuffled]" not in texts(figure)
+    assert "tram [PI shuffled] (control)" in described(figure)
+
+
+def test_one_seed_has_no_interval():
+    figure = figures.difference(differences(low=[np.nan] * 2, high=[np.nan] * 2), "NLL")
+    assert "tram −0.100, interval – to –" in described(figure)
+
+
+def test_calibration_error_is_weighted_by_count():
+    bins = pd.DataFrame(
+        {"method": "m", "confidence": [0.9, 0.5, np.nan], "accuracy": [0.7, 0.5, np.nan], "count": [30, 10, 0]}
+    )
+    (figure,) = figures.calibration(bins)
+    assert figure.caption == "m: ECE 0.150"
+    assert figure.small
+
+
+def test_points_know_their_annotators():
+    table = annotators()
+    table.loc[2, "reliability"] = np.nan  # cannot be drawn
+    root = ElementTree.fromstring(figures.confidence_by_reliability(table).svg)
+    tips = [use.find(f"{NS}title").text for use in root.iter(f"{NS}use") if use.find(f"{NS}title") is not None]
+    assert sorted(tip.partition(":")[0] for tip in tips) == ["worker 0", "worker 1", "worker 3", "worker 4"]
+    x = {use.find(f"{NS}title").text[:8]: float(use.get("x")) for use in root.iter(f"{NS}use") if len(use)}
+    assert x["worker 0"] < x["worker 1"] < x["worker 3"] < x["worker 4"]
+
+
+def test_the_gap_between_two_models_is_told():
+    table = annotators().assign(confidence_baseline=0.5)
+    figure = figures.confidence_difference(table, baseline="No PI")
+    assert described(figure) == "More confident for 2 of 5 annotators; from −0.41 to +0.31."
+
+
+def test_suspicion_counts_labels():
+    figure = figures.suspicion([0.1, 0.5, 0.6, 1.0 + 1e-9])
+    assert described(figure) == "2 of 4 labels are more likely wrong than right."
+    for wrong in ([], [1.5], [np.nan], [[0.1]]):
+        with pytest.raises(ValueError, match="Expected `wrong` to be probabilities"):
+            figures.suspicion(wrong)
+
+
+def test_names_are_names(make):
+    table = pd.DataFrame({"column": make.hostile, "estimate": 0.1, "low": 0.0, "high": 0.2})
+    shown = texts(figures.information(table))
+    assert "<script>document.title =…" in shown
+    assert "$x^2$ {{ 7 * 7 }} {% raw…" in shown
+    assert "turned around" in shown
+
+
+def test_a_missing_column_is_named():
+    with pytest.raises(ValueError, match=r"Expected `table` to have the columns .*, but got no low, high"):
+        figures.information(pd.DataFrame({"column": ["a"], "estimate": [1.0]}))

@@ -1,0 +1,239 @@
+"""`lupi compare`, as users meet it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from lupi import methods
+from lupi.cli import app
+
+RNG = np.random.default_rng(0)
+N = 80
+TABLE = pd.DataFrame({"id": np.repeat([f"i{i}" for i in range(N)], 2), "size": np.repeat(RNG.normal(size=N), 2)})
+TABLE["annotator"] = RNG.integers(5, size=2 * N)
+TABLE["seconds"] = RNG.exponential(size=2 * N)
+TABLE["label"] = np.where((TABLE["size"] > 0) ^ (RNG.random(2 * N) < 0.2), "yes", "no")
+TABLE["gold"] = np.where(TABLE["size"] > 0, "yes", "no")
+TEST = pd.DataFrame({"size": RNG.normal(size=30)})
+TEST["label"] = np.where(TEST["size"] > 0, "yes", "no")
+ROLES = ["--target", "label", "--privileged", "annotator,seconds", "--example", "id", "--ignore", "gold"]
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def refused(result, *parts):
+    """One sentence on standard error, after what it says of progress, code 2, no traceback."""
+    assert result.exit_code == 2, result.output
+    lines = [line for line in result.stderr.splitlines() if not line.startswith("compare ")]
+    assert len(lines) == 1, result.stderr
+    assert lines[0].startswith("lupi: Expected ")
+    assert "Traceback" not in result.output
+    for part in parts:
+        assert part in lines[0]
+
+
+@pytest.fixture
+def table(tmp_path):
+    TABLE.to_parquet(tmp_path / "table.parquet")
+    TEST.to_parquet(tmp_path / "test.parquet")
+    return tmp_path / "table.parquet"
+
+
+def options(table, *more, roles=ROLES, epochs=1):
+    few = ["--epochs", epochs, "--jobs", 1] + ([] if "--methods" in more else ["--methods", "tram"])
+    few += [] if "--seeds" in more or "--folds" in more else ["--seeds", 2]
+    return ["compare", table, *roles, *few, "-o", table.parent / "run", *more]
+
+
+def compare(table, *more, **own):
+    return run(*options(table, *more, **own))
+
+
+def test_from_a_table_to_a_verdict(table):
+    result = compare(table, "--test", table.parent / "test.parquet", "--controls")
+    assert result.exit_code == 0, result.output
+    for part in (
+        "Task: classification (the target is names).",
+        "Privileged: annotator (category), seconds (number).",
+        "difference [95 % interval]",
+        "tram [PI shuffled]",
+        "tram",
+        "Controls, their NLL against that of tram: no-pi [early stopping]",
+        "Note: Scored on 30 labels of ",
+        "over 2 seeds of training on one training table",
+        "results.csv",
+    ):
+        assert part in result.stdout
+    assert result.stderr.splitlines()[-1].endswith("(12/12)")
+    folder = table.parent / "run"
+    written = ["comparison.json", "report.html", "results.csv", "results.json", "runs", "summary.csv"]
+    assert sorted(os.listdir(folder)) == written
+    facts = json.loads((folder / "results.json").read_text())
+    assert facts["command"].startswith("lupi")
+    assert set(facts["versions"]) >= {"lupi", "torch", "python"}
+    assert facts["seeds"] == [0, 1]
+    assert len(pd.read_csv(folder / "results.csv")) == 12
+
+
+@pytest.mark.parametrize("form", ["csv", "folder"])
+def test_other_forms_of_tables_and_folds(form, table):
+    path = table.parent / {"csv": "t.csv", "folder": "t"}[form]
+    if form == "csv":
+        TABLE.to_csv(path, index=False)
+    else:
+        path.mkdir()
+        TABLE[:80].to_parquet(path / "0.parquet")
+        TABLE[80:].to_parquet(path / "1.parquet")
+    assert compare(table, "--folds", 3).exit_code == 0
+    result = run(*options(path, "--folds", 3), "-o", table.parent / "other")
+    assert result.exit_code == 0, result.output
+    assert "Note: Scored on held-out noisy labels, not on true ones" in result.stdout
+    assert "3 folds of 80 examples." in result.stdout
+    one, other = (pd.read_csv(table.parent / name / "results.csv") for name in ("run", "other"))
+    pd.testing.assert_frame_equal(one.drop(columns="seconds"), other.drop(columns="seconds"))
+
+
+def test_a_csv_test_table_is_read_with_the_types_of_training(tmp_path):
+    """Labels 1 and x are strings; in the test table, where there is no x, 1 is a string too."""
+    TABLE.assign(label=np.where(TABLE["label"] == "yes", "1", "x")).to_csv(tmp_path / "t.csv", index=False)
+    (tmp_path / "test.csv").write_text("size,label\n" + "".join(f"{i},1\n" for i in range(5)))
+    result = compare(tmp_path / "t.csv", "--test", tmp_path / "test.csv")
+    assert result.exit_code == 0, result.output
+
+
+def test_all_methods_are_the_default(table):
+    result = compare(table, "--methods", "")
+    assert result.exit_code == 0, result.output
+    assert pd.read_csv(table.parent / "run" / "summary.csv")["method"].tolist() == methods.names()
+
+
+# -------------------------------------------------------------------------------- interruptions
+
+
+def test_a_killed_comparison_goes_on_to_the_same_results(table):
+    """Killed after its first runs, and finished by another process with other jobs."""
+    many = ("--seeds", 7, "--test", table.parent / "test.parquet")
+    arguments = [str(argument) for argument in options(table, *many, epochs=30)]
+    code = "import sys; from lupi.cli import app; app(sys.argv[1:])"
+    process = subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=-1, stderr=-1)
+    runs = table.parent / "run" / "runs"
+    until = time.monotonic() + 60
+    while not (runs.is_dir() and list(runs.glob("*.npz"))) and time.monotonic() < until:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    finished = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in runs.glob("*.npz")}
+    assert 1 <= len(finished) < 4
+    assert not (table.parent / "run" / "results.json").exists()
+    result = run(*arguments, "--jobs", 2)
+    assert result.exit_code == 0, result.output
+    assert f"Going on: {sum(5 if '0-4' in path.name else 2 for path in finished)} of 14 runs" in result.stdout
+    assert {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in finished} == finished
+    whole = run(*arguments, "-o", table.parent / "whole")
+    assert whole.exit_code == 0, whole.output
+    for name in ("results.csv", "summary.csv"):
+        one, other = (pd.read_csv(table.parent / folder / name).drop(columns="seconds") for folder in ("run", "whole"))
+        pd.testing.assert_frame_equal(one, other, check_exact=True)
+
+
+def test_another_comparison_in_the_same_folder(table):
+    assert compare(table).exit_code == 0
+    before = (table.parent / "run" / "results.csv").read_text()
+    refused(compare(table, "--seeds", 3), "`--output` to be new or of the same", "runs 2 seeds, now 3 seeds")
+    refused(compare(table, epochs=2), "epochs 1, now 2: `--overwrite` begins again.")
+    refused(compare(table, "--methods", "tram,pi-dual"), "methods ")
+    TABLE.assign(label=TABLE["gold"]).to_parquet(table)
+    refused(compare(table), "has data ")
+    assert (table.parent / "run" / "results.csv").read_text() == before
+    result = compare(table, "--overwrite")
+    assert result.exit_code == 0, result.output
+    assert "Going on" not in result.stdout
+    assert (table.parent / "run" / "results.csv").read_text() != before
+
+
+def test_finished_work_is_only_shown_again(table):
+    first, again = compare(table), compare(table)
+    assert "Going on: 4 of 4 runs have finished before." in again.stdout
+    assert again.stdout.replace("Going on: 4 of 4 runs have finished before.\n", "") == first.stdout
+
+
+# -------------------------------------------------------------------------------- errors
+
+
+def test_options_that_make_no_sense(table):
+    refused(compare(table, "--methods", "trem"), "'trem'", "no-pi, ")
+    refused(compare(table, "--jobs", 0), "`--jobs`")
+    refused(compare(table, "--seeds", 2, "--folds", 2), "`--seeds` or `--folds`, but got both")
+    refused(compare(table, "--folds", 2, "--test", table.parent / "test.parquet"), "`--folds` or `--test`")
+    refused(compare(table, "--device", "abacus"), "`device`")
+    refused(compare(table.parent / "none.csv"), "there is no ")
+    refused(compare(table, "--test", table.parent / "none.csv"), "there is no ")
+    refused(compare(table, roles=["--target", "lable", *ROLES[2:]]), "'lable'", "did you mean 'label'?")
+    refused(compare(table, roles=[*ROLES[:2], "--privileged", "who", *ROLES[4:]]), "'who'")
+    refused(compare(table, roles=[*ROLES[:2], "--privileged", "", *ROLES[4:]]), "`--privileged` to name columns")
+    refused(compare(table, "--kind", "gold=text"), "`--kind`", "'gold'")
+    assert not (table.parent / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"label": "yes"}, "'label' to have at least two values, but all are 'yes'"),
+        ({"label": [None, *TABLE["label"][1:]]}, "'label' to have a value in every row, but row 0 has none"),
+        ({"size": [None, *TABLE["size"][1:]]}, "'size' to have a value in every row, but row 0 has none"),
+        ({"id": [None, *TABLE["id"][1:]]}, "'id' to have an id in every row, but row 0 has none"),
+        ({"id": [f"i{i % 9}" for i in range(2 * N)], "size": 1.0}, "at least 10 examples to hold some out, but got 9"),
+        ({"size": TABLE.index * 1.0}, "rows with equal `example` ids to have equal X"),
+    ],
+)
+def test_tables_that_cannot_be_compared_on(change, said, table):
+    TABLE.assign(**change).to_parquet(table)
+    refused(compare(table), said)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda test: test.drop(columns="size"), "to have the model's input columns, but it has no 'size'"),
+        (lambda test: test.drop(columns="label"), "to have the target 'label', but it has no such column"),
+        (lambda test: test.assign(size="big"), "to be a number as in training, but it is a string"),
+        (lambda test: test.assign(label=1), "to be a string as in training, but it is a number"),
+        (lambda test: test.assign(label="maybe"), "labels of the training table, but row 0 has 'maybe'"),
+        (lambda test: test.assign(label=[None, *test["label"][1:]]), "a value in every row, but row 0 has none"),
+        (lambda test: test[:1], "at least two examples, but got 1"),
+        (lambda test: test[:0], "to have rows, but it is empty"),
+    ],
+    ids=range(8),
+)
+def test_test_tables_that_do_not_fit(change, said, table):
+    change(TEST).to_parquet(table.parent / "test.parquet")
+    refused(compare(table, "--test", table.parent / "test.parquet"), said)
+
+
+def test_a_folder_of_something_else(table):
+    (table.parent / "run").mkdir()
+    (table.parent / "run" / "thesis.tex").write_text("years of work")
+    refused(compare(table), "is something else")
+    refused(compare(table, "--overwrite"), "is something else")
+    refused(run(*options(table), "-o", table / "run"), "`--output`")
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys; from typer.testing import CliRunner; from lupi.cli import app\n"
+        "result = CliRunner().invoke(app, ['compare', '--help']); assert result.exit_code == 0, result.output\n"
+        "print([name for name in ('torch', 'sklearn', 'pandas', 'numpy', 'pyarrow') if name in sys.modules])"
+    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert output.stdout.strip() == "[]"

@@ -1,0 +1,167 @@
+"""`lupi diagnose`, as users meet it."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from lupi.cli import app
+
+N = 240
+RNG = np.random.default_rng(0)
+SIZE = RNG.normal(size=N // 3)
+TABLE = pd.DataFrame(
+    {
+        "id": np.repeat([f"{i:03}" for i in range(N // 3)], 3),
+        "size": np.repeat(SIZE, 3),
+        "worker": RNG.integers(6, size=N),
+        "seconds": RNG.exponential(size=N),
+        "gold": np.repeat(np.where(SIZE > 0, "yes", "no"), 3),
+    }
+)
+CARELESS = (TABLE["worker"] == 4) & (RNG.random(N) < 0.8)
+TABLE["label"] = np.where(CARELESS, np.where(TABLE["gold"] == "yes", "no", "yes"), TABLE["gold"])
+ROLES = ["--target", "label", "--privileged", "worker,seconds", "--example", "id"]
+FAST = ["--folds", 2, "--epochs", 3, "--jobs", 1]
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["diagnose", *map(str, arguments)])
+
+
+def refused(result, *parts):
+    """One sentence on standard error, code 2, no traceback."""
+    assert result.exit_code == 2, result.output
+    lines = result.stderr.splitlines()
+    assert len(lines) == 1, result.stderr
+    assert lines[0].startswith("lupi: Expected ")
+    for part in parts:
+        assert part in lines[0]
+
+
+@pytest.fixture
+def table(tmp_path):
+    TABLE.to_parquet(tmp_path / "table.parquet")
+    return tmp_path / "table.parquet"
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("diagnosed")
+    TABLE.to_csv(folder / "table.csv", index=False)
+    result = run(folder / "table.csv", *ROLES, "--gold", "gold", "--ignore", "gold", *FAST, "-o", folder / "run")
+    assert result.exit_code == 0, result.output
+    return result, folder / "run"
+
+
+def test_it_says_what_it_chose_and_then_the_verdict(good):
+    text = good[0].stdout
+    assert "Privileged: worker (category), seconds (number)." in text
+    assert "Annotators: worker, by its name" in text
+    first = text.split("\n\n")[1]
+    assert "worth having" in first
+    assert "labels (" in text
+    assert "look wrong." in text
+    assert "True labels were used to score the lists, and for nothing else." in text
+    assert "information in" in good[0].stderr
+    assert "out of fold" in good[0].stderr
+
+
+def test_all_files_are_there_and_agree(good):
+    folder = good[1]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "annotators.csv",
+        "information.csv",
+        "labels.csv",
+        "report.html",
+        "results.csv",
+        "results.json",
+    ]
+    facts = json.loads((folder / "results.json").read_text())
+    assert facts["command"].startswith("lupi")
+    assert {"lupi", "torch"} <= set(facts["versions"])
+    assert facts["seed"] == 0
+    assert facts["annotator"] == "worker"
+    assert facts["roles"]["ignored"] == ["gold"]
+    information = pd.read_csv(folder / "information.csv")
+    assert information["column"].tolist() == ["worker", "seconds", "(all together)", "(shuffled)"]
+    np.testing.assert_allclose(information["estimate"], [row["estimate"] for row in facts["information"]])
+    labels = pd.read_csv(folder / "labels.csv", dtype={"example": str})
+    assert len(labels) == N == facts["labels"]["count"]
+    np.testing.assert_array_equal(labels["example"], TABLE["id"].to_numpy()[labels["row"]])
+    np.testing.assert_array_equal(labels["annotator"], TABLE["worker"].to_numpy()[labels["row"]])
+    annotators = pd.read_csv(folder / "annotators.csv")
+    assert annotators["annotator"].iloc[0] == 4
+    scores = pd.read_csv(folder / "results.csv").query("part == 'score of annotators'")
+    assert {"support", "reliability", "majority vote", "No PI alone"} == set(scores["name"])
+    report = (folder / "report.html").read_text()
+    assert facts["verdict"][0].split(":")[0] in report
+    assert "seconds" in report
+
+
+def test_an_older_diagnosis_is_replaced_when_asked(table):
+    folder = table.parent / "run"
+    folder.mkdir()
+    for name in ("information.csv", "annotators.csv"):
+        (folder / name).write_text("old")
+    roles = ["--target", "label", "--privileged", "seconds", "--ignore", "gold,worker,id"]
+    refused(run(table, *roles, *FAST, "-o", folder), "--output", "--overwrite")
+    assert (folder / "information.csv").read_text() == "old"
+    result = run(table, *roles, *FAST, "-o", folder, "--overwrite")
+    assert result.exit_code == 0, result.output
+    assert "no privileged column is named like one; `--annotator` names it" in result.stdout
+    assert not (folder / "annotators.csv").exists()
+    assert list(pd.read_csv(folder / "labels.csv")) == ["row", "given", "likely", "wrong"]
+    # Without ids, rows with equal inputs are one example.
+    assert json.loads((folder / "results.json").read_text())["examples"] == N // 3
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (["--target", "labl", "--privileged", "worker"], ["--target", "did you mean 'label'"]),
+        ([*ROLES, "--gold", "glod"], ["--gold", "did you mean 'gold'"]),
+        ([*ROLES, "--gold", "seconds"], ["'seconds' in one role", "--gold and --privileged"]),
+        ([*ROLES, "--gold", "label"], ["--gold and --target"]),
+        ([*ROLES, "--gold", "size"], ["`--gold` to hold labels such as 'no'"]),
+        ([*ROLES, "--annotator", "label"], ["--annotator and --target"]),
+        ([*ROLES, "--annotator", "who"], ["--annotator"]),
+        ([*ROLES, "--ignore", "gold", "--method", "trams"], ["trams"]),
+        ([*ROLES, "--ignore", "gold", "--jobs", "0"], ["--jobs"]),
+        ([*ROLES, "--ignore", "gold", "--folds", "50"], ["`folds` to be from 2 to 40"]),
+        (["--target", "label", "--ignore", "gold,worker,id,seconds"], ["--privileged"]),
+        (["--target", "seconds", "--privileged", "worker", "--ignore", "id,label", "--gold", "gold"], ["--gold"]),
+    ],
+)
+def test_errors_are_one_sentence(options, parts, table):
+    refused(run(table, *options, "-o", table.parent / "run"), *parts)
+
+
+def test_a_folder_of_something_else_is_left_alone(table):
+    (table.parent / "notes").mkdir()
+    (table.parent / "notes" / "mine.txt").write_text("mine")
+    for more in ([], ["--overwrite"]):
+        refused(run(table, *ROLES, "-o", table.parent / "notes", *more), "--output", "something else")
+    refused(run(table, *ROLES, "-o", table), "is a file")
+    refused(run(table, *ROLES, "-o", table / "run"), "--output")
+    assert (table.parent / "notes" / "mine.txt").read_text() == "mine"
+
+
+def test_lists_are_no_privileged_column(tmp_path):
+    TABLE.assign(pair=[[1, 2]] * N).to_parquet(tmp_path / "t.parquet")
+    roles = ["--target", "label", "--privileged", "pair", "--ignore", "gold,id,worker"]
+    refused(run(tmp_path / "t.parquet", *roles, "-o", tmp_path / "run"), "'pair'", "list")
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys; from typer.testing import CliRunner; from lupi.cli import app;"
+        "result = CliRunner().invoke(app, ['diagnose', '--help']); assert '--gold' in result.output, result.output;"
+        "print([name for name in ('torch', 'sklearn', 'pandas', 'numpy') if name in sys.modules])"
+    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert output.stdout.strip() == "[]"

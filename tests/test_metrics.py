@@ -1,0 +1,69 @@
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.metrics import accuracy_score, log_loss
+
+from lupi import metrics
+
+RNG = np.random.default_rng(0)
+P = RNG.dirichlet([1, 1, 1], size=200)
+Y = RNG.integers(3, size=200)
+ON = RNG.random((200, 4))
+IS_ON = (RNG.random((200, 4)) < ON).astype(int)
+
+
+def test_means_are_scikit_learns_scores():
+    assert metrics.nll(Y, P).mean() == pytest.approx(log_loss(Y, P))
+    assert metrics.accuracy(Y, P).mean() == pytest.approx(accuracy_score(Y, P.argmax(1)))
+
+
+def test_impossible_labels_cost_what_scikit_learn_says():
+    y, p = [0, 1], [[0.0, 1.0], [0.5, 0.5]]
+    assert metrics.nll(y, p).mean() == pytest.approx(log_loss(y, p))
+
+
+def test_brier_by_hand():
+    expected = [sum((P[i, k] - (Y[i] == k)) ** 2 for k in range(3)) for i in range(200)]
+    np.testing.assert_allclose(metrics.brier(Y, P), expected)
+
+
+def test_multi_label_is_the_mean_of_binary_scores():
+    columns = [np.stack([1 - ON[:, j], ON[:, j]], 1) for j in range(4)]
+    of_each = [metrics.nll(IS_ON[:, j], columns[j]) for j in range(4)]
+    np.testing.assert_allclose(metrics.nll(IS_ON, ON), np.mean(of_each, axis=0))
+    assert metrics.accuracy(IS_ON, ON).mean() == pytest.approx(np.mean((ON > 0.5) == IS_ON))
+    halves = [metrics.brier(IS_ON[:, j], columns[j]) / 2 for j in range(4)]  # both classes of a binary label count
+    np.testing.assert_allclose(metrics.brier(IS_ON, ON), np.mean(halves, axis=0))
+
+
+def test_ece_by_hand():
+    expected, n = 0.0, len(Y)
+    for b in range(15):
+        chosen = [i for i in range(n) if b / 15 < P[i].max() <= (b + 1) / 15]
+        if chosen:
+            right = np.mean([P[i].argmax() == Y[i] for i in chosen])
+            expected += len(chosen) / n * abs(right - np.mean([P[i].max() for i in chosen]))
+    assert metrics.ece(Y, P) == pytest.approx(expected)
+
+
+def test_ece_of_labels_that_are_on_or_off():
+    both = np.stack([1 - ON.ravel(), ON.ravel()], 1)
+    assert metrics.ece(IS_ON, ON) == pytest.approx(metrics.ece(IS_ON.ravel(), both))
+
+
+def test_certainty_falls_into_the_last_bin():
+    table = metrics.reliability([0, 1], [[1.0, 0.0], [1.0, 0.0]])
+    assert table["count"].tolist() == [0] * 14 + [2]
+    assert metrics.ece([0, 1], [[1.0, 0.0], [1.0, 0.0]]) == 0.5
+
+
+def test_gaussian_nll_is_that_of_scipy():
+    y, mean, variance = RNG.normal(size=9), RNG.normal(size=9), RNG.random(9) + 0.1
+    np.testing.assert_allclose(metrics.gaussian_nll(y, mean, variance), -stats.norm.logpdf(y, mean, variance**0.5))
+
+
+def test_agreement_counts_pairs():
+    example, y = RNG.integers(20, size=100), RNG.integers(3, size=100)
+    pairs = [y[i] == y[j] for i in range(100) for j in range(i) if example[i] == example[j]]
+    assert metrics.agreement(y, example) == pytest.approx(np.mean(pairs))
+    assert np.isnan(metrics.agreement([0, 1], [0, 1]))
