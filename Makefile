@@ -1,8 +1,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
+DOCS := .venv/docs
 
-.PHONY: demo test check format bench
+.PHONY: demo test check format bench docs
 
 demo: $(INSTALLED)
 	$(BIN)/lupi demo
@@ -22,8 +23,16 @@ format: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks
 
+# Material for MkDocs announces its end of life in May 2027 at every build; the variable turns that off.
+docs: $(DOCS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --clean
+
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear .venv
 	$(BIN)/pip install --quiet --constraint constraints.txt pip
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[distributed,export]" --group dev
+	touch $@
+
+$(DOCS): $(INSTALLED)
+	$(BIN)/pip install --quiet --constraint constraints.txt --group docs
 	touch $@

@@ -27,6 +27,7 @@ def test_demo_prints_a_table_and_keeps_every_run(tmp_path):
     facts = json.loads((output / "results.json").read_text())
     assert facts["runs"] == runs.to_dict("records")
     assert set(facts["versions"]) >= {"torch", "lupi"}
+    assert "tram" in (output / "report.html").read_text()
 
 
 def test_an_unknown_method_is_one_sentence_and_code_2():

@@ -132,7 +132,7 @@ def test_the_model_folder_explains_itself(model):
     assert "ships no values of the privileged information" in card
     assert "lupi 0." in card
     facts = json.loads((model / "results.json").read_text())
-    assert facts["command"].startswith("lupi ")
+    assert facts["command"].startswith("lupi")
     assert {"torch", "lupi"} <= set(facts["versions"])
     assert len(pd.read_csv(model / "results.csv")) == 5
     assert json.loads((model / "model.json").read_text())["table"]["roles"]["ignored"] == ["gold"]

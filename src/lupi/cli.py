@@ -30,13 +30,16 @@ def demo(
     annotations: Annotated[int, typer.Option(min=1, help="Labels per digit.")] = 1,
     epochs: Annotated[int, typer.Option(min=1, help="Epochs of training.")] = 50,
     jobs: Annotated[int, typer.Option(help="Runs at a time; -1 for one per core.")] = -1,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for results.json and results.csv.")] = Path(
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for results and report.html.")] = Path(
         "run/demo"
     ),
 ) -> None:
     """Compare all methods on handwritten digits with simulated annotators."""
+    from dataclasses import replace
+
     from lupi.demo import compare_digits
     from lupi.methods import kind, names
+    from lupi.report import write_report
 
     chosen = [name.strip() for name in methods.split(",") if name.strip()] or names()
     try:
@@ -49,12 +52,14 @@ def demo(
         fail(str(error))
     except OSError as error:
         fail(f"Expected `--output` to be a folder to write to, but got {output}: {error.strerror}.")
-    table, results = compare_digits(chosen, seeds, jobs, annotations=annotations, epochs=epochs)
+    table, results, page = compare_digits(chosen, seeds, jobs, annotations=annotations, epochs=epochs)
     print(table)
     write(output / "results.csv", results.to_csv(index=False))
-    facts = {"command": shlex.join(["lupi", *sys.argv[1:]]), "versions": versions(), "runs": results.to_dict("records")}
+    facts: dict[str, Any] = {"command": shlex.join(["lupi", *sys.argv[1:]]), "versions": versions()}
+    facts["runs"] = results.to_dict("records")
     write(output / "results.json", json.dumps(facts, indent=2) + "\n")
-    print(f"\nEvery run: {output / 'results.csv'} and {output / 'results.json'}")
+    write_report(replace(page, command=facts["command"], versions=facts["versions"]), output / "report.html")
+    print(f"\nEvery run: {output / 'results.csv'} and {output / 'results.json'}; figures: {output / 'report.html'}")
 
 
 @app.command()

@@ -31,6 +31,7 @@ class Settings:
     draw : "annotations" or "examples"
         What a batch holds: so many annotations, or so many examples with all of their annotations.
     optimizer : "adam", "adamw" or "sgd"
+        Adam and AdamW are torch's fused ones.
     learning_rate, momentum, eps : float
         `momentum` is of "sgd"; `eps` of the other two, the paper's 1e-7 by default.
     l2 : float
