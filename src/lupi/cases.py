@@ -18,22 +18,16 @@ from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold, GroupShuffleSplit
 
 from lupi import metrics
-from lupi.serving import counted, features, resolved
+from lupi.serving import features, resolved
 from lupi.tables import (
     Roles,
     Schema,
     as_pandas,
     check_matches,
-    check_types,
-    input_kinds,
     open_table,
     prepare,
-    privileged_kinds,
-    read_kinds,
-    read_table,
-    split_names,
+    read_annotations,
     stored_as,
-    target_task,
 )
 from lupi.text import TfidfEncoder, make_encoder
 
@@ -128,39 +122,17 @@ class Data:
 
 def read(plan: Plan, say: Callable[[str], None]) -> Data:
     """Read and check the tables of a plan."""
-    names = open_table(plan.table).schema.names
-    roles = Roles.of(
-        names,
-        split_names(plan.target, names),
-        split_names(plan.privileged, names),
-        plan.example,
-        split_names(plan.ignore, names),
-    )
-    if not roles.privileged:
-        raise ValueError("Expected `--privileged` to name columns, but got none.")
-    given = read_kinds(plan.kind, names)
-    for name in given:
-        if name not in (*roles.inputs, *roles.privileged):
-            raise ValueError(f"Expected `--kind` to name an input or a privileged column, but got {name!r}.")
-    strings = [name for name, kind in given.items() if kind != "number"]
-    table = read_table(plan.table, roles.used, [*strings, *([roles.example] if roles.example else [])])
-    check_types(table.schema, roles.target, "target")
-    check_types(table.schema, [roles.example] if roles.example else [], "example")
-    frame = as_pandas(table)
-    task, reason = target_task(frame, roles.target, plan.task)
-    inputs, notes = input_kinds(frame, table.schema, roles, given)
-    kinds, more = privileged_kinds(frame, roles, given)
-    schema = Schema(roles, task, inputs, kinds)
-    test = None if plan.test is None else read_test(plan.test, schema, table.schema)
+    table = read_annotations(plan, "Expected `--privileged` to name columns, but got none.")
+    frame, schema, notes = table.frame, table.schema, table.notes
+    roles, task, inputs, kinds = schema.roles, schema.task, schema.inputs, schema.privileged
+    test = None if plan.test is None else read_test(plan.test, schema, table.stored)
     classes: tuple[Any, ...] = ()
     if task == "classification":
         classes = roles.target if len(roles.target) > 1 else tuple(np.unique(frame[roles.target[0]]))
-    say(f"Task: {task} ({reason}).")
-    say(f"Inputs: {counted(inputs)}.")
-    say("Privileged: " + ", ".join(f"{name} ({kind})" for name, kind in kinds.items()) + ".")
+    for sentence in table.said:
+        say(sentence)
     rows = rows_of(frame, schema, classes, plan.table)
     tested = None if test is None else rows_of(test, schema, classes, plan.test)
-    notes = [*notes, *more]
     if task == "classification" and len(roles.target) == 1:
         agree = metrics.agreement(rows.y, rows.example)
         if not np.isnan(agree):

@@ -7,7 +7,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,23 +22,16 @@ from lupi.card import card
 from lupi.estimators import PrivilegedClassifier, PrivilegedEstimator, PrivilegedRegressor
 from lupi.progress import Steps
 from lupi.tables import (
-    Input,
-    Roles,
     Schema,
     as_pandas,
     batches,
     check_matches,
     check_name,
-    check_types,
     count_rows,
-    input_kinds,
     open_table,
     prepare,
-    privileged_kinds,
-    read_kinds,
-    read_table,
+    read_annotations,
     split_names,
-    target_task,
 )
 from lupi.text import TfidfEncoder, TransformerEncoder, make_encoder
 from lupi.validation import check_device
@@ -171,34 +164,11 @@ def train(
     """
     uses_privileged = methods.kind(request.method).uses_privileged
     check_device(request.device)
-    names = open_table(request.table).schema.names
-    roles = Roles.of(
-        names,
-        split_names(request.target, names),
-        split_names(request.privileged, names),
-        request.example,
-        split_names(request.ignore, names),
-    )
-    if uses_privileged and not roles.privileged:
-        raise ValueError(f"Expected `--privileged` to name columns, since method {request.method!r} learns from them.")
-    given = read_kinds(request.kind, names)
-    for name in given:
-        if name not in (*roles.inputs, *roles.privileged):
-            raise ValueError(f"Expected `--kind` to name an input or a privileged column, but got {name!r}.")
-    strings = [name for name, kind in given.items() if kind != "number"]
-    rows = read_table(request.table, roles.used, [*strings, *([roles.example] if roles.example else [])])
-    check_types(rows.schema, roles.target, "target")
-    check_types(rows.schema, [roles.example] if roles.example else [], "example")
-    frame = as_pandas(rows)
-    task, reason = target_task(frame, roles.target, request.task)
-    inputs, notes = input_kinds(frame, rows.schema, roles, given)
-    privileged, more = privileged_kinds(frame, roles, given)
-    say(f"Task: {task} ({reason}).")
-    say(f"Inputs: {counted(inputs)}.")
-    say("Privileged: " + (", ".join(f"{name} ({kind})" for name, kind in privileged.items()) or "none") + ".")
-    notes += more
-    for note in notes:
-        say(f"Note: {note}")
+    missing = f"Expected `--privileged` to name columns, since method {request.method!r} learns from them."
+    read = read_annotations(request, missing if uses_privileged else None)
+    frame, roles, inputs = read.frame, read.schema.roles, read.schema.inputs
+    for sentence in (*read.said, *(f"Note: {note}" for note in read.notes)):
+        say(sentence)
     X = prepare(frame, inputs)
     text = {}
     for name, column in inputs.items():
@@ -206,10 +176,12 @@ def train(
             encoder = make_encoder(resolved(request.text_encoder), request.device)
             text[name] = encoder.fit([str(value) for value in X[name].unique()])
     y = frame[roles.target[0]] if len(roles.target) == 1 else frame[list(roles.target)].astype(int)
-    kind = PrivilegedRegressor if task == "regression" else PrivilegedClassifier
+    kind = PrivilegedRegressor if read.schema.task == "regression" else PrivilegedClassifier
     estimator = kind(
         request.method,
-        numbers={name: "category" if kind == "category" else "quantile" for name, kind in privileged.items()},
+        numbers={
+            name: "category" if kind == "category" else "quantile" for name, kind in read.schema.privileged.items()
+        },
         device=request.device,
         random_state=request.seed,
         verbose=progress,
@@ -222,7 +194,7 @@ def train(
         example=frame[roles.example] if roles.example else None,
     )
     estimator.set_params(verbose=False)
-    schema = Schema(roles, task, inputs, privileged if uses_privileged else {})
+    schema = read.schema if uses_privileged else replace(read.schema, privileged={})
     return TableModel(estimator, schema, text), {
         "table": str(request.table),
         "rows": len(frame),
@@ -231,25 +203,9 @@ def train(
         "epochs": estimator.epochs,
         "seed": request.seed,
         "text_encoder": request.text_encoder or "TF-IDF, reduced by a truncated singular value decomposition",
-        "notes": notes,
+        "notes": read.notes,
         "history": estimator.history_,
     }
-
-
-def counted(inputs: Mapping[str, Input]) -> str:
-    """Count the columns of each kind; of what is no number, name them.
-
-    Examples
-    --------
-    >>> counted({"a": Input("number", "number"), "b": Input("number", "number"), "c": Input("text", "string")})
-    '2 number, 1 text (c)'
-    """
-    kinds: dict[str, list[str]] = {}
-    for name, column in inputs.items():
-        kinds.setdefault(column.kind, []).append(name)
-    return ", ".join(
-        f"{len(names)} {kind}" + ("" if kind == "number" else f" ({', '.join(names)})") for kind, names in kinds.items()
-    )
 
 
 def resolved(name: str | None) -> str | None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -554,3 +554,106 @@ class Schema:
         """Types to read a CSV file's columns with; kept columns stay as they are written."""
         as_written = dict.fromkeys(keep, pa.string())
         return as_written | {name: CSV_TYPES.get(column.stored, pa.string()) for name, column in self.inputs.items()}
+
+
+# -------------------------------------------------------------------------------- all of it
+
+
+class Asked(Protocol):
+    """What a command that reads annotations was asked for."""
+
+    @property
+    def table(self) -> Path:
+        """The file or folder."""
+
+    @property
+    def target(self) -> Sequence[str]:
+        """Columns of labels."""
+
+    @property
+    def privileged(self) -> Sequence[str]:
+        """Privileged columns."""
+
+    @property
+    def example(self) -> str | None:
+        """Column of ids of examples."""
+
+    @property
+    def ignore(self) -> Sequence[str]:
+        """Columns not to use."""
+
+    @property
+    def kind(self) -> Sequence[str]:
+        """Kinds that the user gives to columns, as COLUMN=KIND."""
+
+    @property
+    def task(self) -> str | None:
+        """Classification or regression, where the user says."""
+
+
+@dataclass(frozen=True)
+class AnnotationTable:
+    """A table of annotations that has been read, with what every column is."""
+
+    frame: pd.DataFrame
+    schema: Schema
+    stored: pa.Schema
+    said: list[str]
+    """What was recognised, in sentences."""
+    notes: list[str]
+
+
+def read_annotations(asked: Asked, missing: str | None) -> AnnotationTable:
+    """Read a table, and find the role and the kind of every column.
+
+    Parameters
+    ----------
+    asked : Asked
+        The table, and what the user says of its columns.
+    missing : str, optional
+        The sentence that refuses a table without privileged columns, where they are needed.
+    """
+    names = open_table(asked.table).schema.names
+    roles = Roles.of(
+        names,
+        split_names(asked.target, names),
+        split_names(asked.privileged, names),
+        asked.example,
+        split_names(asked.ignore, names),
+    )
+    if missing and not roles.privileged:
+        raise ValueError(missing)
+    given = read_kinds(asked.kind, names)
+    for name in given:
+        if name not in (*roles.inputs, *roles.privileged):
+            raise ValueError(f"Expected `--kind` to name an input or a privileged column, but got {name!r}.")
+    example = [roles.example] if roles.example else []
+    table = read_table(asked.table, roles.used, [*(n for n, kind in given.items() if kind != "number"), *example])
+    check_types(table.schema, roles.target, "target")
+    check_types(table.schema, example, "example")
+    frame = as_pandas(table)
+    task, reason = target_task(frame, roles.target, asked.task)
+    inputs, notes = input_kinds(frame, table.schema, roles, given)
+    kinds, more = privileged_kinds(frame, roles, given)
+    said = [
+        f"Task: {task} ({reason}).",
+        f"Inputs: {counted(inputs)}.",
+        "Privileged: " + (", ".join(f"{name} ({kind})" for name, kind in kinds.items()) or "none") + ".",
+    ]
+    return AnnotationTable(frame, Schema(roles, task, inputs, kinds), table.schema, said, [*notes, *more])
+
+
+def counted(inputs: Mapping[str, Input]) -> str:
+    """Count the columns of each kind; of what is no number, name them.
+
+    Examples
+    --------
+    >>> counted({"a": Input("number", "number"), "b": Input("number", "number"), "c": Input("text", "string")})
+    '2 number, 1 text (c)'
+    """
+    kinds: dict[str, list[str]] = {}
+    for name, column in inputs.items():
+        kinds.setdefault(column.kind, []).append(name)
+    return ", ".join(
+        f"{len(names)} {kind}" + ("" if kind == "number" else f" ({', '.join(names)})") for kind, names in kinds.items()
+    )
