@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from lupi.options import check_positive, check_whole
 from lupi.paper import synthetic_regression as regression
 from lupi.paper.findings import COLOURS, Findings, figure, markdown_table
-from lupi.paper.synthetic import Floats, Variant, draw_samples, grid, mean_and_sd
+from lupi.paper.synthetic import PAIR, Floats, Variant, draw_samples, grid, mean_and_sd
 from lupi.progress import Steps
 from lupi.theory.information import exact_information
 
@@ -107,7 +107,7 @@ def report(table: pd.DataFrame, settings: Settings) -> str:
 # Noise sweep: the synthetic regression with more and more noise
 
 As `synthetic-regression`, with other standard deviations of ε: {settings.n} examples,
-{settings.at(1.0).protocol().in_words()}.
+{settings.at(1.0).in_words()}.
 MSE and RMSE to the marginal mean 0.7 sin 2πx, mean ± standard deviation over {settings.seeds} seeds; `zeros` is the
 control whose head has the same hidden layer but gets zeros for a. I(y; a | x) is in nats.
 
@@ -146,7 +146,7 @@ def fits_figure(curves: dict[tuple[float, Variant], Floats], settings: Settings)
 
     def draw(axes: Sequence[Any]) -> None:
         for axis, noise in zip(axes, settings.noise, strict=True):
-            for variant in regression.PAIR:
+            for variant in PAIR:
                 colour = COLOURS[SHOWN[variant]]
                 axis.plot(x, curves[noise, variant].T, color=colour, lw=0.7, alpha=0.5)
                 axis.plot([], [], color=colour, label=variant)
@@ -169,7 +169,7 @@ def error_figure(table: pd.DataFrame, settings: Settings) -> Figure:
             axis.semilogy(of_kind["noise"] + 0.02 * shift, of_kind["mse"], "o", ms=3, alpha=0.35, color=COLOURS[role])
             mean = of_kind.groupby("noise")["mse"].mean()
             axis.plot(mean.index, mean, color=COLOURS[role], label=f"{variant} (mean of {settings.seeds} seeds)")
-        for variant in regression.PAIR:
+        for variant in PAIR:
             paper = [one[variant] for one in PUBLISHED.values()]
             axis.plot(list(PUBLISHED), paper, "x", ms=7, color=COLOURS[SHOWN[variant]], label=f"{variant}, paper")
         axis.set(xlabel="standard deviation of ε", ylabel="MSE to the marginal mean")

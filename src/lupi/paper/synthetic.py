@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+import pandas as pd
 import torch
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -24,6 +26,7 @@ from lupi.inference import over_examples
 from lupi.likelihoods import Likelihood
 from lupi.methods import Method
 from lupi.nn import MLP
+from lupi.paper.findings import COLOURS, figure
 from lupi.theory.information import draw_synthetic
 from lupi.training import Settings, fit_seeds, own_noise
 
@@ -36,6 +39,7 @@ VARIANTS: dict[Variant, str] = {
     "shuffled": "the same head, a shuffled between examples",
     "noise": "the same head, a replaced by N(0, 1)",
 }
+PAIR: tuple[Variant, ...] = ("no PI", "PI")
 WIDTH = 64
 INITIAL = {"glorot": "Glorot-uniform weights and zero biases (Keras' default)", "torch": "torch's default weights"}
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
@@ -218,3 +222,23 @@ def mean_and_sd(values: Any, digits: str = ".4f") -> str:
     """
     array = np.asarray(values, dtype=np.float64)
     return f"{array.mean():{digits}} ± {array.std(ddof=1):{digits}}"
+
+
+def strips(table: pd.DataFrame, long: int, label: str, scale: str) -> Figure:
+    """Draw the `value` of every seed of every variant, and of the pair that trains for `long` epochs."""
+    names = [*VARIANTS, *(f"{variant}, {long} epochs" for variant in PAIR)]
+    colours = {"no PI": COLOURS["no-pi"], "PI": COLOURS["pi"]}
+
+    def draw(axes: Sequence[Any]) -> None:
+        axis = axes[0]
+        for place, name in enumerate(names):
+            value = table.loc[table["variant"] == name, "value"]
+            colour = colours.get(name.split(",")[0], COLOURS["control"])
+            axis.plot(value, place + np.linspace(-0.15, 0.15, len(value)), "o", ms=4, color=colour, alpha=0.5)
+            axis.plot(value.mean(), place, "|", ms=18, mew=2.5, color=colour)
+        axis.set_xscale(scale)
+        axis.set_yticks(range(len(names)), names)
+        axis.invert_yaxis()
+        axis.set_xlabel(label)
+
+    return figure(draw, figsize=(7.2, 3.8))

@@ -9,7 +9,7 @@ Collier, Jenatton, Kokiopoulou and Berent (ICML 2022), section 2.2 and the appen
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from lupi.likelihoods import Bernoulli, Gaussian, Likelihood
 from lupi.options import check_positive, check_whole
 from lupi.paper.findings import COLOURS, Findings, figure, markdown_table
 from lupi.paper.synthetic import (
+    PAIR,
     VARIANTS,
     Floats,
     Protocol,
@@ -32,6 +33,7 @@ from lupi.paper.synthetic import (
     grid,
     learn_representations,
     mean_and_sd,
+    strips,
 )
 from lupi.progress import Steps
 
@@ -39,11 +41,10 @@ PUBLISHED = {"no PI": 0.910, "PI": 0.967}
 """Share of x where the classifier agrees with the oracle."""
 SPAN = (-2.0, 2.0)
 LOSSES: dict[str, Likelihood] = {"cross-entropy": Bernoulli(), "squared error": Gaussian()}
-PAIR: tuple[Variant, ...] = ("no PI", "PI")
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Protocol):
     """Data, training, probe.
 
     Parameters
@@ -55,7 +56,7 @@ class Settings:
     noise : float
         Standard deviation of ε.
     epochs, batch_size, learning_rate, initialisation, head
-        As in `lupi.paper.synthetic.Protocol`.
+        As of `Protocol`.
     loss : "cross-entropy" or "squared error"
         Loss of step 1. The paper states the squared error for its synthetic experiments, perhaps for this one too.
     c : float
@@ -68,26 +69,17 @@ class Settings:
     seeds: int = 20
     n: int = 20_000
     noise: float = 0.4
-    epochs: int = 10
-    batch_size: int = 32
-    learning_rate: float = 1e-3
-    initialisation: str = "glorot"
-    head: str = "tanh"
     loss: str = "cross-entropy"
     c: float = 1.0
     long: int = 50
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_whole("seeds", self.seeds, 2)
         check_positive("noise", self.noise)
         check_positive("c", self.c)
         if self.loss not in LOSSES:
             raise ValueError(f"Expected `loss` to be {' or '.join(map(repr, LOSSES))}, but got {self.loss!r}.")
-        self.protocol()
-
-    def protocol(self) -> Protocol:
-        """How representations are learned."""
-        return Protocol(**{field.name: getattr(self, field.name) for field in fields(Protocol)})
 
 
 def decision(x: Floats) -> Floats:
@@ -128,7 +120,7 @@ def run(settings: Settings, *, progress: bool) -> Findings:
         for name, variant, how in work:
             shape = (-1, 1) if how.loss == "cross-entropy" else (-1,)
             targets = [(sample.y > 0).astype(np.float64).reshape(shape) for sample in samples]
-            trunks = learn_representations(variant, samples, targets, LOSSES[how.loss], how.protocol(), seeds)
+            trunks = learn_representations(variant, samples, targets, LOSSES[how.loss], how, seeds)
             curves[name] = probabilities(trunks, samples, how.c, x)
             agreement = ((curves[name] > 0.5) == decision(x)).mean(1)
             rows += [
@@ -176,7 +168,7 @@ def report(table: pd.DataFrame, settings: Settings) -> str:
 
 {settings.n} examples; y = 1 where the sigmoid of (1 − a) sin 2πx + a v + ε exceeds ½, with x ~ U(−2, 2),
 a ~ Bernoulli(0.3), v ~ U(−1, 1) and ε ~ N(0, {settings.noise:g}²). φ(x) has two layers of 64 units and tanh, and is
-learned with the {settings.loss} by {settings.protocol().in_words()}.
+learned with the {settings.loss} by {settings.in_words()}.
 Then φ is frozen and a logistic regression (C = {settings.c:g}) is fitted on φ(x). Agreement of its decisions with the
 oracle's, 1[sin 2πx > 0], over a grid of x; mean ± standard deviation over {settings.seeds} seeds of data, weights and
 batches.
@@ -245,18 +237,5 @@ def fits_figure(curves: dict[str, Floats], settings: Settings) -> Figure:
 
 def agreement_figure(table: pd.DataFrame, settings: Settings) -> Figure:
     """Agreement of every seed and variant."""
-    names = [*VARIANTS, *(f"{variant}, {settings.long} epochs" for variant in PAIR)]
-    colours = {"no PI": COLOURS["no-pi"], "PI": COLOURS["pi"]}
-
-    def draw(axes: Sequence[Any]) -> None:
-        axis = axes[0]
-        for place, name in enumerate(names):
-            share = 100 * table.loc[table["variant"] == name, "agreement"]
-            colour = colours.get(name.split(",")[0], COLOURS["control"])
-            axis.plot(share, place + np.linspace(-0.15, 0.15, len(share)), "o", ms=4, color=colour, alpha=0.5)
-            axis.plot(share.mean(), place, "|", ms=18, mew=2.5, color=colour)
-        axis.set_yticks(range(len(names)), names)
-        axis.invert_yaxis()
-        axis.set_xlabel("agreement with the oracle, % of x (seeds, and their mean)")
-
-    return figure(draw, figsize=(7.2, 3.8))
+    shown = table.assign(value=100 * table["agreement"])
+    return strips(shown, settings.long, "agreement with the oracle, % of x (seeds, and their mean)", "linear")

@@ -9,7 +9,7 @@ Collier, Jenatton, Kokiopoulou and Berent (ICML 2022), section 2.2 and the appen
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from lupi.likelihoods import Gaussian
 from lupi.options import check_positive, check_whole
 from lupi.paper.findings import COLOURS, Findings, figure, markdown_table
 from lupi.paper.synthetic import (
+    PAIR,
     VARIANTS,
     Floats,
     Protocol,
@@ -32,6 +33,7 @@ from lupi.paper.synthetic import (
     grid,
     learn_representations,
     mean_and_sd,
+    strips,
 )
 from lupi.progress import Steps
 from lupi.theory.information import NOISY
@@ -42,7 +44,7 @@ SPAN = (0.0, 1.0)
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Protocol):
     """Data, training, probe.
 
     Parameters
@@ -54,7 +56,7 @@ class Settings:
     noise : float
         Standard deviation of ε.
     epochs, batch_size, learning_rate, initialisation, head
-        As in `lupi.paper.synthetic.Protocol`.
+        As of `Protocol`.
     ridge : float
         λ of the probe ‖y − φw − b‖² + λ‖w‖².
     long : int
@@ -65,26 +67,16 @@ class Settings:
     seeds: int = 20
     n: int = 2500
     noise: float = 0.1
-    epochs: int = 10
-    batch_size: int = 32
-    learning_rate: float = 1e-3
-    initialisation: str = "glorot"
-    head: str = "tanh"
     ridge: float = 0.5
     long: int = 200
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_whole("seeds", self.seeds, 2)
         check_positive("noise", self.noise)
         check_positive("ridge", self.ridge)
-        self.protocol()
-
-    def protocol(self) -> Protocol:
-        """How representations are learned."""
-        return Protocol(**{field.name: getattr(self, field.name) for field in fields(Protocol)})
 
 
-PAIR: tuple[Variant, ...] = ("no PI", "PI")
 SENSITIVITY: dict[str, dict[str, Any]] = {
     "torch's initialisation": {"initialisation": "torch"},
     "ReLU in the head on [φ(x), a]": {"head": "relu"},
@@ -120,7 +112,7 @@ def errors(fitted: Floats, x: Floats) -> Floats:
 def fit_variant(settings: Settings, variant: Variant, samples: Sequence[Sample]) -> Floats:
     """Learn φ and fit the probe: the fits of every seed on the grid."""
     targets, seeds = [sample.y for sample in samples], range(settings.seed, settings.seed + settings.seeds)
-    trunks = learn_representations(variant, samples, targets, Gaussian(), settings.protocol(), seeds)
+    trunks = learn_representations(variant, samples, targets, Gaussian(), settings, seeds)
     return fits(trunks, samples, settings.ridge, grid(SPAN))
 
 
@@ -177,7 +169,7 @@ def report(table: pd.DataFrame, settings: Settings) -> str:
 
 {settings.n} examples of y = (1 − a) sin 2πx + a v + ε with x ~ U(0, 1), a ~ Bernoulli(0.3), v ~ U(−1, 1) and
 ε ~ N(0, {settings.noise:g}²). φ(x) has two layers of 64 units and tanh, and is learned with the squared error by
-{settings.protocol().in_words()}. Then φ is frozen
+{settings.in_words()}. Then φ is frozen
 and y is regressed on φ(x) by ridge (λ = {settings.ridge:g}). The error is that of this fit to the true marginal mean
 0.7 sin 2πx over a grid of x; mean ± standard deviation over {settings.seeds} seeds of data, weights and batches.
 
@@ -245,19 +237,5 @@ def fits_figure(curves: dict[str, Floats], sample: Sample, settings: Settings) -
 
 def controls_figure(table: pd.DataFrame, settings: Settings) -> Figure:
     """Error of every seed and variant."""
-    names = [*VARIANTS, *(f"{variant}, {settings.long} epochs" for variant in PAIR)]
-    colours = {"no PI": COLOURS["no-pi"], "PI": COLOURS["pi"]}
-
-    def draw(axes: Sequence[Any]) -> None:
-        axis = axes[0]
-        for place, name in enumerate(names):
-            mse = table.loc[table["variant"] == name, "mse"]
-            colour = colours.get(name.split(",")[0], COLOURS["control"])
-            spread = place + np.linspace(-0.15, 0.15, len(mse))
-            axis.semilogx(mse, spread, "o", ms=4, color=colour, alpha=0.5)
-            axis.plot(mse.mean(), place, "|", ms=18, mew=2.5, color=colour)
-        axis.set_yticks(range(len(names)), names)
-        axis.invert_yaxis()
-        axis.set_xlabel("MSE to the marginal mean (seeds, and their mean)")
-
-    return figure(draw, figsize=(7.2, 3.8))
+    shown = table.assign(value=table["mse"])
+    return strips(shown, settings.long, "MSE to the marginal mean (seeds, and their mean)", "log")
