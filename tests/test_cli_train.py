@@ -498,3 +498,12 @@ def test_help_imports_nothing_heavy():
     )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert output.stdout.strip() == "[]"
+
+
+def test_training_may_stop_early(tmp_path):
+    TABLE.to_parquet(tmp_path / "t.parquet")
+    options = ["--epochs", 40, "--patience", 1, "--learning-rate", 0.05]
+    good("train", tmp_path / "t.parquet", *ROLES, *options, "-o", tmp_path / "m")
+    history = pd.read_csv(tmp_path / "m" / "results.csv")
+    assert 1 < len(history) < 40
+    assert "validation_marginal" in history

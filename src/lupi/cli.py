@@ -121,6 +121,9 @@ def train(
     task: Annotated[str | None, typer.Option(help="classification or regression; by default by the target.")] = None,
     method: Annotated[str, typer.Option(help="Name of a method.")] = "tram",
     epochs: Annotated[int, typer.Option(min=1, help="Epochs of training.")] = 50,
+    patience: Annotated[
+        int | None, typer.Option(min=1, help="Stop when the loss on held-out labels has not fallen for so many epochs.")
+    ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Annotations in a batch.")] = 32,
     learning_rate: Annotated[float, typer.Option(min=0.0, help="Learning rate of Adam.")] = 1e-3,
     seed: Annotated[int, typer.Option(min=0, help="Seed of initial weights, batches and noise.")] = 0,
@@ -135,7 +138,12 @@ def train(
         from lupi import serving
 
         serving.check_output(output, "--output", overwrite, folder=True)
-        settings = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate}
+        settings = {
+            "epochs": epochs,
+            "patience": patience,
+            "batch_size": batch_size,
+            "learning_rate": learning_rate,
+        }
         request = serving.Request(
             table,
             target,

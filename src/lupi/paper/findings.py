@@ -15,6 +15,10 @@ import matplotlib as mpl
 import pandas as pd
 from matplotlib.figure import Figure
 
+from lupi.report.svg import COLOURS
+
+__all__ = ["COLOURS", "STYLE", "Findings", "change", "figure", "markdown_table", "save_figure", "write_findings"]
+
 STYLE: Any = {
     "figure.figsize": (6.4, 4.0),
     "figure.constrained_layout.use": True,
@@ -25,8 +29,6 @@ STYLE: Any = {
     "legend.frameon": False,
     "svg.hashsalt": "lupi",  # the same figure is the same file
 }
-COLOURS = {"no-pi": "#6b7280", "pi": "#0f766e", "truth": "#111827", "control": "#d97706", "other": "#7c3aed"}
-"""One colour per role, in every figure."""
 
 
 @dataclass(frozen=True)
