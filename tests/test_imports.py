@@ -9,6 +9,7 @@ import lupi
 
 ORDER = [
     "options",
+    "files",
     "progress",
     "datasets",
     "encoding",

@@ -41,20 +41,6 @@ def test_something_else_is_left_alone(overwrite, tmp_path):
     assert os.listdir(tmp_path) == ["thesis.tex"]
 
 
-def test_a_file_that_fails_leaves_the_old_one(tmp_path):
-    path = tmp_path / "a"
-    kept.write_whole(path, lambda file: file.write(b"old"))
-
-    def fail(file):
-        file.write(b"ne")
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        kept.write_whole(path, fail)
-    assert path.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["a"]
-
-
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 cut off", b"something else"])
 def test_what_cannot_be_read_has_not_finished(content, tmp_path):
     (tmp_path / "x.npz").write_bytes(content)

@@ -14,6 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from lupi import __version__
+from lupi.files import write_text
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -54,10 +55,10 @@ def demo(
         fail(f"Expected `--output` to be a folder to write to, but got {output}: {error.strerror}.")
     table, results, page = compare_digits(chosen, seeds, jobs, annotations=annotations, epochs=epochs)
     print(table)
-    write(output / "results.csv", results.to_csv(index=False))
+    write_text(output / "results.csv", results.to_csv(index=False))
     facts: dict[str, Any] = {"command": shlex.join(["lupi", *sys.argv[1:]]), "versions": versions()}
     facts["runs"] = results.to_dict("records")
-    write(output / "results.json", json.dumps(facts, indent=2) + "\n")
+    write_text(output / "results.json", json.dumps(facts, indent=2) + "\n")
     write_report(replace(page, command=facts["command"], versions=facts["versions"]), output / "report.html")
     print(f"\nEvery run: {output / 'results.csv'} and {output / 'results.json'}; figures: {output / 'report.html'}")
 
@@ -369,10 +370,3 @@ def versions() -> dict[str, str]:
 
     own = {"lupi": __version__, "python": sys.version.split()[0]}
     return own | {name: version(name) for name in ("torch", "scikit-learn", "numpy")}
-
-
-def write(path: Path, text: str) -> None:
-    """Write a file under another name and move it into place."""
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(text)
-    partial.replace(path)

@@ -26,7 +26,8 @@ from lupi.cases import HELD_OUT, Data, Plan, Rows, make_cases, read, splits
 from lupi.compare import BASELINE, one_thread, summarize, train_together
 from lupi.controls import EARLY, Arm, arms, privileged_of, uses_privileged
 from lupi.estimators import PrivilegedClassifier, PrivilegedEstimator, PrivilegedRegressor
-from lupi.kept import RUNS, keep, kept, open_folder, write_whole
+from lupi.files import write_text
+from lupi.kept import RUNS, keep, kept, open_folder
 from lupi.paired import Uncertainty
 from lupi.progress import Steps
 from lupi.serving import resolved, writing
@@ -414,7 +415,7 @@ def write_results(found: Comparison, folder: Path, facts: Mapping[str, Any]) -> 
     }
     with writing(folder):
         for name, text in texts.items():
-            write_whole(folder / name, lambda file, text=text: file.write(text.encode()))  # type: ignore[misc]
+            write_text(folder / name, text)
     return [folder / name for name in texts]
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 from lupi.cases import Data, Plan, read
 from lupi.diagnose import Diagnosis, Problem, diagnose
 from lupi.encoding import ID, as_text
-from lupi.kept import write_whole
+from lupi.files import write_text
 from lupi.report import Section, Table, diagnosis_page, write_report
 from lupi.scores import FEW_LABELS
 from lupi.serving import features, resolved, writing
@@ -239,7 +239,7 @@ def check_folder(folder: Path, overwrite: bool) -> None:
             raise FileExistsError(f"Expected `--output` to be new, but {folder} exists: `--overwrite` replaces it.")
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / ".writable", lambda file: file.write(b""))
+        write_text(folder / ".writable", "")
         (folder / ".writable").unlink()
 
 
@@ -296,7 +296,7 @@ def write_diagnosis(found: Diagnosis, facts: Mapping[str, Any], folder: Path) ->
             if name not in texts:
                 (folder / name).unlink(missing_ok=True)
         for name, text in texts.items():
-            write_whole(folder / name, lambda file, text=text: file.write(text.encode("utf-8", "replace")))  # type: ignore[misc]
+            write_text(folder / name, text)
         write_report(page, folder / REPORT)
     return [folder / name for name in WRITTEN if name in (*texts, REPORT)]
 

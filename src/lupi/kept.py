@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from lupi.files import write_whole
 
 ABOUT, RUNS = "comparison.json", "runs"
 WRITTEN = ("results.json", "results.csv", "summary.csv", "report.html")
@@ -32,6 +32,7 @@ def open_folder(folder: Path, about: Mapping[str, Any], *, overwrite: bool = Fal
 
     Examples
     --------
+    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as name:
     ...     open_folder(Path(name), {"seeds": 5})
     ...     open_folder(Path(name), {"seeds": 5})  # goes on
@@ -69,36 +70,6 @@ def spelled(value: Any) -> str:
     return text if len(text) <= 40 else text[:37] + "…"
 
 
-def write_whole(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Write a file under a name of its own and move it into place, so that it is there whole or not at all.
-
-    Examples
-    --------
-    >>> with tempfile.TemporaryDirectory() as name:
-    ...     write_whole(Path(name, "a.txt"), lambda file: file.write(b"whole"))
-    ...     [path.name for path in Path(name).iterdir()]
-    ['a.txt']
-    """
-    number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(number, "wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~current_umask())  # mkstemp's is readable by its owner alone
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def current_umask() -> int:
-    """Read the umask, which can be read only by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
 def keep(path: Path, arrays: Mapping[str, Any]) -> None:
     """Keep the results of runs that finished."""
     write_whole(path, lambda file: np.savez(file, **arrays))
@@ -109,6 +80,7 @@ def kept(path: Path) -> dict[str, NDArray[Any]] | None:
 
     Examples
     --------
+    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as name:
     ...     keep(Path(name, "a.npz"), {"nll": np.array([0.5])})
     ...     kept(Path(name, "a.npz")), kept(Path(name, "b.npz"))

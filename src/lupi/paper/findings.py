@@ -5,16 +5,17 @@ from __future__ import annotations
 import ast
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import matplotlib as mpl
 import pandas as pd
 from matplotlib.figure import Figure
 
+from lupi.files import write_text, write_whole
 from lupi.report.svg import COLOURS
 
 __all__ = ["COLOURS", "STYLE", "Findings", "change", "figure", "markdown_table", "save_figure", "write_findings"]
@@ -122,26 +123,24 @@ def parsed(name: str, text: str, old: Any) -> Any:
     return value
 
 
-def write_findings(findings: Findings, settings: Any, facts: Mapping[str, Any], folder: Path) -> Iterator[Path]:
+def write_findings(findings: Findings, settings: Any, facts: Mapping[str, Any], folder: Path) -> list[Path]:
     """Write results.json, results.csv, report.md and the figures, each moved into place when it is whole."""
     rows = json.loads(findings.table.to_json(orient="records"))
     numbers = {**facts, "settings": dataclasses.asdict(settings), "results": rows}
     command = f"Made by `{facts['command']}` (lupi {facts['versions']['lupi']})."
-    files: dict[str, Callable[[Path], object]] = {
-        "results.json": lambda path: path.write_text(json.dumps(numbers, indent=2) + "\n"),
-        "results.csv": lambda path: findings.table.to_csv(path, index=False),
-        "report.md": lambda path: path.write_text(f"{findings.text}\n\n{command}\n"),
+    texts = {
+        "results.json": json.dumps(numbers, indent=2) + "\n",
+        "results.csv": findings.table.to_csv(index=False),
+        "report.md": f"{findings.text}\n\n{command}\n",
     }
+    for name, text in texts.items():
+        write_text(folder / name, text)
     for name, made in findings.figures.items():
-        files[f"{name}.svg"] = partial(save_figure, made)
-    for name, write in files.items():
-        partial_file = folder / f"{name}.partial"
-        write(partial_file)
-        partial_file.replace(folder / name)
-        yield folder / name
+        write_whole(folder / f"{name}.svg", partial(save_figure, made))
+    return [folder / name for name in (*texts, *(f"{name}.svg" for name in findings.figures))]
 
 
-def save_figure(made: Figure, path: Path) -> None:
+def save_figure(made: Figure, file: IO[bytes]) -> None:
     """Write a figure as SVG without its date, so that the same figure is the same file."""
     with mpl.rc_context(STYLE):
-        made.savefig(path, format="svg", metadata={"Date": None})
+        made.savefig(file, format="svg", metadata={"Date": None})

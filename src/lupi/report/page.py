@@ -17,6 +17,7 @@ from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
+from lupi.files import write_text
 from lupi.report.characters import fit
 
 ROWS = 5000
@@ -242,9 +243,7 @@ def write_report(page: Page, path: str | Path) -> Path:
     'report.html'
     """
     path = Path(path)
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(render(page), encoding="utf-8")
-    partial.replace(path)
+    write_text(path, render(page))
     return path
 
 
