@@ -20,6 +20,7 @@ ORDER = [
     "inference",
     "nn",
     "methods",
+    "recording",
     "replicas",
     "settings",
     "checkpoint",

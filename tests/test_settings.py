@@ -16,8 +16,9 @@ REFUSED = {
     "draw": ("Expected `{}` to be one of annotations, examples, but got {!r}.", ["rows", None]),
     "optimizer": ("Expected `{}` to be one of adam, adamw, sgd, but got {!r}.", ["Adam", None]),
     "schedule": ("Expected `{}` to be one of constant, step, cosine, but got {!r}.", ["linear", None]),
-    "precision": ("Expected `{}` to be one of float32, bfloat16, but got {!r}.", ["float16", None]),
+    "precision": ("Expected `{}` to be one of float32, tfloat32, bfloat16, but got {!r}.", ["float16", None]),
     "compile": ("Expected `{}` to be one of False, True, but got {!r}.", ["yes", None, 2]),
+    "cuda_graph": ("Expected `{}` to be one of False, True, but got {!r}.", ["yes", None, 2]),
     **{
         name: (NUMBER, [-1e-9, math.inf, math.nan, "1", None])
         for name in ("learning_rate", "momentum", "eps", "l2", "weight_decay", "factor", "warmup")

@@ -1341,3 +1341,19 @@ def test_two_processes_are_one(tmp_path):
         assert_close(results["two"], second[case]["two"], 0, case)
     assert len(first["stopped"]["one"]["history"]) < 40
     assert {row["stage"] for row in first["two-step"]["two"]["history"]} == {"transfer", "marginalize"}
+
+
+def test_matrix_products_are_rounded_in_training_alone():
+    """The setting is the process's, so it must not stay."""
+    before = torch.get_float32_matmul_precision()
+    seen = []
+
+    class Looks(NoPI):
+        def losses(self, batch):
+            seen.append(torch.get_float32_matmul_precision())
+            return super().losses(batch)
+
+    for precision in ("tfloat32", "float32"):
+        fit(Looks(nn.Identity(), nn.Linear(4, 3)), make_data(8, 8), Settings(epochs=1, precision=precision))
+    assert seen == ["high", before]
+    assert torch.get_float32_matmul_precision() == before

@@ -71,10 +71,14 @@ def reproduce(
     changes: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Another value of a setting; repeatable.")
     ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with the files that an experiment reads; it says which.")
+    ] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Folder for results; run/NAME.")] = None,
+    overwrite: Annotated[bool, typer.Option(help="Begin again where the folder has other results.")] = False,
 ) -> None:
     """Run an experiment of the paper."""
-    from lupi.paper import EXPERIMENTS
+    from lupi.paper import EXPERIMENTS, ON_DATA
 
     if names:
         for name, what in EXPERIMENTS.items():
@@ -82,6 +86,8 @@ def reproduce(
         return
     if experiment not in EXPERIMENTS:
         fail(f"Expected an experiment among {', '.join(EXPERIMENTS)}, but got {experiment!r}.")
+    if data is not None and experiment not in ON_DATA:
+        fail(f"Expected no `--data` for {experiment}, which makes its own, but got {data}.")
     from importlib import import_module
 
     from lupi.paper.findings import change, write_findings
@@ -96,7 +102,11 @@ def reproduce(
         fail(str(error))
     except OSError as error:
         fail(f"Expected `--output` to be a folder to write to, but got {folder}: {error.strerror}.")
-    findings = module.run(settings, progress=True)
+    if experiment in ON_DATA:
+        with one_sentence():
+            findings = module.run(settings, data=data, folder=folder, overwrite=overwrite, progress=True)
+    else:
+        findings = module.run(settings, progress=True)
     print(findings.text)
     facts = {"command": shlex.join(["lupi", *sys.argv[1:]]), "versions": versions()}
     for path in write_findings(findings, settings, facts, folder):

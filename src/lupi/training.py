@@ -27,6 +27,7 @@ from lupi.inference import evaluation
 from lupi.methods.base import Method, Stage
 from lupi.options import check_whole
 from lupi.progress import Steps
+from lupi.recording import Recorded
 from lupi.replicas import Replicas, StackedAnnotations
 from lupi.replicas import histories as of_each
 from lupi.settings import Settings
@@ -61,9 +62,9 @@ class OneDevice:
 
     def autocast(self) -> AbstractContextManager[Any]:
         """Compute in mixed precision where it is asked for."""
-        if self.precision == "float32":
-            return nullcontext()
-        return torch.autocast(self.device.type, torch.bfloat16)
+        if self.precision == "bfloat16":
+            return torch.autocast(self.device.type, torch.bfloat16)
+        return nullcontext()
 
     def backward(self, loss: Tensor) -> None:
         """Compute gradients."""
@@ -134,6 +135,8 @@ def fit(
     if settings.patience is not None and validation is None:
         raise ValueError("Expected `validation` where `patience` is given, but got None.")
     seeds = check_seeds(method, seed, settings, fabric)
+    if settings.cuda_graph and fabric is not None:
+        raise ValueError("Expected `cuda_graph` to be False with a `fabric`.")
     for name, part in (("data", data), ("validation", validation)):
         if part is not None and len(part) == 0:
             raise ValueError(f"Expected `{name}` to have annotations, but it is empty.")
@@ -151,7 +154,7 @@ def fit(
     data = data.to(place.device)
     validation = None if validation is None else validation.to(place.device)
     noise = own_noise((seeds if isinstance(seeds, int) else seeds[0]) + place.global_rank, place.device)
-    with noise, closing(staged(method, data)) as stages:
+    with noise, matrix_products(settings.precision), closing(staged(method, data)) as stages:
         for number, stage in enumerate(stages):
             if state is not None and number < state["stage"]:
                 continue  # trained before the interruption
@@ -288,6 +291,17 @@ def own_noise(seed: int, device: torch.device) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def matrix_products(precision: str) -> Iterator[None]:
+    """Multiply matrices in a precision, and as before afterwards."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if precision == "tfloat32" else before)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
 def in_words(row: Epoch) -> str:
     """Losses of an epoch; those of replicas by their median."""
     losses = {name: value for name, value in row.items() if name not in ("stage", "epoch", "learning_rate")}
@@ -325,11 +339,13 @@ class StageLoop:
         self.data = self.prepared(data)
         self.validation = None if validation is None else self.prepared(validation, held_out=True)
         stage.method.train()
-        optimizer = settings.make_optimizer(stage.method, leading=int(isinstance(stage.method, Replicas)))
+        leading, recorded = int(isinstance(stage.method, Replicas)), self.recordable()
+        optimizer = settings.make_optimizer(stage.method, leading=leading, recorded=recorded)
         self.module, self.optimizer = place.setup(stage.method, optimizer)
         if not isinstance(place, OneDevice):
             self.module.mark_forward_method("losses")
         self.losses = self.compiled() if settings.compile else self.module.losses
+        self.take_step = Recorded(self.step_of) if recorded else self.step_of
         self.epoch = self.step = 0
         self.sums: dict[str, Tensor] = {}
         self.best, self.waited = [math.inf for _ in self.members], [0 for _ in self.members]
@@ -347,6 +363,13 @@ class StageLoop:
         config.cache_size_limit = max(64, config.cache_size_limit)  # all replicas share one function; 8 by default
         fixed = isinstance(self.stage.method, Replicas)  # others may have as many shapes of batches as batches
         return torch.compile(self.module.losses, dynamic=False if fixed else None)
+
+    def recordable(self) -> bool:
+        """Tell whether a CUDA graph is asked for and can be: every batch of a size is drawn in one shape."""
+        fixed = True
+        if isinstance(self.data, Annotations):
+            fixed = self.data.one_to_one and self.settings.draw == "annotations"
+        return self.settings.cuda_graph and self.place.device.type == "cuda" and fixed
 
     @property
     def units(self) -> Tensor:
@@ -392,10 +415,25 @@ class StageLoop:
         return torch.randperm(units, generator=torch.Generator().manual_seed(int(entropy[0])))
 
     def train_step(self, index: Tensor, epoch: float) -> None:
-        """One step of the optimizer on the whole batch, of which this process computes its share."""
+        """One step of the optimizer at a point in time, in epochs, and the sums of its losses."""
         if self.settings.warmup or self.settings.schedule != "constant":
+            rate = self.settings.learning_rate * self.settings.rate(epoch)
             for group in self.optimizer.param_groups:
-                group["lr"] = self.settings.learning_rate * self.settings.rate(epoch)
+                if isinstance(group["lr"], Tensor):
+                    group["lr"].fill_(rate)
+                else:
+                    group["lr"] = rate
+        losses, count = self.take_step(index)
+        for name, value in losses.items():
+            if name not in self.sums:
+                self.sums[name] = torch.zeros(value.shape, device=self.place.device)
+            self.sums[name].add_(value, alpha=count)
+
+    def step_of(self, index: Tensor) -> tuple[dict[str, Tensor], float]:
+        """One step of the optimizer on the whole batch, of which this process computes its share.
+
+        Returns the losses, and the number of annotations that they count for.
+        """
         batch, weight, count = self.share(index)
         with self.place.autocast():
             losses = self.losses(batch)
@@ -406,10 +444,7 @@ class StageLoop:
         if self.settings.clip is not None:
             self.place.clip_gradients(self.module, self.optimizer, max_norm=self.settings.clip)
         self.optimizer.step()
-        for name, value in losses.items():
-            if name not in self.sums:
-                self.sums[name] = torch.zeros(value.shape, device=self.place.device)
-            self.sums[name].add_(value.detach(), alpha=count)
+        return {name: value.detach() for name, value in losses.items()}, count
 
     def share(self, index: Tensor) -> tuple[Batch, float, float]:
         """Draw what this process computes of a batch.
@@ -433,7 +468,7 @@ class StageLoop:
         row: Epoch = {
             "stage": self.stage.name,
             "epoch": self.epoch + 1,
-            "learning_rate": self.optimizer.param_groups[0]["lr"],
+            "learning_rate": float(self.optimizer.param_groups[0]["lr"]),
         }
         for name, total in self.sums_of_all().items():
             row[f"train_{name}"] = self.checked(name, (total.cpu().double() / len(self.data)).tolist())

@@ -48,6 +48,20 @@ def test_cifar10(tmp_path):
     np.testing.assert_array_equal(cifar.X_test.reshape(4, 3072), batches["test_batch"]["data"])
 
 
+def test_some_of_the_batches(tmp_path):
+    write_cifar10(tmp_path)
+    every = load_cifar10(tmp_path)
+    for number in range(3, 6):
+        (tmp_path / "cifar-10-batches-py" / f"data_batch_{number}").unlink()
+    some = load_cifar10(tmp_path, batches=2)
+    assert np.array_equal(some.X_train, every.X_train[:8])
+    assert np.array_equal(some.y_train, every.y_train[:8])
+    with pytest.raises(FileNotFoundError, match="data_batch_3"):
+        load_cifar10(tmp_path, batches=3)
+    with pytest.raises(ValueError, match="`batches` to be 1 to 5, but got 6"):
+        load_cifar10(tmp_path, batches=6)
+
+
 def test_the_inner_folder_will_do(tmp_path):
     write_cifar10(tmp_path)
     inner = load_cifar10(str(tmp_path / "cifar-10-batches-py"))

@@ -36,13 +36,15 @@ class CIFAR:
     """The name of each label."""
 
 
-def load_cifar10(folder: str | Path) -> CIFAR:
+def load_cifar10(folder: str | Path, batches: int = 5) -> CIFAR:
     """Load CIFAR-10: 50 000 training and 10 000 test images of 10 classes.
 
     Parameters
     ----------
     folder
         The folder that holds ``cifar-10-batches-py``, or that folder itself.
+    batches
+        How many of the five training batches, of 10 000 images each, to read; other files need not be there.
 
     Returns
     -------
@@ -64,7 +66,9 @@ def load_cifar10(folder: str | Path) -> CIFAR:
     >>> cifar.X_train.shape, cifar.y_train, cifar.classes[cifar.y_test[0]]
     ((5, 3, 32, 32), array([1, 1, 1, 1, 1]), 'automobile')
     """
-    train = [f"data_batch_{number}" for number in range(1, 6)]
+    if batches not in range(1, 6):
+        raise ValueError(f"Expected `batches` to be 1 to 5, but got {batches}.")
+    train = [f"data_batch_{number}" for number in range(1, batches + 1)]
     inside = _inside(folder, "cifar-10-batches-py", [*train, "test_batch", "batches.meta"], "cifar-10-python.tar.gz")
     return CIFAR(
         *_images(inside, train, "labels"),

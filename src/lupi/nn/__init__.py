@@ -1,8 +1,22 @@
 """The parts of a network: trunk, tower and heads."""
 
 from lupi.nn.heads import GaussianHead, HeteroscedasticHead, ProbitHead, heteroscedastic
+from lupi.nn.mobilenet import MobileNet
 from lupi.nn.parts import Parts
+from lupi.nn.pretrained import pretrained, token_ids
 from lupi.nn.towers import Tower
-from lupi.nn.trunks import MLP
+from lupi.nn.trunks import MLP, Projected
 
-__all__ = ["MLP", "GaussianHead", "HeteroscedasticHead", "Parts", "ProbitHead", "Tower", "heteroscedastic"]
+__all__ = [
+    "MLP",
+    "GaussianHead",
+    "HeteroscedasticHead",
+    "MobileNet",
+    "Parts",
+    "ProbitHead",
+    "Projected",
+    "Tower",
+    "heteroscedastic",
+    "pretrained",
+    "token_ids",
+]

@@ -1,4 +1,4 @@
-"""Trunks φ(x). Any module that maps a batch of x to [examples, features] is one; this is the one for tables."""
+"""Trunks φ(x). Any module that maps a batch of x to [examples, features] is one; here is the one for tables."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ class MLP(nn.Sequential):
         Width of a last layer without an activation.
     activation : callable
         Makes the activation.
+
+    Attributes
+    ----------
+    features : int
+        Width of what it returns.
 
     Examples
     --------
@@ -47,3 +52,42 @@ class MLP(nn.Sequential):
             inputs = width
         if outputs is not None:
             self.append(nn.Linear(inputs, outputs))
+        self.features = inputs if outputs is None else outputs
+
+
+class Projected(nn.Sequential):
+    """A trunk with a layer on top that makes its features fewer, as the paper does with pretrained ones.
+
+    Parameters
+    ----------
+    trunk : Module
+        Its attribute `features` is the width of what it returns.
+    width : int
+        Number of features to make of them.
+
+    Attributes
+    ----------
+    features : int
+        The same number.
+
+    Examples
+    --------
+    >>> Projected(MLP(3, (8,)), width=4)
+    Projected(
+      (0): MLP(
+        (0): Linear(in_features=3, out_features=8, bias=True)
+        (1): ReLU()
+      )
+      (1): Linear(in_features=8, out_features=4, bias=True)
+      (2): ReLU()
+    )
+    """
+
+    def __init__(self, trunk: nn.Module, width: int = 64) -> None:
+        features = getattr(trunk, "features", None)
+        if not isinstance(features, int):
+            raise ValueError(
+                f"Expected a trunk whose attribute `features` is a number, but {type(trunk).__name__} has none."
+            )
+        super().__init__(trunk, nn.Linear(features, width), nn.ReLU())
+        self.features = width

@@ -1,0 +1,157 @@
+"""What training MobileNet on a GPU costs, and what each step of making it faster gave.
+
+``python -m benchmarks.images throughput`` and ``python -m benchmarks.images ratios``.
+
+Annotations a second of whole calls of `lupi.training.fit`, by the wall clock, on the sizes of CIFAR-10H: images of
+32 × 32, 102 privileged features, 10 classes, batches of 64, Adam. On a CPU everything is smaller and shows nothing
+but that it runs.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+from lupi.data import Annotations
+from lupi.likelihoods import Categorical
+from lupi.methods import Method, build
+from lupi.nn import MobileNet, Parts, Projected, mobilenet
+from lupi.replicas import Replicas, StackedAnnotations
+from lupi.training import Settings, fit
+
+GPU = torch.cuda.is_available()
+DEVICE = torch.device("cuda" if GPU else "cpu")
+BATCH, SEEDS, STEPS, ROUNDS, WIDTH = (64, 20, 200, 4, 1.0) if GPU else (8, 4, 2, 2, 0.25)
+PRIVILEGED, CLASSES = 102, 10
+
+
+def main(parts: list[str]) -> None:
+    name = torch.cuda.get_device_name() if GPU else "CPU"
+    print(f"torch {torch.__version__}, {name}; batches of {BATCH}, {SEEDS} replicas")
+    for part in parts or ("throughput", "ratios"):
+        {"throughput": throughputs, "ratios": ratios}[part]()
+
+
+def throughputs() -> None:
+    print("\n| training | annotations a second | against one eager run |\n|---|---|---|")
+    first = 0.0
+    for title, seeds, own, changes in VARIANTS:
+        with kernels(own):
+            rate = throughput("no-pi", seeds, Settings(epochs=1, batch_size=BATCH, **changes))
+        first = first or rate
+        print(f"| {title} | {rate:,.0f} | {rate / first:.1f}× |", flush=True)
+
+
+def ratios() -> None:
+    print("\n| ratio | median | quartiles |\n|---|---|---|")
+    fast = Settings(epochs=1, batch_size=BATCH, cuda_graph=True, precision="tfloat32")
+    for title, seeds in (("one run", 1), (f"{SEEDS} replicas", SEEDS)):
+        work = [training(method, seeds, fast) for method in ("tram", "no-pi")]
+        print(f"| step, TRAM / No PI, {title}, CUDA graph | {ratio(*work)} |", flush=True)
+    x = torch.randint(0, 256, (1024, 3, 32, 32), dtype=torch.uint8, device=DEVICE)
+    predictors = [make(method, 1)[0].to(DEVICE).eval().predictor() for method in ("tram", "no-pi")]
+    print(f"| predictor, TRAM / No PI, 1024 images | {ratio(*(predicting(one, x) for one in predictors))} |")
+
+
+VARIANTS: list[tuple[str, int, bool, dict]] = [
+    ("one run, eager", 1, False, {}),
+    ("one run, CUDA graph, own kernels", 1, True, {"cuda_graph": True}),
+    (f"{SEEDS} replicas, eager", SEEDS, False, {}),
+    (f"{SEEDS} replicas, CUDA graph", SEEDS, False, {"cuda_graph": True}),
+    (f"{SEEDS} replicas, CUDA graph, own kernels", SEEDS, True, {"cuda_graph": True}),
+    (
+        f"{SEEDS} replicas, CUDA graph, own kernels, tfloat32",
+        SEEDS,
+        True,
+        {"cuda_graph": True, "precision": "tfloat32"},
+    ),
+]
+
+
+@contextmanager
+def kernels(own: bool) -> Iterator[None]:
+    """With or without our own kernels."""
+    usual = mobilenet.own_kernels
+    if not own:
+        mobilenet.own_kernels = lambda: None
+    try:
+        yield
+    finally:
+        mobilenet.own_kernels = usual
+
+
+def data() -> Annotations:
+    """One annotation of each of as many images as the steps need."""
+    n, generator = STEPS * BATCH, torch.Generator().manual_seed(0)
+    x = torch.randint(0, 256, (n, 3, 32, 32), generator=generator, dtype=torch.uint8)
+    a = nn.functional.one_hot(torch.randint(0, PRIVILEGED, (n,), generator=generator), PRIVILEGED).float()
+    return Annotations(x, torch.arange(n), a, torch.randint(0, CLASSES, (n,), generator=generator)).to(DEVICE)
+
+
+def make(name: str, seeds: int) -> list[Method]:
+    torch.manual_seed(0)
+    parts = Parts(lambda: Projected(MobileNet(WIDTH), 64), 64, PRIVILEGED, CLASSES, Categorical())
+    return [build(name, parts) for _ in range(seeds)]
+
+
+def training(name: str, seeds: int, settings: Settings) -> Callable[[], None]:
+    """Make the work of an epoch."""
+    members, rows = make(name, seeds), data()
+
+    def work() -> None:
+        if seeds == 1:
+            fit(members[0], rows, settings, device=DEVICE)
+        else:
+            fit(Replicas(members), StackedAnnotations([rows] * seeds), settings, seed=range(seeds), device=DEVICE)
+
+    return work
+
+
+def predicting(predictor: nn.Module, x: torch.Tensor) -> Callable[[], None]:
+    """Make the work of predicting the same images again and again."""
+
+    def work() -> None:
+        with torch.no_grad():
+            for _ in range(20 if GPU else 1):
+                predictor(x)
+
+    return work
+
+
+def throughput(name: str, seeds: int, settings: Settings) -> float:
+    """Annotations a second, of all seeds together; a first epoch warms up."""
+    work = training(name, seeds, settings)
+    work()
+    return seeds * STEPS * BATCH / min(seconds(work) for _ in range(2))
+
+
+def ratio(one: Callable[[], None], other: Callable[[], None]) -> str:
+    """Median and quartiles of the ratio of two times, measured in turns."""
+    for work in (one, other):
+        work()
+    found = []
+    for number in range(ROUNDS):
+        pair = (one, other) if number % 2 else (other, one)
+        taken = {work: seconds(work) for work in pair}
+        found.append(taken[one] / taken[other])
+    low, median, high = statistics.quantiles(found, n=4)
+    return f"{median:.3f} | {low:.3f} to {high:.3f}"
+
+
+def seconds(work: Callable[[], None]) -> float:
+    """Wall clock of work and of what it leaves to the GPU."""
+    start = time.monotonic()
+    work()
+    if GPU:
+        torch.cuda.synchronize()
+    return time.monotonic() - start
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,232 @@
+"""Kernels for a GPU: batch norm with relu6, and depthwise convolutions, of very many channels at once.
+
+Replicas of a network put all of their channels side by side, thousands of them with few numbers each, for which the
+kernels that torch brings are slow. Here a channel is one contiguous row of numbers, and one program looks after it.
+Needs Triton, which torch brings where it is built for CUDA.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, misc, valid-type"
+
+
+@triton.jit
+def norm_forward(z, weight, bias, y, mean, variance, size, eps, BLOCK: tl.constexpr):
+    """Compute relu6(weight (z − mean)/√(variance + eps) + bias) for a row of z, and its mean and variance."""
+    row = tl.program_id(0)
+    start, place = row.to(tl.int64) * size, tl.arange(0, BLOCK)
+    total = tl.zeros([BLOCK], tl.float32)
+    for first in range(0, size, BLOCK):
+        total += tl.load(z + start + first + place, mask=first + place < size, other=0.0)
+    center = tl.sum(total) / size
+    total = tl.zeros([BLOCK], tl.float32)
+    for first in range(0, size, BLOCK):
+        inside = first + place < size
+        apart = tl.load(z + start + first + place, mask=inside, other=0.0) - center
+        total += tl.where(inside, apart * apart, 0.0)
+    spread = tl.sum(total) / size
+    scale = tl.load(weight + row) / tl.sqrt(spread + eps)
+    shift = tl.load(bias + row) - center * scale
+    for first in range(0, size, BLOCK):
+        inside = first + place < size
+        value = tl.load(z + start + first + place, mask=inside) * scale + shift
+        tl.store(y + start + first + place, tl.minimum(tl.maximum(value, 0.0), 6.0), mask=inside)
+    tl.store(mean + row, center)
+    tl.store(variance + row, spread)
+
+
+@triton.jit
+def norm_backward(z, weight, bias, mean, variance, of_y, of_z, of_weight, of_bias, size, eps, BLOCK: tl.constexpr):
+    """Gradients of z, weight and bias from that of y."""
+    row = tl.program_id(0)
+    start, place = row.to(tl.int64) * size, tl.arange(0, BLOCK)
+    center, factor, shift = tl.load(mean + row), tl.load(weight + row), tl.load(bias + row)
+    inverse = 1 / tl.sqrt(tl.load(variance + row) + eps)
+    sum_of, sum_with = tl.zeros([BLOCK], tl.float32), tl.zeros([BLOCK], tl.float32)
+    for first in range(0, size, BLOCK):
+        inside = first + place < size
+        normed = (tl.load(z + start + first + place, mask=inside, other=0.0) - center) * inverse
+        grad = tl.load(of_y + start + first + place, mask=inside, other=0.0)
+        value = normed * factor + shift
+        grad = tl.where((value > 0) & (value < 6), grad, 0.0)
+        sum_of += grad
+        sum_with += grad * normed
+    on_bias, on_weight = tl.sum(sum_of), tl.sum(sum_with)
+    for first in range(0, size, BLOCK):
+        inside = first + place < size
+        normed = (tl.load(z + start + first + place, mask=inside, other=0.0) - center) * inverse
+        grad = tl.load(of_y + start + first + place, mask=inside, other=0.0)
+        value = normed * factor + shift
+        grad = tl.where((value > 0) & (value < 6), grad, 0.0)
+        result = factor * inverse * (grad - on_bias / size - normed * on_weight / size)
+        tl.store(of_z + start + first + place, result, mask=inside)
+    tl.store(of_weight + row, on_weight)
+    tl.store(of_bias + row, on_bias)
+
+
+@triton.jit
+def depthwise_forward(x, weight, y, images, height, width, rows, columns, STRIDE: tl.constexpr, BLOCK: tl.constexpr):
+    """A 3 × 3 convolution of a channel; zeros pad one row and column before, and after for stride 1."""
+    channel = tl.program_id(0)
+    place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    size = images * rows * columns
+    image, row, column = place // (rows * columns), place // columns % rows, place % columns
+    source = x + channel.to(tl.int64) * images * height * width
+    total = tl.zeros([BLOCK], tl.float32)
+    for i in tl.static_range(3):
+        for j in tl.static_range(3):
+            r, c = row * STRIDE + i - 2 + STRIDE, column * STRIDE + j - 2 + STRIDE
+            inside = (place < size) & (r >= 0) & (r < height) & (c >= 0) & (c < width)
+            value = tl.load(source + (image * height + r) * width + c, mask=inside, other=0.0)
+            total += value * tl.load(weight + channel * 9 + i * 3 + j)
+    tl.store(y + channel.to(tl.int64) * size + place, total, mask=place < size)
+
+
+@triton.jit
+def depthwise_backward(
+    of_y, weight, of_x, images, height, width, rows, columns, STRIDE: tl.constexpr, BLOCK: tl.constexpr
+):
+    """Gradient of x from that of y."""
+    channel = tl.program_id(0)
+    place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    size = images * height * width
+    image, row, column = place // (height * width), place // width % height, place % width
+    source = of_y + channel.to(tl.int64) * images * rows * columns
+    total = tl.zeros([BLOCK], tl.float32)
+    for i in tl.static_range(3):
+        for j in tl.static_range(3):
+            r, c = row - i + 2 - STRIDE, column - j + 2 - STRIDE
+            inside = (place < size) & (r >= 0) & (r % STRIDE == 0) & (c >= 0) & (c % STRIDE == 0)
+            r, c = r // STRIDE, c // STRIDE
+            inside = inside & (r < rows) & (c < columns)
+            value = tl.load(source + (image * rows + r) * columns + c, mask=inside, other=0.0)
+            total += value * tl.load(weight + channel * 9 + i * 3 + j)
+    tl.store(of_x + channel.to(tl.int64) * size + place, total, mask=place < size)
+
+
+@triton.jit
+def depthwise_weight(
+    x, of_y, of_weight, images, height, width, rows, columns, STRIDE: tl.constexpr, BLOCK: tl.constexpr
+):
+    """Gradient of a row of a channel's weights."""
+    channel, i, j = tl.program_id(0), tl.program_id(1), tl.arange(0, 4)
+    source = x + channel.to(tl.int64) * images * height * width
+    size = images * rows * columns
+    total = tl.zeros([4, BLOCK], tl.float32)
+    for first in range(0, size, BLOCK):
+        place = first + tl.arange(0, BLOCK)
+        image, row, column = place // (rows * columns), place // columns % rows, place % columns
+        r = row * STRIDE + i - 2 + STRIDE
+        c = column[None, :] * STRIDE + j[:, None] - 2 + STRIDE
+        there = (place < size) & (r >= 0) & (r < height)
+        inside = there[None, :] & (j < 3)[:, None] & (c >= 0) & (c < width)
+        value = tl.load(source + ((image * height + r) * width)[None, :] + c, mask=inside, other=0.0)
+        grad = tl.load(of_y + channel.to(tl.int64) * size + place, mask=place < size, other=0.0)
+        total += value * grad[None, :]
+    tl.store(of_weight + channel * 9 + i * 3 + j, tl.sum(total, 1), mask=j < 3)
+
+
+def block(size: int, most: int) -> int:
+    """Numbers that a program looks at together: a power of two."""
+    return min(most, 1 << (size - 1).bit_length())
+
+
+def together(batch: int, dims: tuple[int | None, ...], tensors: tuple[Tensor, ...]) -> list[Tensor]:
+    """Put a batch of replicas, which vmap has along `dims`, before the channels and into one dimension with them."""
+    moved = [
+        value.expand(batch, *value.shape) if dim is None else value.movedim(dim, 0)
+        for value, dim in zip(tensors, dims, strict=True)
+    ]
+    return [value.flatten(0, 1) for value in moved]
+
+
+class NormReLU6(torch.autograd.Function):
+    """relu6 of batch norm of z, [channels, ...], in training; with it mean and variance of each channel."""
+
+    @staticmethod
+    def forward(z: Tensor, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
+        """Compute y, mean and variance (that of the sample, not of the population)."""
+        z = z.contiguous()
+        channels, size = z.shape[0], z[0].numel()
+        y, mean, variance = torch.empty_like(z), torch.empty_like(weight), torch.empty_like(weight)
+        weight, bias = weight.contiguous(), bias.contiguous()
+        norm_forward[(channels,)](z, weight, bias, y, mean, variance, size, eps, block(size, 1024))
+        return y, mean, variance
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        """Keep what the gradient needs."""
+        z, weight, bias, ctx.eps = inputs
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.save_for_backward(z, weight, bias, *output[1:])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *of_outputs: Tensor) -> tuple[Tensor | None, ...]:
+        """Gradients of z, weight and bias."""
+        z, weight, bias, mean, variance = (value.contiguous() for value in ctx.saved_tensors)
+        size, of_y = z[0].numel(), of_outputs[0].contiguous()
+        of_z, of_weight, of_bias = torch.empty_like(z), torch.empty_like(weight), torch.empty_like(bias)
+        norm_backward[(z.shape[0],)](
+            z, weight, bias, mean, variance, of_y, of_z, of_weight, of_bias, size, ctx.eps, block(size, 1024)
+        )
+        return of_z, of_weight, of_bias, None
+
+    @staticmethod
+    def vmap(info: Any, dims: tuple[int | None, ...], *inputs: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+        """Treat the channels of all replicas as channels."""
+        *tensors, eps = inputs
+        results = NormReLU6.apply(*together(info.batch_size, dims[:3], tuple(tensors)), eps)
+        return tuple(value.unflatten(0, (info.batch_size, -1)) for value in results), (0, 0, 0)
+
+
+class Depthwise3x3(torch.autograd.Function):
+    """A 3 × 3 convolution of each channel of x, [channels, images, height, width], padded as TensorFlow does."""
+
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor, stride: int) -> Tensor:
+        """Compute y, [channels, images, height / stride, width / stride]."""
+        x, weight = x.contiguous(), weight.contiguous()
+        channels, images, height, width = x.shape
+        rows, columns = height // stride, width // stride
+        y = x.new_empty(channels, images, rows, columns)
+        size = images * rows * columns
+        many = block(size, 1024)
+        grid = (channels, triton.cdiv(size, many))
+        depthwise_forward[grid](x, weight, y, images, height, width, rows, columns, stride, many)
+        return y
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ARG004
+        """Keep what the gradient needs."""
+        x, weight, ctx.stride = inputs
+        ctx.save_for_backward(x, weight)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, of_y: Tensor) -> tuple[Tensor | None, ...]:
+        """Gradients of x and weight."""
+        x, weight = (value.contiguous() for value in ctx.saved_tensors)
+        of_y, (channels, images, height, width) = of_y.contiguous(), x.shape
+        sizes = (images, height, width, *of_y.shape[2:])
+        of_x, of_weight = torch.empty_like(x), torch.empty_like(weight)
+        many = block(images * height * width, 1024)
+        grid = (channels, triton.cdiv(images * height * width, many))
+        depthwise_backward[grid](of_y, weight, of_x, *sizes, ctx.stride, many)
+        depthwise_weight[(channels, 3)](x, of_y, of_weight, *sizes, ctx.stride, block(of_y[0].numel(), 512))
+        return of_x, of_weight, None
+
+    @staticmethod
+    def vmap(info: Any, dims: tuple[int | None, ...], *inputs: Any) -> tuple[Tensor, int]:
+        """Treat the channels of all replicas as channels."""
+        *tensors, stride = inputs
+        y = Depthwise3x3.apply(*together(info.batch_size, dims[:2], tuple(tensors)), stride)
+        return y.unflatten(0, (info.batch_size, -1)), 0

@@ -1,0 +1,72 @@
+"""The kernels against torch: on a GPU where there is one, else by Triton's interpreter."""
+
+import os
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.func import vmap
+
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
+pytest.importorskip("triton")
+
+from lupi.nn import kernels
+from lupi.nn.mobilenet import Depthwise
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def normal(*shape, scale=1.0, shift=0.0):
+    generator = torch.Generator().manual_seed(sum(shape))
+    return (torch.randn(shape, generator=generator) * scale + shift).to(DEVICE).requires_grad_()
+
+
+def assert_same(outputs, expected, inputs):
+    torch.testing.assert_close(outputs, expected, rtol=1e-4, atol=1e-5)
+    of_output = torch.randn_like(expected)
+    gradients = torch.autograd.grad(outputs, inputs, of_output)
+    for gradient, other in zip(gradients, torch.autograd.grad(expected, inputs, of_output), strict=True):
+        torch.testing.assert_close(gradient, other, rtol=1e-3, atol=1e-4)
+
+
+def normed(z, weight, bias):
+    return F.relu6(F.batch_norm(z.flatten(1)[None], None, None, weight, bias, True, eps=1e-3))[0].reshape(z.shape)
+
+
+@pytest.mark.parametrize("shape", [(5, 3, 8, 8), (4, 2, 2, 2), (3, 5, 1, 1), (2, 9, 12, 16)])
+def test_norm(shape):
+    z, weight, bias = normal(*shape, scale=3, shift=1), normal(shape[0]), normal(shape[0], shift=2)
+    y, mean, variance = kernels.NormReLU6.apply(z, weight, bias, 1e-3)
+    assert_same(y, normed(z, weight, bias), (z, weight, bias))
+    torch.testing.assert_close(mean, z.flatten(1).mean(1).detach(), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(variance, z.flatten(1).var(1, correction=0).detach(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("shape", [(5, 3, 8, 8), (4, 2, 2, 2), (3, 5, 4, 16), (2, 9, 12, 16)])
+def test_depthwise(shape, stride):
+    x, layer = normal(*shape), Depthwise(shape[0], stride).to(DEVICE)
+    torch.nn.init.normal_(layer.weight)
+    padded = F.pad(x.transpose(0, 1), (1, 1, 1, 1) if stride == 1 else (0, 1, 0, 1))
+    expected = F.conv2d(padded, layer.weight, stride=stride, groups=shape[0]).transpose(0, 1)
+    y = kernels.Depthwise3x3.apply(x, layer.weight, stride)
+    assert_same(y, expected, (x, layer.weight))
+    torch.testing.assert_close(layer(x), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_one_pixel():
+    x, weight = normal(6, 5, 1, 1), normal(6, 1, 3, 3)
+    y = kernels.Depthwise3x3.apply(x, weight, 1)
+    assert_same(y, x * weight[:, :, 1:2, 1:2], (x, weight))
+
+
+def test_replicas():
+    x, weight = normal(3, 4, 2, 4, 4), normal(3, 4, 1, 3, 3)
+    y = vmap(lambda x, weight: kernels.Depthwise3x3.apply(x, weight, 2))(x, weight)
+    expected = torch.stack([kernels.Depthwise3x3.apply(x[i], weight[i], 2) for i in range(3)])
+    assert_same(y, expected, (x, weight))
+    scale, shift = normal(3, 4), normal(3, 4, shift=2)
+    y, mean, _ = vmap(lambda x, scale, shift: kernels.NormReLU6.apply(x, scale, shift, 1e-3))(x, scale, shift)
+    assert_same(y, torch.stack([normed(x[i], scale[i], shift[i]) for i in range(3)]), (x, scale, shift))
+    assert mean.shape == (3, 4)
