@@ -31,6 +31,14 @@ def test_overwriting_removes_what_comparisons_write_and_nothing_else(about, tmp_
     assert json.loads((tmp_path / "comparison.json").read_text()) == about
 
 
+def test_overwriting_removes_the_report_of_an_experiment(tmp_path):
+    kept.open_folder(tmp_path, {"experiment": "cifar10h"})
+    for name in ("report.md", "cifar10h-annotators.svg", "own.svg"):
+        (tmp_path / name).write_text("old")
+    kept.open_folder(tmp_path, {"experiment": "civil-comments"}, overwrite=True)
+    assert sorted(os.listdir(tmp_path)) == ["comparison.json", "own.svg", "runs"]
+
+
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_something_else_is_left_alone(overwrite, tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")

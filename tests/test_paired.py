@@ -80,3 +80,11 @@ def test_differences_pair_seeds_and_take_the_rows_of_the_test_set():
     of_ece = difference(runs, "b", "a", "ece", known)
     assert of_ece.mean == pytest.approx(0.05)
     assert of_ece.error == pytest.approx(0.25)  # the rows of ECE are not known
+
+
+def test_seeds_that_only_other_methods_have_do_not_count():
+    runs = pd.DataFrame(
+        {"method": ["a", "a", "b", "b", "c", "c"], "seed": [0, 1, 0, 1, 0, 2], "nll": [1.0, 2.0, 3.0, 5.0, 1.0, 1.0]}
+    )
+    assert difference(runs, "b", "a", "nll") == Difference(2.5, 0.5, 1)
+    assert np.isnan(difference(runs, "c", "a", "nll").mean)  # not paired

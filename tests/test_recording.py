@@ -1,19 +1,23 @@
 import contextlib
 import copy
+import gc
+import weakref
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from lupi import testing
+from lupi import testing, training
 from lupi.data import Annotations
 from lupi.likelihoods import Categorical
 from lupi.methods import build
 from lupi.recording import WARM, Recorded
 from lupi.replicas import Replicas, StackedAnnotations
-from lupi.training import Settings, fit
+from lupi.training import Checkpoint, OneDevice, Settings, StageLoop, fit
 
 HOW = Settings(epochs=4, batch_size=20, learning_rate=0.01)
+GPU = "cuda:1"
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
@@ -30,20 +34,31 @@ class Graph:
 
 @pytest.fixture
 def graphs(monkeypatch):
-    made = []
+    made, entered = [], []
 
     class Stream:
+        def __init__(self, device=GPU):
+            assert device == GPU
+
         def wait_stream(self, other):
             assert other is not self
 
     @contextlib.contextmanager
+    def on(device):
+        entered.append(device)
+        yield
+        entered.pop()
+
+    @contextlib.contextmanager
     def record(graph, stream):
         assert isinstance(stream, Stream)
+        assert entered == [GPU]
         made.append(graph)
         yield
 
     current = Stream()
     monkeypatch.setattr(torch.cuda, "Stream", Stream)
+    monkeypatch.setattr(torch.cuda, "device", on)
     monkeypatch.setattr(torch.cuda, "stream", lambda _: contextlib.nullcontext())
     monkeypatch.setattr(torch.cuda, "current_stream", lambda: current)
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
@@ -68,11 +83,11 @@ def test_a_shape_is_recorded_once_and_then_replayed(graphs):
             work()
         return place
 
-    recorded = Recorded(step)
+    recorded = Recorded(GPU)
     for number in range(WARM + 3):
-        assert recorded(torch.full((4,), number)) == 4 * number
+        assert recorded(step, torch.full((4,), number)) == 4 * number
         if number % 2:
-            assert recorded(torch.full((2,), number)) == 2 * number
+            assert recorded(step, torch.full((2,), number)) == 2 * number
     assert [row[0] for row in done if len(row) == 4] == list(range(WARM + 3))
     assert len(graphs) == 1  # the other shape was too rare
     assert len(recording) == 1
@@ -93,13 +108,13 @@ def test_an_interruption_while_recording_is_one(graphs, monkeypatch):
             raise KeyboardInterrupt
         return index
 
-    recorded = Recorded(step)
+    recorded = Recorded(GPU)
     for number in range(WARM):
-        recorded(torch.full((4,), number))
+        recorded(step, torch.full((4,), number))
     with pytest.raises(KeyboardInterrupt):
-        recorded(torch.full((4,), WARM))
+        recorded(step, torch.full((4,), WARM))
     with pytest.raises(RuntimeError, match="previous error"):
-        recorded(torch.full((4,), WARM + 1))
+        recorded(step, torch.full((4,), WARM + 1))
     assert graphs == []
 
 
@@ -120,6 +135,62 @@ def test_a_cpu_has_no_graphs():
 def test_not_with_a_fabric():
     with pytest.raises(ValueError, match="`cuda_graph` to be False with a `fabric`"):
         fit(make("tram", [0])[0], testing.make_data(Categorical()), replace(HOW, cuda_graph=True), fabric=object())
+
+
+def test_only_what_lies_in_memory_is_recorded():
+    """A source of x is asked by row numbers on the CPU, for which a recording cannot wait."""
+
+    class Source:
+        shape = (6, 2)
+
+        def __getitem__(self, index):
+            return torch.zeros(len(index), 2)
+
+    def recordable(data, **changes):
+        place = SimpleNamespace(device=torch.device("cuda"))
+        loop = SimpleNamespace(data=data, settings=Settings(cuda_graph=True, **changes), place=place)
+        return StageLoop.recordable(loop)
+
+    data = Annotations(torch.zeros(6, 2), torch.arange(6), torch.zeros(6, 1), torch.zeros(6))
+    assert recordable(data)
+    assert recordable(StackedAnnotations([data] * 2))
+    assert not recordable(replace(data, x=Source()))
+    assert not recordable(StackedAnnotations([replace(data, x=Source())] * 2))
+    assert not recordable(data, draw="examples")
+    assert not recordable(data.take(torch.tensor([0, 2])))
+
+
+def test_a_resumed_optimizer_reads_its_own_learning_rate(tmp_path):
+    """It lies on the GPU, where a graph reads it; a checkpoint, which may be of a CPU, has it elsewhere."""
+    data, kept = testing.make_data(Categorical()), Checkpoint(tmp_path / "state.pt")
+    fit(make("no-pi", [0])[0], data, replace(HOW, epochs=1), checkpoint=kept)
+    (method,) = make("no-pi", [0])
+    loop = StageLoop(method, next(method.stages(data)), 0, data, None, HOW, OneDevice("cpu", "float32"), 0)
+    rate = torch.tensor(0.01)
+    for group in loop.optimizer.param_groups:
+        group.update(lr=rate, capturable=True)
+    loop.resume(torch.load(kept.path, weights_only=True))
+    assert loop.epoch == 1
+    assert all(group["lr"] is rate and group["capturable"] for group in loop.optimizer.param_groups)
+    assert len(loop.optimizer.state) == len(list(method.parameters()))
+
+
+def test_a_training_leaves_nothing_to_the_garbage_collector(monkeypatch):
+    """Data, momenta and graphs on a GPU are too large to wait for it."""
+    loops = []
+
+    class Watched(StageLoop):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            loops.append(weakref.ref(self))
+
+    monkeypatch.setattr(training, "StageLoop", Watched)
+    gc.disable()
+    try:
+        fit(make("distillation", [0])[0], testing.make_data(Categorical()), HOW)
+        assert [loop() for loop in loops] == [None, None]
+    finally:
+        gc.enable()
 
 
 def apart(data):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lupi.files import write_whole
 
 ABOUT, RUNS = "comparison.json", "runs"
-WRITTEN = ("results.json", "results.csv", "summary.csv", "report.html")
+WRITTEN = ("results.json", "results.csv", "summary.csv", "report.html", "report.md")
 """What else a comparison writes into its folder."""
 
 
@@ -58,7 +58,8 @@ def open_folder(folder: Path, about: Mapping[str, Any], *, overwrite: bool = Fal
                 f"Expected `--output` to be new or of the same comparison, but {folder} has {changed}: "
                 "`--overwrite` begins again."
             )
-        for old in [*(folder / name for name in WRITTEN), *(folder / RUNS).glob("*.npz")]:
+        figures = folder.glob(f"{before['experiment']}-*.svg") if "experiment" in before else ()
+        for old in [*(folder / name for name in WRITTEN), *figures, *(folder / RUNS).glob("*.npz")]:
             old.unlink(missing_ok=True)
     (folder / RUNS).mkdir(parents=True, exist_ok=True)
     write_whole(path, lambda file: file.write((json.dumps(about, indent=2) + "\n").encode()))

@@ -150,6 +150,7 @@ def difference(
     >>> difference(runs, "b", "a", "nll").mean
     2.5
     """
-    table: Any = runs.pivot(index="seed", columns="method", values=metric)
+    own = runs[runs["method"].isin((method, other))]  # others may have more seeds
+    table: Any = own.pivot(index="seed", columns="method", values=metric)
     values = (table[method] - table[other]).to_numpy()
     return paired(values, overlap=uncertainty.overlap, of_test=uncertainty.of_test(method, other, metric))

@@ -13,51 +13,56 @@ WARM = 3
 
 
 class Recorded:
-    """A step, a function of the indices of a batch, that is recorded for each shape of them and then replayed.
+    """Takes a step, a function of the indices of a batch, by recording it for each shape of them and replaying that.
 
     The steps before the recording are ordinary ones, so that a replayed training is the same training. What a step
     returns is overwritten by the next one of its shape.
 
     Parameters
     ----------
-    step : callable
-        From indices, a CUDA tensor, to anything; it may not wait for the GPU, nor depend on the values of a tensor.
+    device : torch.device or str
+        The GPU.
     """
 
-    def __init__(self, step: Callable[[Tensor], Any]) -> None:
-        self.step = step
-        self.stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    def __init__(self, device: torch.device | str) -> None:
+        self.device = device
+        self.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self.taken: dict[torch.Size, int] = {}
         self.graphs: dict[torch.Size, tuple[torch.cuda.CUDAGraph, Tensor, Any]] = {}
 
-    def __call__(self, index: Tensor) -> Any:
-        """Take the step."""
-        shape = index.shape
-        if self.taken.setdefault(shape, 0) < WARM:
-            self.taken[shape] += 1
-            return self.as_usual(index)
-        if shape not in self.graphs:
-            self.graphs[shape] = self.record(index)
-        graph, static, result = self.graphs[shape]
-        static.copy_(index)
-        graph.replay()
-        return result
+    def __call__(self, step: Callable[[Tensor], Any], index: Tensor) -> Any:
+        """Take a step, the same one in every call.
 
-    def as_usual(self, index: Tensor) -> Any:
+        It may not wait for the GPU, nor depend on the values of a tensor. It is not kept: what it belongs to, and the
+        memory of that, would wait for the garbage collector.
+        """
+        shape = index.shape
+        with torch.cuda.device(self.device):  # whose kernels a graph of its stream records
+            if self.taken.setdefault(shape, 0) < WARM:
+                self.taken[shape] += 1
+                return self.as_usual(step, index)
+            if shape not in self.graphs:
+                self.graphs[shape] = self.record(step, index)
+            graph, static, result = self.graphs[shape]
+            static.copy_(index)
+            graph.replay()
+            return result
+
+    def as_usual(self, step: Callable[[Tensor], Any], index: Tensor) -> Any:
         """Take a step without a graph, on the stream that graphs are recorded on."""
         before = torch.cuda.current_stream()
         self.stream.wait_stream(before)
         with torch.cuda.stream(self.stream):
-            result = self.step(index)
+            result = step(index)
         before.wait_stream(self.stream)
         return result
 
-    def record(self, index: Tensor) -> tuple[torch.cuda.CUDAGraph, Tensor, Any]:
+    def record(self, step: Callable[[Tensor], Any], index: Tensor) -> tuple[torch.cuda.CUDAGraph, Tensor, Any]:
         """Record a step, which does not take it."""
         graph, static = torch.cuda.CUDAGraph(), index.clone()
         try:
             with torch.cuda.graph(graph, stream=self.stream):
-                result = self.step(static)
+                result = step(static)
         except RuntimeError as error:  # what a recording that is broken off says, whatever broke it off
             if isinstance(error.__context__, KeyboardInterrupt):
                 raise error.__context__ from None

@@ -345,7 +345,7 @@ class StageLoop:
         if not isinstance(place, OneDevice):
             self.module.mark_forward_method("losses")
         self.losses = self.compiled() if settings.compile else self.module.losses
-        self.take_step = Recorded(self.step_of) if recorded else self.step_of
+        self.recorded = Recorded(place.device) if recorded else None
         self.epoch = self.step = 0
         self.sums: dict[str, Tensor] = {}
         self.best, self.waited = [math.inf for _ in self.members], [0 for _ in self.members]
@@ -365,10 +365,14 @@ class StageLoop:
         return torch.compile(self.module.losses, dynamic=False if fixed else None)
 
     def recordable(self) -> bool:
-        """Tell whether a CUDA graph is asked for and can be: every batch of a size is drawn in one shape."""
-        fixed = True
+        """Tell whether a CUDA graph is asked for and can be.
+
+        Every batch of a size must be drawn in one shape, and from memory: other sources are asked by the CPU.
+        """
+        parts, fixed = [self.data] if isinstance(self.data, Annotations) else self.data.parts, True
         if isinstance(self.data, Annotations):
             fixed = self.data.one_to_one and self.settings.draw == "annotations"
+        fixed = fixed and all(isinstance(part.x, Tensor) for part in parts)
         return self.settings.cuda_graph and self.place.device.type == "cuda" and fixed
 
     @property
@@ -423,7 +427,7 @@ class StageLoop:
                     group["lr"].fill_(rate)
                 else:
                     group["lr"] = rate
-        losses, count = self.take_step(index)
+        losses, count = self.step_of(index) if self.recorded is None else self.recorded(self.step_of, index)
         for name, value in losses.items():
             if name not in self.sums:
                 self.sums[name] = torch.zeros(value.shape, device=self.place.device)
@@ -554,7 +558,10 @@ class StageLoop:
 
     def resume(self, state: dict[str, Any]) -> None:
         """Go on from a saved state."""
+        options = [{k: v for k, v in group.items() if k != "params"} for group in self.optimizer.param_groups]
         self.optimizer.load_state_dict(state["optimizer"])
+        for group, own in zip(self.optimizer.param_groups, options, strict=True):
+            group.update(own)  # a graph reads the learning rate where it lies, not where the checkpoint has it
         rank, random = self.place.global_rank, state["random"]
         if random["cpu"].shape[0] == self.place.world_size:  # other processes go on with other noise
             torch.set_rng_state(random["cpu"][rank].clone())  # torch crashes on a part of a larger tensor

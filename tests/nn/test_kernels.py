@@ -55,6 +55,21 @@ def test_depthwise(shape, stride):
     torch.testing.assert_close(layer(x), expected, rtol=1e-4, atol=1e-5)
 
 
+def test_kernels_start_where_the_numbers_lie(monkeypatch):
+    """And not on the current GPU, which may be another."""
+    entered, usual = [], torch.cuda.device_of
+
+    def watched(value):
+        entered.append(value.device)
+        return usual(value)
+
+    monkeypatch.setattr(torch.cuda, "device_of", watched)
+    x, weight, scale, shift = normal(2, 2, 2, 2), normal(2, 1, 3, 3), normal(2), normal(2)
+    y = kernels.NormReLU6.apply(kernels.Depthwise3x3.apply(x, weight, 1), scale, shift, 1e-3)[0]
+    y.sum().backward()
+    assert entered == [x.device] * 4
+
+
 def test_one_pixel():
     x, weight = normal(6, 5, 1, 1), normal(6, 1, 3, 3)
     y = kernels.Depthwise3x3.apply(x, weight, 1)

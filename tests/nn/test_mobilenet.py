@@ -93,14 +93,42 @@ def test_published_weights_without_batch_norm(tmp_path):
         if weight.shape[2] == 3:
             y = F.pad(y, (0, 1, 0, 1) if stride == 2 else (1, 1, 1, 1))
         y = F.relu6(F.conv2d(y, weight, bias, stride=stride, groups=y.shape[1] if depthwise else 1))
-    torch.testing.assert_close(net(x).double(), y.mean((2, 3)), rtol=1e-3, atol=1e-3)
-    torch.testing.assert_close(net.train()(x), net.eval()(x), rtol=1e-3, atol=1e-3)  # the identity on these images
+    evaluated = net(x)
+    torch.testing.assert_close(evaluated.double(), y.mean((2, 3)), rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(net.train()(x), evaluated, rtol=1e-3, atol=1e-3)  # the identity on these images
 
 
 def test_weights_of_something_else_are_refused(tmp_path):
     write_weights(tmp_path / "weights.npz", leave_out="Conv2d_7_pointwise/bias")
     with pytest.raises(ValueError, match="MobileNet's weights, but it has none for Conv2d_7_pointwise"):
         MobileNet.from_npz(tmp_path / "weights.npz", images())
+
+
+def test_weights_of_another_shape_are_refused(tmp_path):
+    arrays = write_weights(tmp_path / "weights.npz")
+    arrays["Conv2d_3_pointwise/bias"] = np.zeros(5, np.float32)
+    np.savez(tmp_path / "weights.npz", **arrays)
+    with pytest.raises(ValueError, match=r"Conv2d_3_pointwise of .* 1024 weights and 32 biases, but got 1024 and 5\.$"):
+        MobileNet.from_npz(tmp_path / "weights.npz", images())
+
+
+def test_other_files_are_refused(tmp_path):
+    whole = tmp_path / "weights.npz"
+    write_weights(whole)
+    cut_off = whole.read_bytes()[:2000]
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    for content in (cut_off, b"words", b"", (tmp_path / "one.npy").read_bytes()):
+        whole.write_bytes(content)
+        with pytest.raises(ValueError, match=r"^Expected .*weights.npz to hold named arrays"):
+            MobileNet.from_npz(whole, images())
+
+
+def test_batch_norm_needs_more_than_one_image():
+    with pytest.raises(ValueError, match=r"^Expected batches of more than one image of 32 × 32 .*, but got one"):
+        MobileNet(0.25).train()(images(1))
+    assert MobileNet(0.25).train()(images(1, 64)).shape == (1, 256)
+    assert MobileNet(0.25).eval()(images(1)).shape == (1, 256)
+    assert MobileNet(0.25, momentum=0).train()(images(1)).shape == (1, 256)
 
 
 def test_sides_are_multiples_of_32():

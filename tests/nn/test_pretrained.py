@@ -67,6 +67,15 @@ def test_images_are_resized(size):
     assert f"size={size}" in repr(trunk)  # which tells networks apart
 
 
+def test_finding_the_features_leaves_the_model_as_it_was():
+    model = nn.Sequential(nn.Conv2d(3, 5, 4, 4), nn.BatchNorm2d(5), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    nn.init.ones_(model[0].bias)
+    trunk = ImageTrunk(model, [0.0] * 3, [1.0] * 3, example=(4, 4))  # one value per channel, too few to train on
+    assert trunk.features == 5
+    assert torch.equal(model[1].running_mean, torch.zeros(5))
+    assert all(module.training for module in trunk.modules())
+
+
 def test_colours_of_a_processor():
     assert colours({}) == ([127.5] * 3, [127.5] * 3)
     assert colours({"image_mean": None, "image_std": None}) == ([127.5] * 3, [127.5] * 3)

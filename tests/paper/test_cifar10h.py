@@ -11,6 +11,7 @@ from lupi.cli import app
 from lupi.paper import cifar10h, tables
 from lupi.paper.cifar10h import (
     ABLATION,
+    ALONE,
     CONFIDENT,
     LATER,
     PUBLISHED,
@@ -23,7 +24,7 @@ from lupi.paper.cifar10h import (
 )
 
 SMALL = Settings(seeds=2, epochs=1, batch_size=32, others=3, evaluate=10_000, ablation=2, annotators="simulated")
-CHANGES = {"no L2": {"l2": 0.0}, "batch norm fixed": {"momentum": 0.0}}
+CHANGES = {"no L2": {"l2": 0.0}, ALONE: {"momentum": 0.01}}
 
 
 def write_cifar(folder, images=40):
@@ -90,7 +91,7 @@ def found(data, tmp_path_factory):
 
 def test_every_method_and_seed_is_there(found):
     table = found[0].table
-    changed = {f"{method}-{name.replace(' ', '-')}" for name in CHANGES for method in CONFIDENT}
+    changed = {"no-pi-no-L2", "tram-no-L2", "no-pi-batch-norm-slow"}
     assert set(table["method"]) == {*PUBLISHED, *LATER} | changed
     assert len(PUBLISHED) == 10
     assert (table.groupby("method").size() == 2).all()
@@ -130,8 +131,37 @@ def test_another_run_is_refused(found, data):
         run(other, data=data, folder=found[1], overwrite=False, progress=False)
 
 
+def test_other_weights_or_labels_are_another_run(found, data, tmp_path, monkeypatch):
+    monkeypatch.setattr(cifar10h, "ABLATION", CHANGES)
+    for name in ("cifar-10-batches-py", "cifar10h-raw.csv"):
+        (tmp_path / name).symlink_to(data / name)
+    (weights,) = data.glob("*.npz")
+    with np.load(weights) as arrays:
+        np.savez(tmp_path / weights.name, **{name: value / 2 for name, value in arrays.items()})
+    with pytest.raises(FileExistsError, match=r"has weights \w+, now \w+:"):
+        run(SMALL, data=tmp_path, folder=found[1], overwrite=False, progress=False)
+    (tmp_path / weights.name).unlink()
+    (tmp_path / weights.name).symlink_to(weights)
+    (tmp_path / "cifar10h-raw.csv").unlink()
+    table = pd.read_csv(data / "cifar10h-raw.csv")
+    table["reaction_time"] = table["reaction_time"].to_numpy()[::-1]
+    table.to_csv(tmp_path / "cifar10h-raw.csv", index=False)
+    with pytest.raises(FileExistsError, match=r"has data \w+, now \w+:"):
+        run(SMALL, data=tmp_path, folder=found[1], overwrite=False, progress=False)
+
+
+def test_the_ablation_has_no_more_seeds_than_there_are():
+    assert list(Settings(seed=3, seeds=4, ablation=5).few()) == [3, 4, 5, 6]
+    assert list(Settings(seed=3, seeds=9, ablation=5).few()) == [3, 4, 5, 6, 7]
+    assert Settings(ablation=0).changes() == {}
+    assert ALONE not in Settings(trunk="some/model").changes()
+    assert list(Settings().changes()) == list(ABLATION)
+
+
 def test_the_report_says_what_it_is(found):
     text = found[0].text
+    assert "| batch norm slow | " in text
+    assert "With batch norm slow No PI changes by " in text
     assert "# CIFAR-10H, simulated annotators" in text
     assert "| TRAM | " in text
     assert "1.058 ± 0.050" in text
@@ -192,6 +222,9 @@ def test_changes_of_the_ablation_are_settings():
         ({"evaluate": 5}, "`evaluate` to be 10000, 20000"),
         ({"ablation": 1}, "`ablation` to be 0 or at least 2"),
         ({"annotators": "some"}, "published or simulated"),
+        ({"precision": "some"}, "`precision` to be one of"),
+        ({"momentum": 1.5}, "`momentum` to be a number from 0 to 1"),
+        ({"batch_size": 0}, "`batch_size`"),
     ],
 )
 def test_settings_are_checked(change, message):

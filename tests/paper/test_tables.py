@@ -146,6 +146,8 @@ def test_progress_counts_pairs(tmp_path, capsys):
 def test_a_device_by_name():
     assert pick_device("cpu") == CPU
     assert pick_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
+    with pytest.raises(ValueError, match=r"^Expected `device` to be a torch device .*, but got 'nonsense'\.$"):
+        pick_device("nonsense")
 
 
 # -------------------------------------------------------------------------------- tables

@@ -74,7 +74,7 @@ def norm_backward(z, weight, bias, mean, variance, of_y, of_z, of_weight, of_bia
 
 @triton.jit
 def depthwise_forward(x, weight, y, images, height, width, rows, columns, STRIDE: tl.constexpr, BLOCK: tl.constexpr):
-    """A 3 × 3 convolution of a channel; zeros pad one row and column before, and after for stride 1."""
+    """A 3 × 3 convolution of a channel; zeros pad one row and column after, and before for stride 1."""
     channel = tl.program_id(0)
     place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     size = images * rows * columns
@@ -158,7 +158,8 @@ class NormReLU6(torch.autograd.Function):
         channels, size = z.shape[0], z[0].numel()
         y, mean, variance = torch.empty_like(z), torch.empty_like(weight), torch.empty_like(weight)
         weight, bias = weight.contiguous(), bias.contiguous()
-        norm_forward[(channels,)](z, weight, bias, y, mean, variance, size, eps, block(size, 1024))
+        with torch.cuda.device_of(z):  # Triton starts kernels on the current device
+            norm_forward[(channels,)](z, weight, bias, y, mean, variance, size, eps, block(size, 1024))
         return y, mean, variance
 
     @staticmethod
@@ -175,9 +176,10 @@ class NormReLU6(torch.autograd.Function):
         z, weight, bias, mean, variance = (value.contiguous() for value in ctx.saved_tensors)
         size, of_y = z[0].numel(), of_outputs[0].contiguous()
         of_z, of_weight, of_bias = torch.empty_like(z), torch.empty_like(weight), torch.empty_like(bias)
-        norm_backward[(z.shape[0],)](
-            z, weight, bias, mean, variance, of_y, of_z, of_weight, of_bias, size, ctx.eps, block(size, 1024)
-        )
+        with torch.cuda.device_of(z):
+            norm_backward[(z.shape[0],)](
+                z, weight, bias, mean, variance, of_y, of_z, of_weight, of_bias, size, ctx.eps, block(size, 1024)
+            )
         return of_z, of_weight, of_bias, None
 
     @staticmethod
@@ -201,7 +203,8 @@ class Depthwise3x3(torch.autograd.Function):
         size = images * rows * columns
         many = block(size, 1024)
         grid = (channels, triton.cdiv(size, many))
-        depthwise_forward[grid](x, weight, y, images, height, width, rows, columns, stride, many)
+        with torch.cuda.device_of(x):
+            depthwise_forward[grid](x, weight, y, images, height, width, rows, columns, stride, many)
         return y
 
     @staticmethod
@@ -220,8 +223,9 @@ class Depthwise3x3(torch.autograd.Function):
         of_x, of_weight = torch.empty_like(x), torch.empty_like(weight)
         many = block(images * height * width, 1024)
         grid = (channels, triton.cdiv(images * height * width, many))
-        depthwise_backward[grid](of_y, weight, of_x, *sizes, ctx.stride, many)
-        depthwise_weight[(channels, 3)](x, of_y, of_weight, *sizes, ctx.stride, block(of_y[0].numel(), 512))
+        with torch.cuda.device_of(x):
+            depthwise_backward[grid](of_y, weight, of_x, *sizes, ctx.stride, many)
+            depthwise_weight[(channels, 3)](x, of_y, of_weight, *sizes, ctx.stride, block(of_y[0].numel(), 512))
         return of_x, of_weight, None
 
     @staticmethod

@@ -11,14 +11,16 @@ kernels of our own (`lupi.nn.kernels`) compute what is slow there.
 
 from __future__ import annotations
 
+import zipfile
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 WIDTHS = (64, 128, 128, 256, 256, 512, 512, 512, 512, 512, 512, 1024, 1024)
@@ -154,6 +156,8 @@ class MobileNet(nn.Module):
         """Features: the mean over height and width."""
         if x.shape[2] % 32 or x.shape[3] % 32:
             raise ValueError(f"Expected images whose sides are multiples of 32, but got {x.shape[2]} × {x.shape[3]}.")
+        if self.every()[0].norm.training and x.shape[0] * x.shape[2] * x.shape[3] == 32 * 32:
+            raise ValueError("Expected batches of more than one image of 32 × 32 for batch norm, but got one image.")
         y: Tensor = self.layers(scaled(x, self.every()[0].norm.weight.dtype))
         return y.mean((2, 3)).mT
 
@@ -172,7 +176,8 @@ class MobileNet(nn.Module):
             As of the class.
         """
         names = ["Conv2d_0", *(f"Conv2d_{i}_{kind}" for i in range(1, 14) for kind in ("depthwise", "pointwise"))]
-        with np.load(path, allow_pickle=False) as arrays, torch.no_grad():
+        arrays = read_arrays(path)
+        with torch.no_grad():
             missing = [name for name in names if f"{name}/weight" not in arrays or f"{name}/bias" not in arrays]
             if missing:
                 raise ValueError(f"Expected {path} to hold MobileNet's weights, but it has none for {missing[0]}.")
@@ -180,6 +185,11 @@ class MobileNet(nn.Module):
             for name, layer in zip(names, net.every(), strict=True):
                 weight, bias = (torch.from_numpy(arrays[f"{name}/{part}"]) for part in ("weight", "bias"))
                 own = layer.convolution.weight
+                if weight.numel() != own.numel() or len(bias) != len(own):
+                    raise ValueError(
+                        f"Expected {name} of {path} to have {own.numel()} weights and {len(own)} biases, but got "
+                        f"{weight.numel()} and {len(bias)}."
+                    )
                 own.copy_(weight.permute(3, 0, 1, 2) if isinstance(layer.convolution, Depthwise) else weight.flatten(1))
                 y = layer.convolution(y)
                 norm = layer.norm
@@ -192,6 +202,15 @@ class MobileNet(nn.Module):
                 norm.bias.copy_(mean + bias)
                 y = F.relu6(y + bias[:, None, None, None])
         return net
+
+
+def read_arrays(path: str | Path) -> dict[str, NDArray[Any]]:
+    """Read arrays and their names."""
+    try:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except (ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:  # what numpy raises on other files
+        raise ValueError(f"Expected {path} to hold named arrays (.npz), but it cannot be read.") from error
 
 
 def kernels(x: Tensor) -> ModuleType | None:

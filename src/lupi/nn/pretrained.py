@@ -17,6 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lupi.inference import evaluation
+
 HALF = (0.5, 0.5, 0.5)
 """Mean and standard deviation of the colours, from 0 to 1, of a model that does not say its own."""
 SIDE = 224
@@ -267,7 +269,7 @@ def without_pooler(model: nn.Module) -> None:
 
 def width_of(trunk: nn.Module, x: Tensor) -> int:
     """Number of features that a trunk makes of x."""
-    with torch.no_grad():
+    with evaluation(trunk):  # which moves no statistics of batch norm
         return int(trunk(x).shape[1])
 
 

@@ -32,7 +32,7 @@ from lupi.kept import kept, open_folder
 from lupi.likelihoods import Categorical
 from lupi.methods import Conditional, Method
 from lupi.nn import MobileNet, Parts, Projected, pretrained
-from lupi.options import check_positive, check_whole
+from lupi.options import check_number, check_whole
 from lupi.paper import tables
 from lupi.paper.findings import COLOURS, Findings, figure, markdown_table
 from lupi.paper.tables import (
@@ -49,6 +49,7 @@ from lupi.paper.tables import (
     train_cases,
     verdict,
 )
+from lupi.text import content
 from lupi.training import Settings as Training
 
 PUBLISHED = {
@@ -67,12 +68,15 @@ PUBLISHED = {
 LATER = ("miml-fcn-plus", "tram-plus-plus", "pi-dual", "pi-transition")
 """Methods that the paper's table does not have."""
 CLAIMS = (
-    *(Claim(name, "no-pi") for name in PUBLISHED if name not in ("no-pi", "distillation")),
+    *(Claim(name, "no-pi") for name in ("zero-imputation", "mean-imputation", "full-marginalization", "tram")),
+    *(Claim(name, "no-pi") for name in ("heteroscedastic-dropout", "het-tram", "distilled-tram")),
     Claim("tram", "full-marginalization", par=True),
     Claim("het-tram", "tram"),
+    Claim("generalized-distillation", "distillation", par=True),
     Claim("distilled-tram", "distillation"),
     Claim("distilled-tram", "generalized-distillation"),
 )
+"""What the paper says; in the second line what its table shows in both metrics, without words."""
 AFTER = tuple(Claim(name, "tram") for name in LATER)
 CLASSES, WIDTH, CALIBRATION = 10, 64, 2000
 """Classes, units of the projection, and images that set the statistics of batch norm."""
@@ -128,14 +132,37 @@ class Settings:
     device: str = "auto"
 
     def __post_init__(self) -> None:
+        check_whole("seed", self.seed, 0)
         check_whole("seeds", self.seeds, 2)
-        check_positive("learning_rate", self.learning_rate)
+        check_number("momentum", self.momentum, most=1)
+        self.training()
         if self.evaluate not in range(10_000, 50_001, 10_000):
             raise ValueError(f"Expected `evaluate` to be 10000, 20000 and so on to 50000, but got {self.evaluate}.")
         if self.ablation and self.ablation < 2:
             raise ValueError(f"Expected `ablation` to be 0 or at least 2 seeds, but got {self.ablation}.")
         if self.annotators not in ("published", "simulated"):
             raise ValueError(f"Expected `annotators` to be published or simulated, but got {self.annotators!r}.")
+
+    def training(self) -> Training:
+        """How every network trains."""
+        return Training(
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            l2=self.l2,
+            precision=self.precision,  # type: ignore[arg-type]
+            cuda_graph=True,
+        )
+
+    def few(self) -> range:
+        """Seeds of the ablation."""
+        return range(self.seed, self.seed + min(self.ablation, self.seeds))
+
+    def changes(self) -> dict[str, dict[str, Any]]:
+        """What the ablation changes; only of our own MobileNet batch norm can be."""
+        if not self.ablation:
+            return {}
+        return {name: new for name, new in ABLATION.items() if not (self.trunk and "momentum" in new)}
 
 
 ABLATION: dict[str, dict[str, Any]] = {
@@ -183,6 +210,12 @@ def read_trunk(folder: Path, settings: Settings, images: Any) -> nn.Module:
     """Read the pretrained trunk; some images set the statistics of batch norm."""
     if settings.trunk:
         return pretrained(settings.trunk)
+    some = images[torch.arange(min(CALIBRATION, images.shape[0]))]
+    return MobileNet.from_npz(weights_file(folder), some, momentum=settings.momentum)
+
+
+def weights_file(folder: Path) -> Path:
+    """Find MobileNet's weights beside the data."""
     found = sorted(folder.glob("mobilenet*.npz"))
     if not found:
         raise FileNotFoundError(
@@ -190,8 +223,7 @@ def read_trunk(folder: Path, settings: Settings, images: Any) -> nn.Module:
             "arrays Conv2d_0/weight and so on (`lupi.nn.MobileNet.from_npz`), but there are none: with the extra "
             "`vision`, `--set trunk=google/mobilenet_v1_1.0_224` reads them from Hugging Face."
         )
-    some = images[torch.arange(min(CALIBRATION, images.shape[0]))]
-    return MobileNet.from_npz(found[0], some, momentum=settings.momentum)
+    return found[0]
 
 
 def make_parts(task: Task, trunk: nn.Module) -> Parts:
@@ -201,15 +233,7 @@ def make_parts(task: Task, trunk: nn.Module) -> Parts:
 
 def make_case(method: str, task: Task, parts: Parts, settings: Settings, change: str = "") -> Case:
     """Make the case of a method; a change of the settings is part of its name."""
-    how = Training(
-        epochs=settings.epochs,
-        batch_size=settings.batch_size,
-        learning_rate=settings.learning_rate,
-        l2=settings.l2,
-        precision=settings.precision,  # type: ignore[arg-type]
-        cuda_graph=True,
-    )
-    return Case(changed_name(method, change), TITLES[method], method, parts, task.train, how)
+    return Case(changed_name(method, change), TITLES[method], method, parts, task.train, settings.training())
 
 
 def changed_name(method: str, change: str) -> str:
@@ -247,16 +271,17 @@ def run(settings: Settings, *, data: Path | None, folder: Path, overwrite: bool,
         )
     task, device = read_task(data, settings), tables.pick_device(settings.device)
     about = {name: value for name, value in dataclasses.asdict(settings).items() if name not in NOT_RESULTS}
-    open_folder(folder, {"experiment": "cifar10h", **about, "data": digest(task)}, overwrite=overwrite)
     parts = make_parts(task, read_trunk(data, settings, task.train.x))
+    about |= {"experiment": "cifar10h", "data": digest(task), "weights": weights_digest(data, settings)}
+    open_folder(folder, about, overwrite=overwrite)
     cases = [make_case(method, task, parts, settings) for method in (*PUBLISHED, *LATER)]
     seeds = range(settings.seed, settings.seed + settings.seeds)
     score = scores(task, device)
     runs = train_cases(cases, seeds, folder, score, device=device, progress=progress)
     if settings.ablation:
-        few = range(settings.seed, settings.seed + settings.ablation)
         changed = ablation(task, data, settings)
-        runs = pd.concat([runs, train_cases(changed, few, folder, score, device=device, progress=progress)])
+        more = train_cases(changed, settings.few(), folder, score, device=device, progress=progress)
+        runs = pd.concat([runs, more])
     sure = {name: confidences(folder, name, seeds) for name in CONFIDENT}
     text = report(runs, cases, task, sure, settings)
     return Findings(runs, text, {"cifar10h-annotators": annotators_figure(task.reliability, sure)})
@@ -267,15 +292,30 @@ NOT_RESULTS = ("seeds", "ablation", "device", "annotators")
 
 
 def digest(task: Task) -> str:
-    """Hash of the labels and of who gave them."""
-    arrays = (task.train.y, task.train.row, torch.from_numpy(task.annotator))
-    return hashlib.sha256(b"".join(value.numpy().tobytes() for value in arrays)).hexdigest()
+    """Hash of images, labels and privileged information."""
+    a = task.train.a
+    assert isinstance(a, SparseRows)
+    images = (task.train.x, task.x)
+    arrays = (*images, task.train.y, task.train.row, a.index, a.value, task.y, torch.from_numpy(task.annotator))
+    total = hashlib.sha256()
+    for value in arrays:
+        assert isinstance(value, Tensor)
+        total.update(value.numpy().tobytes())
+    return total.hexdigest()[:16]
+
+
+def weights_digest(folder: Path, settings: Settings) -> str:
+    """Hash of the files that the trunk is read from; the name of a model that is not a folder."""
+    if settings.trunk:
+        return content(Path(settings.trunk)) if Path(settings.trunk).is_dir() else settings.trunk
+    with weights_file(folder).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
 
 def ablation(task: Task, folder: Path, settings: Settings) -> list[Case]:
     """Cases of No PI and TRAM with each changed setting."""
     cases = []
-    for change, new in ABLATION.items():
+    for change, new in settings.changes().items():
         other = dataclasses.replace(settings, **new)
         parts = make_parts(task, read_trunk(folder, other, task.train.x))
         methods = CONFIDENT[:1] if change == ALONE else CONFIDENT
@@ -308,18 +348,18 @@ def report(
     related = {name: line(task.reliability, sure[name]) for name in CONFIDENT}
     good, change = task.reliability >= GOOD, sure["tram"] - sure["no-pi"]
     apart, below = (float(change[who].mean()) if who.any() else 0.0 for who in (good, ~good))
-    minutes = runs["seconds"].sum() / 60
+    trunk = settings.trunk or "MobileNet"
+    took = f"{runs['seconds'].sum() / 60:.1f} minutes{', the ablation included' if settings.ablation else ''}"
     return f"""\
 # {heading}
 
 {labels} labels by {who} annotators ({kind}), of which {100 * task.agreement:.1f} % agree with the truth: the
 annotators who agree less than 85 % of the time, and {settings.others} others. Privileged information: annotator,
-reaction time and number of earlier labels, the last two in ten quantiles, all one-hot. φ(x): MobileNet at 32 × 32,
-pretrained on ImageNet, and a layer of 64 units; all of it is trained, {settings.epochs} epochs of Adam
+reaction time and number of earlier labels, the last two in ten quantiles, all one-hot. φ(x): {trunk}, pretrained, on
+images of 32 × 32, and a layer of 64 units; all of it is trained, {settings.epochs} epochs of Adam
 ({settings.learning_rate:g}, L2 {settings.l2:g}) on batches of {settings.batch_size}. Training is on CIFAR-10's test
 images, evaluation on {len(task.y)} of its training images with true labels. Mean ± standard deviation over
-{settings.seeds} seeds of weights and batches; the same labels for all. Trained in {minutes:.1f} minutes, the ablation
-included.
+{settings.seeds} seeds of weights and batches; the same labels for all. Trained in {took}.
 
 {results_table(runs, cases, PUBLISHED)}
 
@@ -330,7 +370,7 @@ Differences are paired by seed; in brackets 95 % intervals over seeds. NLL is be
 
 And the methods that the paper's table does not have, beside TRAM:
 
-{claims_table(runs, cases, AFTER).replace("| the paper |", "| statement |")}
+{claims_table(runs, cases, AFTER, heading="statement")}
 
 ## What it shows
 {shown(runs, cases)}
@@ -338,11 +378,11 @@ And the methods that the paper's table does not have, beside TRAM:
 ## Annotators
 ![Confidence in the labels of each annotator against how often they are right](cifar10h-annotators.svg)
 
-The mean confidence of TRAM's conditional head in an annotator's labels follows how often the annotator agrees with the
+The mean confidence of TRAM's conditional head in an annotator's labels, against how often the annotator agrees with the
 truth: correlation {related["tram"][0]:.2f}, slope {related["tram"][1]:.2f}. That of No PI, which does not see the
-annotator but learns from these labels: correlation {related["no-pi"][0]:.2f}, slope {related["no-pi"][1]:.2f}. TRAM is
-{"more" if apart > 0 else "less"} confident than No PI of annotators who are right at least 85 % of the time, and
-{"less" if below < 0 else "more"} confident of the others: by {abs(apart):.3f} and {abs(below):.3f} on average.
+annotator but learns from these labels: correlation {related["no-pi"][0]:.2f}, slope {related["no-pi"][1]:.2f}. On
+average TRAM's confidence less that of No PI is {apart:+.3f} for annotators who are right at least 85 % of the time, and
+{below:+.3f} for the others.
 {ablation_text(runs, settings) if settings.ablation else ""}"""
 
 
@@ -363,9 +403,9 @@ def line(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, float]:
 
 def ablation_text(runs: pd.DataFrame, settings: Settings) -> str:
     """Table of the ablation."""
-    few = runs[runs["seed"] < settings.seed + settings.ablation]
+    few = runs[runs["seed"].isin(settings.few())]
     lines = []
-    for change in ("", *ABLATION):
+    for change in ("", *settings.changes()):
         line, names = {"": change or "as above"}, [changed_name(method, change) for method in CONFIDENT]
         for name, method in zip(names, CONFIDENT, strict=True):
             own = few[few["method"] == name]
@@ -380,33 +420,31 @@ def ablation_text(runs: pd.DataFrame, settings: Settings) -> str:
         lines.append(line)
     return f"""
 ## What the open choices do
-NLL / accuracy in per cent, {settings.ablation} seeds; differences with 95 % intervals over seeds. Batch norm slow: its
-running statistics follow ten times as slowly, as in Keras.
+NLL / accuracy in per cent, {len(settings.few())} seeds; differences with 95 % intervals over seeds. Batch norm slow:
+its running statistics follow ten times as slowly, as in Keras.
 
 {markdown_table(pd.DataFrame(lines))}
 
-{sensitive(few)}"""
+{sensitive(few, settings)}"""
 
 
-def sensitive(few: pd.DataFrame) -> str:
+def sensitive(few: pd.DataFrame, settings: Settings) -> str:
     """Say what the changes do."""
     mean = few.groupby("method")[list(tables.METRICS)].mean()
 
     def said(name: str) -> str:
         return f"{mean['nll'][name]:.3f} / {100 * mean['accuracy'][name]:.1f}"
 
-    changes = ["", *(change for change in ABLATION if change != ALONE)]
+    changes = ["", *(change for change in settings.changes() if change != ALONE)]
     best = min(changes, key=lambda change: float(mean["nll"][changed_name("tram", change)]))
     names = [changed_name(method, best) for method in CONFIDENT]
     lines = [
         f"TRAM's NLL is lowest with {best or 'the settings above'}: {said(names[1])}; No PI has {said(names[0])} "
         f"there. TRAM against No PI: {in_words(*differences(few, names[1], names[0]))}.",
     ]
-    if changed_name("no-pi", ALONE) in mean.index:
-        lines.append(
-            f"With {ALONE} No PI has {said(changed_name('no-pi', ALONE))} rather than {said('no-pi')}: the running "
-            "statistics lag behind weights that change fast, and evaluation is by them."
-        )
+    if ALONE in settings.changes():
+        slow = differences(few, changed_name("no-pi", ALONE), "no-pi")
+        lines.append(f"With {ALONE} No PI changes by {in_words(*slow)}.")
     return "\n".join(f"- {line}" for line in lines)
 
 
@@ -421,8 +459,8 @@ def shown(runs: pd.DataFrame, cases: Sequence[Case]) -> str:
     best, sharpest = str(mean["nll"].idxmin()), str(mean["accuracy"].idxmax())
     lines = [
         f"TRAM against No PI: {in_words(*differences(runs, 'tram', 'no-pi'))}.",
-        f"Of {len(CLAIMS)} statements of the paper {len(held)} hold here, {len(sure)} of them surely (p < 0.05 in NLL, "
-        f"accuracy or both).",
+        f"Of {len(CLAIMS)} statements of the paper {len(held)} hold here; of those that one row is above another, "
+        f"{len(sure)} surely (p < 0.05 in NLL, accuracy or both).",
         f"These do not: {'; '.join(other)}." if other else "None fails.",
         f"The lowest NLL is that of {titles[best]}, {mean['nll'][best]:.3f}; the highest accuracy that of "
         f"{titles[sharpest]}, {100 * mean['accuracy'][sharpest]:.1f} %.",

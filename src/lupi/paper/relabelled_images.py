@@ -194,6 +194,11 @@ class Settings:
         for name in ("size", "annotators_size"):
             if check_whole(name, getattr(self, name), 32) % 32:
                 raise ValueError(f"Expected `{name}` to be a multiple of 32, but got {getattr(self, name)}.")
+        if len(set(annotator_plans(self))) < len(WIDTHS) * len(TRAININGS):
+            raise ValueError(
+                "Expected `annotators_images` and `annotators_epochs` to be enough for annotators that differ, but got "
+                f"{self.annotators_images} and {self.annotators_epochs}."
+            )
 
     def training(self, epochs: int) -> Training:
         """How a network trains for so many epochs: the paper's way."""
@@ -505,7 +510,7 @@ def run(settings: Settings, *, data: Path | None, folder: Path, overwrite: bool,
     images, device, fabric = read_images(data, settings), pick_device(settings.device), launched(settings)
     first = fabric is None or fabric.global_rank == 0
     if first:
-        about = {name: value for name, value in asdict(settings).items() if name not in ("seeds", "device", "devices")}
+        about = {name: value for name, value in asdict(settings).items() if name not in ("seeds", "device")}
         open_folder(folder, {"experiment": "relabelled-images", **about, "data": images.digest}, overwrite=overwrite)
         if overwrite:
             for old in folder.glob(f"{RUNS}/*.pt"):  # checkpoints

@@ -22,6 +22,7 @@ from lupi.paired import Difference, difference
 from lupi.paper.findings import markdown_table
 from lupi.progress import Steps
 from lupi.training import Settings, fit_seeds, own_noise
+from lupi.validation import check_device
 
 TITLES = {
     "no-pi": "No PI",
@@ -91,6 +92,7 @@ def pick_device(name: str) -> torch.device:
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
+    check_device(name)
     return torch.device(name)
 
 
@@ -124,7 +126,8 @@ def train_cases(
 ) -> pd.DataFrame:
     """Train every case with every seed, the seeds of a case together, and keep the scores of each pair.
 
-    Pairs that are kept in the folder already are not trained again.
+    Pairs that are kept in the folder already are not trained again. Noise in training, where a method has any, depends
+    on which seeds train together.
 
     Parameters
     ----------
@@ -303,6 +306,7 @@ def claims_table(
     published: Mapping[str, Published] | None = None,
     digits: int = 3,
     points: int = 1,
+    heading: str = "the paper",
 ) -> str:
     """Check what the paper says of pairs of rows: differences paired by seed, with 95 % intervals, and what they say.
 
@@ -316,7 +320,7 @@ def claims_table(
     for claim in claims:
         nll, accuracy = differences(runs, claim.method, claim.other)
         line = {
-            "the paper": claim.in_words(titles),
+            heading: claim.in_words(titles),
             "difference in NLL": interval(nll, 1, digits),
             "in accuracy, points": interval(accuracy, 100, points),
             "here": judged(nll, accuracy, par=claim.par),
