@@ -1357,3 +1357,19 @@ def test_matrix_products_are_rounded_in_training_alone():
         fit(Looks(nn.Identity(), nn.Linear(4, 3)), make_data(8, 8), Settings(epochs=1, precision=precision))
     assert seen == ["high", before]
     assert torch.get_float32_matmul_precision() == before
+
+
+@pytest.mark.parametrize(("largest", "together"), [(10**6, [4]), (10, [])])
+def test_large_networks_train_one_after_the_other_on_a_cpu(monkeypatch, largest, together):
+    stacked, usual = [], training.fit_replicas
+
+    def counted(members, *rest):
+        stacked.append(len(members))
+        return usual(members, *rest)
+
+    monkeypatch.setattr(training, "fit_replicas", counted)
+    monkeypatch.setattr(training, "LARGEST", largest)
+    methods, data = [make_method(seed=seed) for seed in range(4)], make_data()
+    histories = training.fit_seeds(methods, [data] * 4, Settings(epochs=2), seeds=range(4))
+    assert stacked == together
+    assert [len(history) for history in histories] == [2, 2, 2, 2]

@@ -42,8 +42,9 @@ A loss of replicas is a list, one number each: NaN where a replica had stopped e
 Data = Annotations | StackedAnnotations
 
 
-FEWEST = 4
-"""Replicas; for fewer the cost of stacking is more than the gain."""
+FEWEST, LARGEST = 4, 200_000
+"""Replicas, for fewer the cost of stacking is more than the gain; and parameters of each of them on a CPU, for which a
+step of more has work enough alone."""
 
 
 class OneDevice:
@@ -188,8 +189,8 @@ def fit_seeds(
 ) -> list[list[Epoch]]:
     """Train the methods of several seeds: together as `Replicas` where that is possible, else one after the other.
 
-    Four or more seeds whose networks and data have the same shape train together (fewer are faster one after the
-    other); where methods cannot, a warning says why.
+    Four or more seeds whose networks and data have the same shape train together; fewer are faster one after the other,
+    and so are networks of more than 200 000 parameters on a CPU. Where methods cannot, a warning says why.
 
     Parameters
     ----------
@@ -230,7 +231,10 @@ def fit_seeds(
     for group in alike.values():
         members, parts = [methods[number] for number in group], [data[number] for number in group]
         kept, own = [held_out[number] for number in group], [seeds[number] for number in group]
-        trained = fit_replicas(members, parts, kept, own, settings, device, progress) if len(group) >= FEWEST else None
+        size = sum(parameter.numel() for parameter in members[0].parameters())
+        trained = None
+        if len(group) >= FEWEST and (size <= LARGEST or torch.device(device).type != "cpu"):
+            trained = fit_replicas(members, parts, kept, own, settings, device, progress)
         if trained is None:
             trained = [
                 fit(member, part, settings, validation=held, seed=seed, device=device, progress=progress)
