@@ -2,9 +2,10 @@
 
 ``python -m benchmarks.images throughput`` and ``python -m benchmarks.images ratios``.
 
-Annotations a second of whole calls of `lupi.training.fit`, by the wall clock, on the sizes of CIFAR-10H: images of
-32 × 32, 102 privileged features, 10 classes, batches of 64, Adam. On a CPU everything is smaller and shows nothing
-but that it runs.
+By the wall clock, on the sizes of CIFAR-10H: images of 32 × 32, 102 privileged features of which three are 1, 10
+classes, batches of 64, Adam. Throughput is that of whole calls of `lupi.training.fit`, with all that comes before the
+first step; ratios are those of steps in the middle of a training, ends of epochs included. On a CPU everything is
+smaller and shows nothing but that it runs.
 """
 
 from __future__ import annotations
@@ -12,23 +13,26 @@ from __future__ import annotations
 import statistics
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from itertools import islice
 
 import torch
 from torch import nn
 
-from lupi.data import Annotations
+from lupi.data import Annotations, SparseRows
 from lupi.likelihoods import Categorical
 from lupi.methods import Method, build
 from lupi.nn import MobileNet, Parts, Projected, mobilenet
 from lupi.replicas import Replicas, StackedAnnotations
-from lupi.training import Settings, fit
+from lupi.training import OneDevice, Settings, StageLoop, fit, matrix_products, staged
 
 GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if GPU else "cpu")
-BATCH, SEEDS, STEPS, ROUNDS, WIDTH = (64, 20, 200, 4, 1.0) if GPU else (8, 4, 2, 2, 0.25)
-PRIVILEGED, CLASSES = 102, 10
+BATCH, SEEDS, STEPS, ROUNDS, WIDTH = (64, 20, 200, 12, 1.0) if GPU else (8, 4, 2, 2, 0.25)
+PRIVILEGED, CLASSES = (82, 10, 10), 10
+"""Annotators, and quantiles of reaction time and of the number of labels before, all one-hot; classes."""
 
 
 def main(parts: list[str]) -> None:
@@ -50,10 +54,11 @@ def throughputs() -> None:
 
 def ratios() -> None:
     print("\n| ratio | median | quartiles |\n|---|---|---|")
-    fast = Settings(epochs=1, batch_size=BATCH, cuda_graph=True, precision="tfloat32")
-    for title, seeds in (("one run", 1), (f"{SEEDS} replicas", SEEDS)):
-        work = [training(method, seeds, fast) for method in ("tram", "no-pi")]
-        print(f"| step, TRAM / No PI, {title}, CUDA graph | {ratio(*work)} |", flush=True)
+    for title, seeds, changes in STEPPED:
+        endless = Settings(epochs=10**6, **{"batch_size": BATCH, "precision": "tfloat32", **changes})
+        with matrix_products(endless.precision):
+            work = [stepping(steps(method, seeds, endless)) for method in ("tram", "no-pi")]
+            print(f"| step, TRAM / No PI, {title} | {ratio(*work)} |", flush=True)
     x = torch.randint(0, 256, (1024, 3, 32, 32), dtype=torch.uint8, device=DEVICE)
     predictors = [make(method, 1)[0].to(DEVICE).eval().predictor() for method in ("tram", "no-pi")]
     print(f"| predictor, TRAM / No PI, 1024 images | {ratio(*(predicting(one, x) for one in predictors))} |")
@@ -71,6 +76,12 @@ VARIANTS: list[tuple[str, int, bool, dict]] = [
         True,
         {"cuda_graph": True, "precision": "tfloat32"},
     ),
+]
+STEPPED: list[tuple[str, int, dict]] = [
+    (f"{SEEDS} replicas, CUDA graph", SEEDS, {"cuda_graph": True}),
+    ("one run, CUDA graph", 1, {"cuda_graph": True}),
+    (f"one run, CUDA graph, batches of {4 * BATCH}", 1, {"cuda_graph": True, "batch_size": 4 * BATCH}),
+    ("one run, eager", 1, {}),
 ]
 
 
@@ -90,13 +101,18 @@ def data() -> Annotations:
     """One annotation of each of as many images as the steps need."""
     n, generator = STEPS * BATCH, torch.Generator().manual_seed(0)
     x = torch.randint(0, 256, (n, 3, 32, 32), generator=generator, dtype=torch.uint8)
-    a = nn.functional.one_hot(torch.randint(0, PRIVILEGED, (n,), generator=generator), PRIVILEGED).float()
-    return Annotations(x, torch.arange(n), a, torch.randint(0, CLASSES, (n,), generator=generator)).to(DEVICE)
+    columns = [torch.randint(0, width, (n,), generator=generator, dtype=torch.int32) for width in PRIVILEGED]
+    index = torch.stack([column + sum(PRIVILEGED[:place]) for place, column in enumerate(columns)], 1)
+    a, y = (
+        SparseRows(index, torch.ones(index.shape), sum(PRIVILEGED)),
+        torch.randint(0, CLASSES, (n,), generator=generator),
+    )
+    return Annotations(x, torch.arange(n), a, y).to(DEVICE)
 
 
 def make(name: str, seeds: int) -> list[Method]:
     torch.manual_seed(0)
-    parts = Parts(lambda: Projected(MobileNet(WIDTH), 64), 64, PRIVILEGED, CLASSES, Categorical())
+    parts = Parts(lambda: Projected(MobileNet(WIDTH), 64), 64, sum(PRIVILEGED), CLASSES, Categorical())
     return [build(name, parts) for _ in range(seeds)]
 
 
@@ -111,6 +127,22 @@ def training(name: str, seeds: int, settings: Settings) -> Callable[[], None]:
             fit(Replicas(members), StackedAnnotations([rows] * seeds), settings, seed=range(seeds), device=DEVICE)
 
     return work
+
+
+def steps(name: str, seeds: int, settings: Settings) -> Iterator[int]:
+    """Train, as `fit` does, and yield after every step."""
+    members, rows = make(name, seeds), data()
+    method, given, seed = members[0], rows, 0
+    if seeds > 1:
+        method, given, seed = Replicas(members), StackedAnnotations([rows] * seeds), list(range(seeds))
+    with closing(staged(method.to(DEVICE), given)) as stages:
+        loop = StageLoop(method, next(stages), 0, given, None, settings, OneDevice(DEVICE, settings.precision), seed)
+        yield from loop.steps([], progress=False)
+
+
+def stepping(steps: Iterator[int]) -> Callable[[], None]:
+    """Make the work of the next steps, as many as an epoch has."""
+    return lambda: deque(islice(steps, STEPS), maxlen=0)
 
 
 def predicting(predictor: nn.Module, x: torch.Tensor) -> Callable[[], None]:

@@ -11,9 +11,9 @@ from lupi.cli import app
 from lupi.paper import cifar10h, tables
 from lupi.paper.cifar10h import (
     ABLATION,
-    ALONE,
     CONFIDENT,
     LATER,
+    METHODS,
     PUBLISHED,
     Settings,
     confidence,
@@ -24,7 +24,7 @@ from lupi.paper.cifar10h import (
 )
 
 SMALL = Settings(seeds=2, epochs=1, batch_size=32, others=3, evaluate=10_000, ablation=2, annotators="simulated")
-CHANGES = {"no L2": {"l2": 0.0}, ALONE: {"momentum": 0.01}}
+CHANGES = {"no L2": {"l2": 0.0}, "batch norm slow": {"momentum": 0.01}}
 
 
 def write_cifar(folder, images=40):
@@ -85,14 +85,16 @@ def data(tmp_path_factory):
 def found(data, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cifar10h, "ABLATION", CHANGES)
+        patch.setattr(cifar10h, "FOR_ALL", "no L2")
         folder = tmp_path_factory.mktemp("run")
         return run(SMALL, data=data, folder=folder, overwrite=False, progress=False), folder
 
 
 def test_every_method_and_seed_is_there(found):
     table = found[0].table
-    changed = {"no-pi-no-L2", "tram-no-L2", "no-pi-batch-norm-slow"}
-    assert set(table["method"]) == {*PUBLISHED, *LATER} | changed
+    changed = {f"{method}-no-L2" for method in METHODS} | {"no-pi-batch-norm-slow", "tram-batch-norm-slow"}
+    assert set(METHODS) == {*PUBLISHED, *LATER}
+    assert set(table["method"]) == set(METHODS) | changed
     assert len(PUBLISHED) == 10
     assert (table.groupby("method").size() == 2).all()
     assert table["nll"].between(1, 10).all()
@@ -103,6 +105,7 @@ def test_every_method_and_seed_is_there(found):
 
 def test_finished_pairs_are_not_trained_again(found, data, monkeypatch):
     monkeypatch.setattr(cifar10h, "ABLATION", CHANGES)
+    monkeypatch.setattr(cifar10h, "FOR_ALL", "no L2")
     before, folder = found
     trained = []
     usual = tables.train_case
@@ -133,6 +136,7 @@ def test_another_run_is_refused(found, data):
 
 def test_other_weights_or_labels_are_another_run(found, data, tmp_path, monkeypatch):
     monkeypatch.setattr(cifar10h, "ABLATION", CHANGES)
+    monkeypatch.setattr(cifar10h, "FOR_ALL", "no L2")
     for name in ("cifar-10-batches-py", "cifar10h-raw.csv"):
         (tmp_path / name).symlink_to(data / name)
     (weights,) = data.glob("*.npz")
@@ -154,14 +158,18 @@ def test_the_ablation_has_no_more_seeds_than_there_are():
     assert list(Settings(seed=3, seeds=4, ablation=5).few()) == [3, 4, 5, 6]
     assert list(Settings(seed=3, seeds=9, ablation=5).few()) == [3, 4, 5, 6, 7]
     assert Settings(ablation=0).changes() == {}
-    assert ALONE not in Settings(trunk="some/model").changes()
+    assert "batch norm slow" not in Settings(trunk="some/model").changes()
+    assert "float32" not in Settings(precision="float32").changes()
     assert list(Settings().changes()) == list(ABLATION)
 
 
 def test_the_report_says_what_it_is(found):
     text = found[0].text
     assert "| batch norm slow | " in text
-    assert "With batch norm slow No PI changes by " in text
+    assert "- With batch norm slow No PI changes by " in text
+    assert "## All methods with no L2" in text
+    assert text.count("| Pi-DUAL | ") == 2
+    assert text.count("| Het-TRAM above TRAM | ") == 2
     assert "# CIFAR-10H, simulated annotators" in text
     assert "| TRAM | " in text
     assert "1.058 ± 0.050" in text
@@ -210,7 +218,20 @@ def test_seeds_begin_at_the_same_trunk_and_differ_behind_it(data):
     assert not torch.equal(one[1].weight, other[1].weight)
 
 
+def test_the_runs_under_a_change_have_the_names_of_the_methods(found):
+    table = found[0].table
+    few = cifar10h.under(table, "no L2", replace(SMALL, ablation=0, seeds=20))
+    assert few.empty
+    few = cifar10h.under(table, "no L2", SMALL)
+    assert set(few["method"]) == set(METHODS)
+    own = table[table["method"] == "tram-no-L2"]
+    assert few.loc[few["method"] == "tram", "nll"].tolist() == own["nll"].tolist()
+    assert own["nll"].tolist() != table.loc[table["method"] == "tram", "nll"].tolist()
+
+
 def test_changes_of_the_ablation_are_settings():
+    assert cifar10h.FOR_ALL in ABLATION
+
     for change in ABLATION.values():
         assert replace(Settings(), **change) != Settings()
 

@@ -285,7 +285,7 @@ def test_the_command(found, cifar):
         ({"size": 48}, "`size` to be a multiple of 32, but got 48"),
         ({"malicious": 1.5}, "`malicious` to be "),
         ({"width": 0.0}, "`width` to be "),
-        ({"annotators_epochs": 1}, "`annotators_images` and `annotators_epochs` to be enough .*, but got 10000 and 1"),
+        ({"annotators_epochs": 1}, "`annotators_images` and `annotators_epochs` to be enough .*, but got 30000 and 1"),
         ({"noise": "some"}, "`noise` to be 'high' or 'low', but got 'some'"),
     ],
 )

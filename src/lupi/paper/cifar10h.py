@@ -67,6 +67,7 @@ PUBLISHED = {
 """The paper's table, 20 runs."""
 LATER = ("miml-fcn-plus", "tram-plus-plus", "pi-dual", "pi-transition")
 """Methods that the paper's table does not have."""
+METHODS = (*PUBLISHED, *LATER)
 CLAIMS = (
     *(Claim(name, "no-pi") for name in ("zero-imputation", "mean-imputation", "full-marginalization", "tram")),
     *(Claim(name, "no-pi") for name in ("heteroscedastic-dropout", "het-tram", "distilled-tram")),
@@ -109,7 +110,8 @@ class Settings:
     evaluate : int
         Official training images to evaluate on, in ten thousands.
     ablation : int
-        Seeds of the ablation of No PI and TRAM; 0 leaves it out.
+        Seeds of the ablation: No PI and TRAM with other settings, and all methods with another learning rate; 0 leaves
+        it out.
     annotators : str
         What the report calls them: "published", or "simulated" where the table of labels is a simulation.
     device : str
@@ -127,7 +129,7 @@ class Settings:
     trunk: str = ""
     others: int = 41
     evaluate: int = 50_000
-    ablation: int = 5
+    ablation: int = 10
     annotators: str = "published"
     device: str = "auto"
 
@@ -162,7 +164,8 @@ class Settings:
         """What the ablation changes; only of our own MobileNet batch norm can be."""
         if not self.ablation:
             return {}
-        return {name: new for name, new in ABLATION.items() if not (self.trunk and "momentum" in new)}
+        possible = {name: new for name, new in ABLATION.items() if not (self.trunk and "momentum" in new)}
+        return {name: new for name, new in possible.items() if dataclasses.replace(self, **new) != self}
 
 
 ABLATION: dict[str, dict[str, Any]] = {
@@ -170,9 +173,11 @@ ABLATION: dict[str, dict[str, Any]] = {
     "10 epochs": {"epochs": 10},
     "learning rate 3e-4": {"learning_rate": 3e-4},
     "batch norm slow": {"momentum": 0.01},
+    "float32": {"precision": "float32"},
 }
-"""What is changed, one by one, for No PI and TRAM; the last for No PI alone."""
-ALONE = "batch norm slow"
+"""What is changed, one by one."""
+FOR_ALL = "learning rate 3e-4"
+"""What is changed for all methods, the rest for No PI and TRAM."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,11 +279,11 @@ def run(settings: Settings, *, data: Path | None, folder: Path, overwrite: bool,
     parts = make_parts(task, read_trunk(data, settings, task.train.x))
     about |= {"experiment": "cifar10h", "data": digest(task), "weights": weights_digest(data, settings)}
     open_folder(folder, about, overwrite=overwrite)
-    cases = [make_case(method, task, parts, settings) for method in (*PUBLISHED, *LATER)]
+    cases = [make_case(method, task, parts, settings) for method in METHODS]
     seeds = range(settings.seed, settings.seed + settings.seeds)
     score = scores(task, device)
     runs = train_cases(cases, seeds, folder, score, device=device, progress=progress)
-    if settings.ablation:
+    if settings.changes():
         changed = ablation(task, data, settings)
         more = train_cases(changed, settings.few(), folder, score, device=device, progress=progress)
         runs = pd.concat([runs, more])
@@ -313,12 +318,12 @@ def weights_digest(folder: Path, settings: Settings) -> str:
 
 
 def ablation(task: Task, folder: Path, settings: Settings) -> list[Case]:
-    """Cases of No PI and TRAM with each changed setting."""
+    """Cases with each changed setting."""
     cases = []
     for change, new in settings.changes().items():
         other = dataclasses.replace(settings, **new)
         parts = make_parts(task, read_trunk(folder, other, task.train.x))
-        methods = CONFIDENT[:1] if change == ALONE else CONFIDENT
+        methods = METHODS if change == FOR_ALL else CONFIDENT
         cases += [make_case(method, task, parts, other, change) for method in methods]
     return cases
 
@@ -349,7 +354,9 @@ def report(
     good, change = task.reliability >= GOOD, sure["tram"] - sure["no-pi"]
     apart, below = (float(change[who].mean()) if who.any() else 0.0 for who in (good, ~good))
     trunk = settings.trunk or "MobileNet"
-    took = f"{runs['seconds'].sum() / 60:.1f} minutes{', the ablation included' if settings.ablation else ''}"
+    own = runs["method"].isin([case.name for case in cases])
+    took, longer = (f"{runs.loc[part, 'seconds'].sum() / 60:.1f} minutes" for part in (own, ~own))
+    took += f", and what is below with other settings in {longer}" if settings.ablation else ""
     return f"""\
 # {heading}
 
@@ -383,7 +390,7 @@ truth: correlation {related["tram"][0]:.2f}, slope {related["tram"][1]:.2f}. Tha
 annotator but learns from these labels: correlation {related["no-pi"][0]:.2f}, slope {related["no-pi"][1]:.2f}. On
 average TRAM's confidence less that of No PI is {apart:+.3f} for annotators who are right at least 85 % of the time, and
 {below:+.3f} for the others.
-{ablation_text(runs, settings) if settings.ablation else ""}"""
+{ablation_text(runs, cases, settings) if settings.changes() else ""}"""
 
 
 def line(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, float]:
@@ -401,50 +408,67 @@ def line(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, float]:
     return round(together / spread, 12), round(together / float(x.var()), 12)
 
 
-def ablation_text(runs: pd.DataFrame, settings: Settings) -> str:
-    """Table of the ablation."""
-    few = runs[runs["seed"].isin(settings.few())]
+def under(runs: pd.DataFrame, change: str, settings: Settings) -> pd.DataFrame:
+    """Take the runs of the ablation's seeds with a change, by the names of the methods."""
+    names = {changed_name(method, change): method for method in METHODS}
+    few = runs[runs["seed"].isin(settings.few()) & runs["method"].isin(list(names))]
+    return few.assign(method=few["method"].map(names))
+
+
+def ablation_text(runs: pd.DataFrame, cases: Sequence[Case], settings: Settings) -> str:
+    """Tables of the ablation."""
     lines = []
     for change in ("", *settings.changes()):
-        line, names = {"": change or "as above"}, [changed_name(method, change) for method in CONFIDENT]
-        for name, method in zip(names, CONFIDENT, strict=True):
-            own = few[few["method"] == name]
+        few = under(runs, change, settings)
+        line = {"": change or "as above"}
+        for method in CONFIDENT:
+            own = few[few["method"] == method]
             percent = 100 * own["accuracy"]
-            said = f"{own['nll'].mean():.3f} / {percent.mean():.1f} ± {percent.std():.1f}"
-            line[TITLES[method]] = said if len(own) else ""
-        for title, scale, digits in (("NLL", 1, 3), ("points", 100, 1)):
-            line[f"TRAM − No PI, {title}"] = ""
-            if change != ALONE:
-                nll, accuracy = differences(few, names[1], names[0])
-                line[f"TRAM − No PI, {title}"] = interval(nll if title == "NLL" else accuracy, scale, digits)
+            line[TITLES[method]] = f"{own['nll'].mean():.3f} / {percent.mean():.1f} ± {percent.std():.1f}"
+        nll, accuracy = differences(few, "tram", "no-pi")
+        line |= {"TRAM − No PI, NLL": interval(nll, 1, 3), "TRAM − No PI, points": interval(accuracy, 100, 1)}
         lines.append(line)
-    return f"""
+    seeds = len(settings.few())
+    text = f"""
 ## What the open choices do
-NLL / accuracy in per cent, {len(settings.few())} seeds; differences with 95 % intervals over seeds. Batch norm slow:
-its running statistics follow ten times as slowly, as in Keras.
+NLL / accuracy in per cent, {seeds} seeds; differences with 95 % intervals over seeds. Batch norm slow: its running
+statistics follow ten times as slowly, as in Keras. Float32: without rounding in matrix products.
 
 {markdown_table(pd.DataFrame(lines))}
 
-{sensitive(few, settings)}"""
+{sensitive(runs, settings)}
+"""
+    if FOR_ALL not in settings.changes():
+        return text
+    few = under(runs, FOR_ALL, settings)
+    return f"""{text}
+## All methods with {FOR_ALL}
+Everything else is as in the first table; {seeds} seeds.
+
+{results_table(few, cases, PUBLISHED)}
+
+{claims_table(few, cases, (*CLAIMS, *AFTER), PUBLISHED, heading="statement")}
+
+{shown(few, cases)}
+"""
 
 
-def sensitive(few: pd.DataFrame, settings: Settings) -> str:
-    """Say what the changes do."""
-    mean = few.groupby("method")[list(tables.METRICS)].mean()
-
-    def said(name: str) -> str:
-        return f"{mean['nll'][name]:.3f} / {100 * mean['accuracy'][name]:.1f}"
-
-    changes = ["", *(change for change in settings.changes() if change != ALONE)]
-    best = min(changes, key=lambda change: float(mean["nll"][changed_name("tram", change)]))
-    names = [changed_name(method, best) for method in CONFIDENT]
-    lines = [
-        f"TRAM's NLL is lowest with {best or 'the settings above'}: {said(names[1])}; No PI has {said(names[0])} "
-        f"there. TRAM against No PI: {in_words(*differences(few, names[1], names[0]))}.",
-    ]
-    if ALONE in settings.changes():
-        slow = differences(few, changed_name("no-pi", ALONE), "no-pi")
-        lines.append(f"With {ALONE} No PI changes by {in_words(*slow)}.")
+def sensitive(runs: pd.DataFrame, settings: Settings) -> str:
+    """Say what the changes do to No PI and TRAM."""
+    mean = {
+        change: under(runs, change, settings).groupby("method")["nll"].mean() for change in ("", *settings.changes())
+    }
+    lines = []
+    for method in CONFIDENT:
+        best = min(mean, key=lambda change: float(mean[change][method]))
+        lines.append(f"The NLL of {TITLES[method]} is lowest with {best or 'the settings above'}.")
+    few = runs[runs["seed"].isin(settings.few())]
+    for change in settings.changes():
+        told = [
+            f"{TITLES[name]} changes by {in_words(*differences(few, changed_name(name, change), name))}"
+            for name in CONFIDENT
+        ]
+        lines.append(f"With {change} {'; '.join(told)}.")
     return "\n".join(f"- {line}" for line in lines)
 
 

@@ -162,7 +162,7 @@ class Settings:
     seed: int = 0
     seeds: int = 5
     images: int = 20_000
-    annotators_images: int = 10_000
+    annotators_images: int = 30_000
     annotators_epochs: int = 20
     annotators_width: float = 1.0
     annotators_size: int = 64
@@ -342,7 +342,7 @@ def annotator_plans(settings: Settings) -> list[AnnotatorPlan]:
     Examples
     --------
     >>> annotator_plans(Settings())[-1].name
-    'width 0.75, 2500 images, 12 epochs'
+    'width 0.75, 7500 images, 12 epochs'
     """
     images, epochs = settings.annotators_images, settings.annotators_epochs
     return [
