@@ -30,7 +30,7 @@ from lupi.training import OneDevice, Settings, StageLoop, fit, matrix_products, 
 
 GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if GPU else "cpu")
-BATCH, SEEDS, STEPS, ROUNDS, WIDTH = (64, 20, 200, 12, 1.0) if GPU else (8, 4, 2, 2, 0.25)
+BATCH, SEEDS, STEPS, WIDTH = (64, 20, 200, 1.0) if GPU else (8, 4, 2, 0.25)
 PRIVILEGED, CLASSES = (82, 10, 10), 10
 """Annotators, and quantiles of reaction time and of the number of labels before, all one-hot; classes."""
 
@@ -54,14 +54,14 @@ def throughputs() -> None:
 
 def ratios() -> None:
     print("\n| ratio | median | quartiles |\n|---|---|---|")
-    for title, seeds, changes in STEPPED:
+    for title, seeds, turns, each, changes in STEPPED:
         endless = Settings(epochs=10**6, **{"batch_size": BATCH, "precision": "tfloat32", **changes})
         with matrix_products(endless.precision):
-            work = [stepping(steps(method, seeds, endless)) for method in ("tram", "no-pi")]
-            print(f"| step, TRAM / No PI, {title} | {ratio(*work)} |", flush=True)
+            work = [stepping(steps(method, seeds, endless), each) for method in ("tram", "no-pi")]
+            print(f"| step, TRAM / No PI, {title} | {ratio(*work, turns)} |", flush=True)
     x = torch.randint(0, 256, (1024, 3, 32, 32), dtype=torch.uint8, device=DEVICE)
     predictors = [make(method, 1)[0].to(DEVICE).eval().predictor() for method in ("tram", "no-pi")]
-    print(f"| predictor, TRAM / No PI, 1024 images | {ratio(*(predicting(one, x) for one in predictors))} |")
+    print(f"| predictor, TRAM / No PI, 1024 images | {ratio(*(predicting(one, x) for one in predictors), 40)} |")
 
 
 VARIANTS: list[tuple[str, int, bool, dict]] = [
@@ -77,12 +77,14 @@ VARIANTS: list[tuple[str, int, bool, dict]] = [
         {"cuda_graph": True, "precision": "tfloat32"},
     ),
 ]
-STEPPED: list[tuple[str, int, dict]] = [
-    (f"{SEEDS} replicas, CUDA graph", SEEDS, {"cuda_graph": True}),
-    ("one run, CUDA graph", 1, {"cuda_graph": True}),
-    (f"one run, CUDA graph, batches of {4 * BATCH}", 1, {"cuda_graph": True, "batch_size": 4 * BATCH}),
-    ("one run, eager", 1, {}),
+LARGE = 4 * BATCH
+STEPPED: list[tuple[str, int, int, int, dict]] = [
+    (f"{SEEDS} replicas, CUDA graph", SEEDS, 12, STEPS, {"cuda_graph": True}),
+    ("one run, CUDA graph", 1, 12, STEPS, {"cuda_graph": True}),
+    (f"one run, CUDA graph, batches of {LARGE}", 1, 12, STEPS, {"cuda_graph": True, "batch_size": LARGE}),
+    ("one run, eager", 1, 6, STEPS // 2, {}),
 ]
+"""Name, replicas, turns, steps in each, and settings."""
 
 
 @contextmanager
@@ -140,9 +142,9 @@ def steps(name: str, seeds: int, settings: Settings) -> Iterator[int]:
         yield from loop.steps([], progress=False)
 
 
-def stepping(steps: Iterator[int]) -> Callable[[], None]:
-    """Make the work of the next steps, as many as an epoch has."""
-    return lambda: deque(islice(steps, STEPS), maxlen=0)
+def stepping(steps: Iterator[int], count: int) -> Callable[[], None]:
+    """Make the work of the next steps."""
+    return lambda: deque(islice(steps, count), maxlen=0)
 
 
 def predicting(predictor: nn.Module, x: torch.Tensor) -> Callable[[], None]:
@@ -163,12 +165,12 @@ def throughput(name: str, seeds: int, settings: Settings) -> float:
     return seeds * STEPS * BATCH / min(seconds(work) for _ in range(2))
 
 
-def ratio(one: Callable[[], None], other: Callable[[], None]) -> str:
+def ratio(one: Callable[[], None], other: Callable[[], None], turns: int) -> str:
     """Median and quartiles of the ratio of two times, measured in turns."""
     for work in (one, other):
         work()
     found = []
-    for number in range(ROUNDS):
+    for number in range(turns if GPU else 2):
         pair = (one, other) if number % 2 else (other, one)
         taken = {work: seconds(work) for work in pair}
         found.append(taken[one] / taken[other])

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -168,18 +169,18 @@ def test_annotators_differ_and_are_kept(cifar, found):
 
 
 def test_annotators_learn_and_label_other_images(cifar, tmp_path):
-    settings = replace(SMALL, annotators_epochs=25, learning_rate=0.02, width=0.25, annotators_width=0.25)
+    settings = replace(SMALL, annotators_epochs=25, batch_size=16, learning_rate=0.02, annotators_width=0.25)
     images = read_images(cifar, settings)
     np.testing.assert_array_equal(images.lesson.new, images.x)
     assert len(images.lesson.x) == 32
     (tmp_path / "runs").mkdir()
-    monkey = annotator_plans(settings)[:1]
+    some = annotator_plans(settings)[::4]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(relabelled_images, "annotator_plans", lambda _: monkey)
-        (probabilities,) = annotate(images, settings, tmp_path, CPU, progress=False)
-    assert (
-        np.abs(probabilities.argmax(1) - images.true).mean() < 2
-    )  # by chance 3.3: colours are in the order of classes
+        patch.setattr(relabelled_images, "annotator_plans", lambda _: some)
+        probabilities = annotate(images, settings, tmp_path, CPU, progress=False)
+    classes = [one @ np.arange(10) for one in probabilities]  # colours are in the order of classes
+    best = max(np.corrcoef(one, images.true)[0, 1] for one in classes)  # one or the other may fail to learn
+    assert best > 0.8
 
 
 def test_labels_are_the_annotators(cifar):
@@ -249,16 +250,18 @@ def test_het_tram_trains_longer(cifar):
 
 def test_what_it_shows_comes_from_the_numbers(found):
     table = found[0].table.copy()
-    cases = dict.fromkeys(PUBLISHED)
+    cases = {name: SimpleNamespace(title=name) for name in PUBLISHED}
     for name, row in PUBLISHED.items():
         own = table["method"] == name
         table.loc[own, "nll"], table.loc[own, "accuracy"] = row.nll, row.accuracy / 100
     table.loc[table["seed"] == 1, ["nll", "accuracy"]] += 0.001
-    text = shown(table, cases)
+    text = shown(table, cases, 1000)
     assert "TRAM against No PI: −0.039 [−0.039, −0.039] in NLL, +0.8 [+0.8, +0.8] points" in text
     assert "The gain is smaller, as in the paper; it changes by +0.042 " in text
+    assert "uniform guess" not in text
+    assert "- Above ln 6 = 1.792, the NLL of a uniform guess: zero-imputation. " in shown(table, cases, 6)
     table.loc[table["method"] == "tram-quarter", "nll"] = 1.0
-    assert "The gain is not smaller in both, unlike in the paper" in shown(table, cases)
+    assert "The gain is not smaller in both, unlike in the paper" in shown(table, cases, 1000)
 
 
 def test_the_command(found, cifar):
@@ -372,6 +375,7 @@ def test_validation_images_need_their_classes(imagenet, tmp_path):
 TWO = """
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import torch
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -592,7 +593,7 @@ number of claims.
 {ablations}
 
 ## What it shows
-{shown(runs, cases)}"""
+{shown(runs, cases, images.classes)}"""
 
 
 def labels_in_words(images: Images, given: Relabelled, accuracies: Sequence[float] | None, settings: Settings) -> str:
@@ -627,7 +628,7 @@ def parameters(case: Case) -> float:
         return sum(value.numel() for value in case.parts.trunk().parameters()) / 1e6
 
 
-def shown(runs: pd.DataFrame, cases: Mapping[str, Case]) -> str:
+def shown(runs: pd.DataFrame, cases: Mapping[str, Case], classes: int) -> str:
     """Say what the differences show."""
     claims = [claim for some in CLAIMS.values() for claim in some]
     told = [verdict(runs, claim) for claim in claims]
@@ -639,6 +640,12 @@ def shown(runs: pd.DataFrame, cases: Mapping[str, Case]) -> str:
         f"- Of {len(claims)} things that the paper says of pairs of rows, {yes} are so here; of the {better} that one "
         f"row is better than another, {sure} surely (5 %), in NLL, accuracy or both.",
     ]
+    nlls, guess = runs.groupby("method")["nll"].mean(), math.log(classes)
+    if above := [case.title for name, case in cases.items() if nlls[name] > guess]:
+        lines.append(
+            f"- Above ln {classes} = {guess:.3f}, the NLL of a uniform guess: {'; '.join(above)}. They learn "
+            "wrong labels by heart, and part of what others gain in NLL is to do so less."
+        )
     if "tram-quarter" in cases:
         gains = gain_lost(runs)
         smaller = gains[0].mean > 0 and gains[1].mean < 0

@@ -126,8 +126,8 @@ def train_cases(
 ) -> pd.DataFrame:
     """Train every case with every seed, the seeds of a case together, and keep the scores of each pair.
 
-    Pairs that are kept in the folder already are not trained again. Noise in training, where a method has any, depends
-    on which seeds train together.
+    Pairs that are kept in the folder already are not trained again. Rounding and, where a method has any, noise in
+    training depend on which seeds train together.
 
     Parameters
     ----------
