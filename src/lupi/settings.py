@@ -48,8 +48,8 @@ class Settings:
     clip : float, optional
         Largest norm of the gradient.
     precision : "float32", "tfloat32" or "bfloat16"
-        "tfloat32" lets a GPU round what it multiplies to 10 bits; "bfloat16" is mixed precision. A Fabric brings its
-        own.
+        "tfloat32" lets a GPU round what matrix products multiply to 10 bits, as torch lets cuDNN's convolutions do
+        anyhow (`torch.backends.cudnn.allow_tf32`); "bfloat16" is mixed precision. A Fabric brings its own.
     compile : bool
         Compile the losses and their gradients: worth its half a minute for long trainings of small networks.
     cuda_graph : bool

@@ -264,6 +264,19 @@ def test_what_it_shows_comes_from_the_numbers(found):
     assert "The gain is not smaller in both, unlike in the paper" in shown(table, cases, 1000)
 
 
+def test_a_trunk_that_cannot_be_made_fails_before_anything_is_trained(cifar, tmp_path, monkeypatch):
+    monkeypatch.setattr(relabelled_images, "annotate", refuse)
+    with pytest.raises((ImportError, OSError, ValueError)):
+        run(
+            replace(SMALL, trunk=str(tmp_path / "nothing")),
+            data=cifar,
+            folder=tmp_path / "run",
+            overwrite=False,
+            progress=False,
+        )
+    assert not (tmp_path / "run").exists()
+
+
 def test_the_command(found, cifar):
     folder = found[1]
     names = ("images", "annotators_images", "annotators_epochs", "annotators_size", "width", "epochs", "batch_size")

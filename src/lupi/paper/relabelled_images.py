@@ -508,6 +508,7 @@ def run(settings: Settings, *, data: Path | None, folder: Path, overwrite: bool,
             "Expected `--data` to be a folder with cifar-10-batches-py, or with ImageNet-PI and ImageNet's train and "
             "validation, but got none."
         )
+    make_trunk(settings)  # what cannot be made fails before annotators train
     images, device, fabric = read_images(data, settings), pick_device(settings.device), launched(settings)
     first = fabric is None or fabric.global_rank == 0
     if first:
