@@ -105,10 +105,8 @@ def data() -> Annotations:
     x = torch.randint(0, 256, (n, 3, 32, 32), generator=generator, dtype=torch.uint8)
     columns = [torch.randint(0, width, (n,), generator=generator, dtype=torch.int32) for width in PRIVILEGED]
     index = torch.stack([column + sum(PRIVILEGED[:place]) for place, column in enumerate(columns)], 1)
-    a, y = (
-        SparseRows(index, torch.ones(index.shape), sum(PRIVILEGED)),
-        torch.randint(0, CLASSES, (n,), generator=generator),
-    )
+    a = SparseRows(index, torch.ones(index.shape), sum(PRIVILEGED))
+    y = torch.randint(0, CLASSES, (n,), generator=generator)
     return Annotations(x, torch.arange(n), a, y).to(DEVICE)
 
 

@@ -84,7 +84,7 @@ def test_every_case_and_seed_is_there(found, cifar):
     findings, folder = found
     cases = list(make_cases(*relabelled(cifar), SMALL))
     assert cases[: len(MAIN)] == list(MAIN)
-    assert set(cases) == set(PUBLISHED)
+    assert set(cases) == {*PUBLISHED, "no-pi-short", "tram-short"}
     assert findings.table[["method", "seed"]].to_numpy().tolist() == [
         [name, seed] for name in cases for seed in range(4)
     ]
@@ -242,6 +242,13 @@ def test_training_is_the_papers():
     assert (how.optimizer, how.momentum, how.learning_rate, how.l2) == ("sgd", 0.9, 0.1, 1e-4)
 
 
+def test_a_control_trains_for_a_third_of_the_epochs(cifar):
+    cases = make_cases(*relabelled(cifar), replace(SMALL, epochs=30))
+    assert (cases["no-pi-short"].how.epochs, cases["tram-short"].how.epochs) == (10, 10)
+    assert cases["tram-short"].how.milestones == (10 / 3, 20 / 3, 80 / 9)
+    assert (cases["tram-short"].method, cases["tram-short"].parts) == ("tram", cases["tram"].parts)
+
+
 def test_het_tram_trains_longer(cifar):
     cases = make_cases(*relabelled(cifar), replace(SMALL, het_longer=3))
     assert cases["het-tram"].how.epochs == 3 * cases["tram"].how.epochs
@@ -254,10 +261,15 @@ def test_what_it_shows_comes_from_the_numbers(found):
     for name, row in PUBLISHED.items():
         own = table["method"] == name
         table.loc[own, "nll"], table.loc[own, "accuracy"] = row.nll, row.accuracy / 100
+    for name, nll, accuracy in (("no-pi-short", 1.2, 0.72), ("tram-short", 1.1, 0.73)):
+        table.loc[table["method"] == name, ["nll", "accuracy"]] = nll, accuracy
+        cases[name] = SimpleNamespace(title=name)
     table.loc[table["seed"] == 1, ["nll", "accuracy"]] += 0.001
     text = shown(table, cases, 1000)
     assert "TRAM against No PI: −0.039 [−0.039, −0.039] in NLL, +0.8 [+0.8, +0.8] points" in text
     assert "The gain is smaller, as in the paper; it changes by +0.042 " in text
+    assert "A third of the epochs changes No PI by −0.064 [−0.064, −0.064] in NLL, +0.3 [+0.3, +0.3] points" in text
+    assert "TRAM of all epochs against No PI of a third: +0.025 [+0.025, +0.025] in NLL, +0.5 " in text
     assert "uniform guess" not in text
     assert "- Above ln 6 = 1.792, the NLL of a uniform guess: zero-imputation. " in shown(table, cases, 6)
     table.loc[table["method"] == "tram-quarter", "nll"] = 1.0
