@@ -178,9 +178,8 @@ def test_annotators_learn_and_label_other_images(cifar, tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(relabelled_images, "annotator_plans", lambda _: some)
         probabilities = annotate(images, settings, tmp_path, CPU, progress=False)
-    classes = [one @ np.arange(10) for one in probabilities]  # colours are in the order of classes
-    best = max(np.corrcoef(one, images.true)[0, 1] for one in classes)  # one or the other may fail to learn
-    assert best > 0.8
+    apart = [np.abs(one.argmax(1) - images.true).mean() for one in probabilities]  # colours are in the order of classes
+    assert min(apart) < 1.4  # one or the other may fail to learn; 1.9 and more with shuffled labels
 
 
 def test_labels_are_the_annotators(cifar):

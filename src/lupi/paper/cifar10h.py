@@ -356,7 +356,7 @@ def report(
     trunk = settings.trunk or "MobileNet"
     own = runs["method"].isin([case.name for case in cases])
     took, longer = (f"{runs.loc[part, 'seconds'].sum() / 60:.1f} minutes" for part in (own, ~own))
-    took += f", and what is below with other settings in {longer}" if settings.ablation else ""
+    took += f", and what is below with other settings in {longer}" if settings.changes() else ""
     return f"""\
 # {heading}
 

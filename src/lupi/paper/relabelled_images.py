@@ -650,8 +650,8 @@ def shown(runs: pd.DataFrame, cases: Mapping[str, Case], classes: int) -> str:
     nlls, guess = runs.groupby("method")["nll"].mean(), math.log(classes)
     if above := [case.title for name, case in cases.items() if nlls[name] > guess]:
         lines.append(
-            f"- Above ln {classes} = {guess:.3f}, the NLL of a uniform guess: {'; '.join(above)}. They learn "
-            "wrong labels by heart, and part of what others gain in NLL is to do so less."
+            f"- Above ln {classes} = {guess:.3f}, the NLL of a uniform guess: {'; '.join(above)}. They are "
+            "surer of wrong classes than they should be, and others gain in NLL by being less so."
         )
     if "tram-quarter" in cases:
         gains = gain_lost(runs)
