@@ -123,7 +123,38 @@ def test_the_trunk_sees_an_example_once_however_many_labels_it_has():
 
 def test_batch_moves_whole():
     batch = Batch(torch.ones(1, 2), torch.zeros(3, dtype=torch.int64), torch.ones(3, 1), torch.ones(3)).to("meta")
-    assert [part.device.type for part in batch] == ["meta"] * 4
+    assert [part.device.type for part in batch[:4]] == ["meta"] * 4
+    assert not batch.one_to_one
+    assert batch._replace(one_to_one=True).to("meta").one_to_one
+
+
+@properties
+@given(annotations(min_size=1), st.data())
+def test_spread_repeats_what_an_example_has_for_its_annotations(data, draws):
+    index = torch.tensor(draws.draw(st.lists(st.integers(0, len(data) - 1), min_size=1)))
+    for batch in (data.by_annotation(index), data.by_example(data.annotated)):
+        values = torch.rand(batch.x.shape[0], 2)
+        assert torch.equal(batch.spread(values), values[batch.row])
+        assert not batch.one_to_one or batch.spread(values) is values
+
+
+@pytest.mark.parametrize("row", [[0, 1, 2, 3], [0, 1, 1, 3], [1, 0, 2, 3]])
+def test_a_batch_says_whether_its_annotations_are_one_to_one(row):
+    data = Annotations(torch.eye(4), torch.tensor(row), torch.ones(4, 1), torch.arange(4))
+    assert data.by_annotation(torch.tensor([3, 1])).one_to_one == (row == [0, 1, 2, 3])
+    assert not data.by_example(torch.tensor([3, 1])).one_to_one
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("small", [True, False])
+def test_privileged_information_is_drawn_alike_on_a_gpu(small, monkeypatch):
+    monkeypatch.setattr("lupi.data.SMALL", 12 if small else 11)
+    a = SparseRows.from_matrix(csr_array([[0, 1.0, 0], [2.0, 0, 3.0], [0, 0, 0], [1.0, 1.0, 1.0]]))
+    data, index = Annotations(torch.eye(4), torch.arange(4), a, torch.arange(4)), torch.tensor([3, 0, 3])
+    on_gpu = data.to("cuda")
+    assert isinstance(on_gpu.privileged, torch.Tensor) == small
+    assert isinstance(on_gpu.a, SparseRows)  # what methods look at stays what it was
+    assert torch.equal(on_gpu.by_annotation(index.cuda()).a.cpu(), data.by_annotation(index).a)
 
 
 # ---------------------------------------------------------------- annotations
@@ -347,9 +378,10 @@ def test_inputs_may_be_a_file(tmp_path, one_to_one):
     on_disk, in_memory = Annotations(source, *parts), Annotations(torch.from_numpy(values), *parts)
     index = torch.from_numpy(rng.permutation(len(row))[:9])
     for draw in ("by_annotation", "by_example"):
-        for drawn, expected in zip(
-            getattr(on_disk, draw)(index % 40), getattr(in_memory, draw)(index % 40), strict=True
-        ):
+        *one, kind = getattr(on_disk, draw)(index % 40)
+        *other, other_kind = getattr(in_memory, draw)(index % 40)
+        assert kind == other_kind == (one_to_one and draw == "by_annotation")
+        for drawn, expected in zip(one, other, strict=True):
             assert torch.equal(drawn, expected)
     assert max(source.drawn) <= 9  # nothing else was read
     assert on_disk.take(index).x is source

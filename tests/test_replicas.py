@@ -296,6 +296,7 @@ def test_a_replica_draws_what_it_draws_alone(replicas, annotated, each, shared, 
         for number, part in enumerate(sets):
             own = draw(number, part)
             assert torch.equal(batch.x[number][batch.row], own.x[own.row])
+            assert torch.equal(batch.spread(batch.x[number]), own.spread(own.x))
             assert torch.equal(batch.a[number], own.a)
             assert torch.equal(batch.y[number], own.y)
 

@@ -15,6 +15,9 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
+SMALL = 2**28
+"""Numbers that a GPU has memory for: a gibibyte of them."""
+
 
 class Batch(NamedTuple):
     """A few examples and annotations of them; an example stands once, so the trunk runs once for it."""
@@ -27,10 +30,17 @@ class Batch(NamedTuple):
     """[annotations, privileged features]"""
     y: Tensor
     """[annotations, ...]"""
+    one_to_one: bool = False
+    """Whether annotation i is the only one of example i, so that `row` counts up"""
+
+    def spread(self, values: Tensor) -> Tensor:
+        """Repeat values of examples for their annotations: `values[row]`, and no copy where that is `values`."""
+        return values if self.one_to_one else values[self.row]
 
     def to(self, device: torch.device | str) -> Batch:
         """Move every tensor to a device."""
-        return Batch(*(part.to(device) for part in self))
+        x, row, a, y = (part.to(device) for part in self[:4])
+        return Batch(x, row, a, y, self.one_to_one)
 
 
 class Rows(Protocol):
@@ -93,9 +103,9 @@ class SparseRows:
         return self.index.shape[0], self.width
 
     def __getitem__(self, index: Tensor) -> Tensor:
-        value = self.value[index]
+        value = self.value.index_select(0, index)
         dense = value.new_zeros(value.shape[0], self.width)
-        return dense.scatter_add_(1, self.index[index].long(), value)
+        return dense.scatter_add_(1, self.index.index_select(0, index).long(), value)
 
     def take(self, index: Tensor) -> SparseRows:
         """Select rows without making them dense."""
@@ -174,26 +184,39 @@ class Annotations:
         """The examples that have an annotation."""
         return self.count.nonzero().squeeze(1)
 
+    @cached_property
+    def privileged(self) -> Tensor | SparseRows:
+        """What batches draw a from: dense on a GPU where it is small, since that is one kernel a batch, not five."""
+        if isinstance(self.a, Tensor) or not self.a.value.is_cuda or len(self) * self.a.width > SMALL:
+            return self.a
+        return self.a[torch.arange(len(self), device=self.a.value.device)]
+
     def by_annotation(self, index: Tensor) -> Batch:
         """Draw annotations by their positions."""
         if self.one_to_one:
             example, row = index, torch.arange(index.shape[0], device=index.device)
         else:
             example, row = torch.unique(self.row[index], return_inverse=True)
-        return Batch(self.inputs(example), row, self.a[index], self.y[index])
+        return Batch(self.inputs(example), row, *self.labels(index), self.one_to_one)
 
     def by_example(self, example: Tensor) -> Batch:
         """Draw examples, each with all of its annotations."""
         count = self.count[example]
         row = torch.repeat_interleave(torch.arange(example.shape[0], device=example.device), count)
         index = self.positions(example)
-        return Batch(self.inputs(example), row, self.a[index], self.y[index])
+        return Batch(self.inputs(example), row, *self.labels(index))
 
     def inputs(self, example: Tensor) -> Tensor:
         """Draw inputs; a source other than a tensor is asked by row numbers on the CPU, and its answer moved."""
         if isinstance(self.x, Tensor):
             return self.x.index_select(0, example)
         return self.x[example.cpu()].to(example.device)
+
+    def labels(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Draw a and y by their positions."""
+        a = self.privileged
+        drawn = a.index_select(0, index) if isinstance(a, Tensor) else a[index]  # faster than a tensor's a[index]
+        return drawn, self.y.index_select(0, index)
 
     def positions(self, example: Tensor) -> Tensor:
         """Positions of all annotations of these examples, example after example."""

@@ -90,7 +90,7 @@ class StackedAnnotations:
     def by_annotation(self, index: Tensor) -> Batch:
         """Draw annotations [replicas, size]; each comes with its own copy of the example."""
         index = index + self.start
-        return self.drawn(index, index, torch.arange(index.shape[1], device=index.device))
+        return self.drawn(index, index, torch.arange(index.shape[1], device=index.device))._replace(one_to_one=True)
 
     def by_example(self, example: Tensor) -> Batch:
         """Draw examples [replicas, size], each with all of its annotations."""
@@ -102,7 +102,7 @@ class StackedAnnotations:
     def drawn(self, index: Tensor, first: Tensor, row: Tensor) -> Batch:
         """The batch of annotations by their places in `whole`, and the examples of the `first` of each."""
         annotation, example = index.flatten(), self.whole.row[first.flatten()]
-        x, a, y = self.whole.inputs(example), self.whole.a[annotation], self.whole.y[annotation]
+        x, (a, y) = self.whole.inputs(example), self.whole.labels(annotation)
         shape = index.shape
         x = x.reshape(*first.shape, *x.shape[1:])
         return Batch(x, row, a.reshape(*shape, *a.shape[1:]), y.reshape(*shape, *y.shape[1:]))
@@ -257,7 +257,7 @@ def vmapped_losses(
         own = {f"method.{name}": value for name, value in state.items()}
         return functional_call(losses, own | unlike, (batch,))  # type: ignore[no-any-return]
 
-    return vmap(of_one, in_dims=(0, Batch(0, None, 0, 0)), randomness="different")  # type: ignore[arg-type]
+    return vmap(of_one, in_dims=(0, Batch(0, None, 0, 0, None)), randomness="different")  # type: ignore[arg-type]
 
 
 class Losses(nn.Module):

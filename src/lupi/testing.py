@@ -122,7 +122,7 @@ def check_order(build: Build, likelihood: Likelihood) -> None:
         mixed = Batch(batch.x, batch.row[order], batch.a[order], batch.y[order])
         repeated = Batch(batch.x[batch.row], torch.arange(ANNOTATIONS), batch.a, batch.y)
         with evaluation(method):
-            for other in (mixed, repeated):
+            for other in (mixed, repeated, repeated._replace(one_to_one=True)):
                 torch.testing.assert_close(method(other), method(batch))
 
 

@@ -432,10 +432,9 @@ class StageLoop:
                 else:
                     group["lr"] = rate
         losses, count = self.step_of(index) if self.recorded is None else self.recorded(self.step_of, index)
-        for name, value in losses.items():
-            if name not in self.sums:
-                self.sums[name] = torch.zeros(value.shape, device=self.place.device)
-            self.sums[name].add_(value, alpha=count)
+        if not self.sums:
+            self.sums = {name: torch.zeros(value.shape, device=self.place.device) for name, value in losses.items()}
+        torch._foreach_add_([self.sums[name] for name in losses], list(losses.values()), alpha=count)
 
     def step_of(self, index: Tensor) -> tuple[dict[str, Tensor], float]:
         """One step of the optimizer on the whole batch, of which this process computes its share.

@@ -34,7 +34,7 @@ class ConditionalMethod(Method, Conditional):
 
     def given(self, batch: Batch) -> Tensor:
         """q(y | x, a)."""
-        return self.conditional(self.tower(self.trunk(batch.x)[batch.row], batch.a))  # type: ignore[no-any-return]
+        return self.conditional(self.tower(batch.spread(self.trunk(batch.x)), batch.a))  # type: ignore[no-any-return]
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """L(y, q(y | x, a))."""

@@ -88,8 +88,8 @@ class SoftTRAM(TRAM):
         """L₂ on the labels and β L₁ on the softened targets."""
         soft, y = batch.y.unbind(1)
         features = self.trunk(batch.x)
-        conditional = self.conditional(self.tower(features[batch.row], batch.a))
-        marginal = self.marginal(features.detach())[batch.row]
+        conditional = self.conditional(self.tower(batch.spread(features), batch.a))
+        marginal = batch.spread(self.marginal(features.detach()))
         return {
             "marginal": self.likelihood.loss(marginal, y),
             "conditional": self.beta * self.likelihood.loss(conditional, soft),

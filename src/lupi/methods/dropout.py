@@ -55,7 +55,7 @@ class HeteroscedasticDropout(Method):
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Loss on noisy features, and the penalty on the scale."""
-        features = self.trunk(batch.x)[batch.row]
+        features = batch.spread(self.trunk(batch.x))
         log_scale = F.logsigmoid(self.scale(batch.a))
         if self.training:
             features = features * (1 + log_scale.exp() * torch.randn_like(features))

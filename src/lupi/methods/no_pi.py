@@ -35,7 +35,7 @@ class NoPI(Method):
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """L(y, q(y | x))."""
-        marginal = self.marginal(self.trunk(batch.x))[batch.row]
+        marginal = batch.spread(self.marginal(self.trunk(batch.x)))
         return {"marginal": self.likelihood.loss(marginal, batch.y)}
 
     def predictor(self) -> nn.Module:

@@ -57,7 +57,7 @@ class PiDUAL(Method, Conditional):
 
     def given(self, batch: Batch) -> Tensor:
         """(1 − γ) f + γ ε."""
-        clean = self.marginal(self.trunk(batch.x))[batch.row]
+        clean = batch.spread(self.marginal(self.trunk(batch.x)))
         return torch.lerp(clean, self.noise(batch.a), torch.sigmoid(self.gate(batch.a)))
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:

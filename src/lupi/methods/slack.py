@@ -52,7 +52,7 @@ class MIMLFCNPlus(Method):
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """ℓ, and λ (ℓ − s(a))²."""
-        loss = self.likelihood.each(self.marginal(self.trunk(batch.x))[batch.row], batch.y)
+        loss = self.likelihood.each(batch.spread(self.marginal(self.trunk(batch.x))), batch.y)
         slack = F.softplus(self.slack(batch.a)).squeeze(-1)
         return {"marginal": loss.mean(), "slack": self.weight * (loss - slack).square().mean()}
 

@@ -74,8 +74,8 @@ class TRAM(Method, Conditional):
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """L₂ of the marginal head and β L₁ of the conditional head."""
         features = self.trunk(batch.x)
-        conditional = self.conditional(self.tower(features[batch.row], batch.a))
-        marginal = self.marginal(features.detach())[batch.row]
+        conditional = self.conditional(self.tower(batch.spread(features), batch.a))
+        marginal = batch.spread(self.marginal(features.detach()))
         return {
             "marginal": self.likelihood.loss(marginal, batch.y),
             "conditional": self.beta * self.likelihood.loss(conditional, batch.y),
@@ -87,7 +87,7 @@ class TRAM(Method, Conditional):
 
     def given(self, batch: Batch) -> Tensor:
         """q(y | x, a) of the conditional head."""
-        return self.conditional(self.tower(self.trunk(batch.x)[batch.row], batch.a))  # type: ignore[no-any-return]
+        return self.conditional(self.tower(batch.spread(self.trunk(batch.x)), batch.a))  # type: ignore[no-any-return]
 
     def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002
         """One step."""

@@ -58,7 +58,7 @@ class PITransition(Method, Conditional):
 
     def given(self, batch: Batch) -> Tensor:
         """Logits of T(a) p(y | x)."""
-        p = self.likelihood.moments(self.marginal(self.trunk(batch.x)))[batch.row]
+        p = batch.spread(self.likelihood.moments(self.marginal(self.trunk(batch.x))))
         if isinstance(self.likelihood, Bernoulli):
             p = torch.stack([1 - p, p], -1)  # [annotations, labels, off and on]
         # Not a matrix product, which mixed precision would round to bfloat16.

@@ -114,7 +114,7 @@ class Representation(Method):
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """L(y, q(y | x, a))."""
-        output = self.head(torch.cat([self.trunk(batch.x)[batch.row], batch.a], -1))
+        output = self.head(torch.cat([batch.spread(self.trunk(batch.x)), batch.a], -1))
         return {"conditional": self.likelihood.loss(output, batch.y)}
 
     def predictor(self) -> nn.Module:

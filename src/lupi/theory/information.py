@@ -357,7 +357,7 @@ class MixtureDensity(Method):
 
     def each(self, batch: Batch) -> Tensor:
         """−log q(y | x, a) of each annotation, for a y of mean 0 and standard deviation 1."""
-        output = self.conditional(self.tower(self.trunk(batch.x)[batch.row], batch.a))
+        output = self.conditional(self.tower(batch.spread(self.trunk(batch.x)), batch.a))
         weight, mean, scale = output.chunk(3, -1)
         scale = F.softplus(scale) + SMALLEST_SCALE
         z = (batch.y[:, None] - self.places - mean) / scale  # components begin apart, else they stay together
