@@ -30,15 +30,22 @@ def assert_same(outputs, expected, inputs):
         torch.testing.assert_close(gradient, other, rtol=1e-3, atol=1e-4)
 
 
-def normed(z, weight, bias):
-    return F.relu6(F.batch_norm(z.flatten(1)[None], None, None, weight, bias, True, eps=1e-3))[0].reshape(z.shape)
+def statistics(*shape):
+    return [torch.full(shape, 0.5, device=DEVICE), torch.full(shape, 2.0, device=DEVICE)]
+
+
+def normed(z, weight, bias, *running):
+    y = F.batch_norm(z.flatten(1)[None], *running, weight, bias, True, momentum=0.1, eps=1e-3)
+    return F.relu6(y)[0].reshape(z.shape)
 
 
 @pytest.mark.parametrize("shape", [(5, 3, 8, 8), (4, 2, 2, 2), (3, 5, 1, 1), (2, 9, 12, 16)])
 def test_norm(shape):
     z, weight, bias = normal(*shape, scale=3, shift=1), normal(shape[0]), normal(shape[0], shift=2)
-    y, mean, variance = kernels.NormReLU6.apply(z, weight, bias, 1e-3)
-    assert_same(y, normed(z, weight, bias), (z, weight, bias))
+    running, expected = statistics(shape[0]), statistics(shape[0])
+    y, mean, variance = kernels.NormReLU6.apply(z, weight, bias, *running, 1e-3, 0.1)
+    assert_same(y, normed(z, weight, bias, *expected), (z, weight, bias))
+    torch.testing.assert_close(running, expected, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(mean, z.flatten(1).mean(1).detach(), rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(variance, z.flatten(1).var(1, correction=0).detach(), rtol=1e-4, atol=1e-5)
 
@@ -65,7 +72,7 @@ def test_kernels_start_where_the_numbers_lie(monkeypatch):
 
     monkeypatch.setattr(torch.cuda, "device_of", watched)
     x, weight, scale, shift = normal(2, 2, 2, 2), normal(2, 1, 3, 3), normal(2), normal(2)
-    y = kernels.NormReLU6.apply(kernels.Depthwise3x3.apply(x, weight, 1), scale, shift, 1e-3)[0]
+    y = kernels.NormReLU6.apply(kernels.Depthwise3x3.apply(x, weight, 1), scale, shift, *statistics(2), 1e-3, 0.1)[0]
     y.sum().backward()
     assert entered == [x.device] * 4
 
@@ -82,6 +89,9 @@ def test_replicas():
     expected = torch.stack([kernels.Depthwise3x3.apply(x[i], weight[i], 2) for i in range(3)])
     assert_same(y, expected, (x, weight))
     scale, shift = normal(3, 4), normal(3, 4, shift=2)
-    y, mean, _ = vmap(lambda x, scale, shift: kernels.NormReLU6.apply(x, scale, shift, 1e-3))(x, scale, shift)
-    assert_same(y, torch.stack([normed(x[i], scale[i], shift[i]) for i in range(3)]), (x, scale, shift))
+    running, own = statistics(3, 4), [statistics(4) for _ in range(3)]
+    y, mean, _ = vmap(lambda *given: kernels.NormReLU6.apply(*given, 1e-3, 0.1))(x, scale, shift, *running)
+    assert_same(y, torch.stack([normed(x[i], scale[i], shift[i], *own[i]) for i in range(3)]), (x, scale, shift))
     assert mean.shape == (3, 4)
+    for values, expected in zip(running, zip(*own, strict=True), strict=True):
+        torch.testing.assert_close(values, torch.stack(expected), rtol=1e-4, atol=1e-5)

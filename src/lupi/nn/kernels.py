@@ -19,8 +19,13 @@ from torch.autograd.function import once_differentiable
 
 
 @triton.jit
-def norm_forward(z, weight, bias, y, mean, variance, size, eps, BLOCK: tl.constexpr):
-    """Compute relu6(weight (z − mean)/√(variance + eps) + bias) for a row of z, and its mean and variance."""
+def norm_forward(
+    z, weight, bias, running_mean, running_variance, y, mean, variance, size, eps, momentum, BLOCK: tl.constexpr
+):
+    """Compute relu6(weight (z − mean)/√(variance + eps) + bias) for a row of z, and its mean and variance.
+
+    The running statistics move towards them; the running variance is that of the population.
+    """
     row = tl.program_id(0)
     start, place = row.to(tl.int64) * size, tl.arange(0, BLOCK)
     total = tl.zeros([BLOCK], tl.float32)
@@ -41,6 +46,10 @@ def norm_forward(z, weight, bias, y, mean, variance, size, eps, BLOCK: tl.conste
         tl.store(y + start + first + place, tl.minimum(tl.maximum(value, 0.0), 6.0), mask=inside)
     tl.store(mean + row, center)
     tl.store(variance + row, spread)
+    before = tl.load(running_mean + row)
+    tl.store(running_mean + row, before + momentum * (center - before))
+    before = tl.load(running_variance + row)
+    tl.store(running_variance + row, before + momentum * (spread * (size / (size - 1)) - before))
 
 
 @triton.jit
@@ -149,24 +158,34 @@ def together(batch: int, dims: tuple[int | None, ...], tensors: tuple[Tensor, ..
 
 
 class NormReLU6(torch.autograd.Function):
-    """relu6 of batch norm of z, [channels, ...], in training; with it mean and variance of each channel."""
+    """relu6 of batch norm of z, [channels, ...], in training; with it mean and variance of each channel.
+
+    Running mean and variance move towards them, in place, as those of `torch.nn.BatchNorm1d` do.
+    """
 
     @staticmethod
-    def forward(z: Tensor, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(
+        z: Tensor, weight: Tensor, bias: Tensor, running_mean: Tensor, running_var: Tensor, eps: float, momentum: float
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Compute y, mean and variance (that of the sample, not of the population)."""
+        assert running_mean.is_contiguous()  # a copy would take what is written to it
+        assert running_var.is_contiguous()
         z = z.contiguous()
         channels, size = z.shape[0], z[0].numel()
         y, mean, variance = torch.empty_like(z), torch.empty_like(weight), torch.empty_like(weight)
         weight, bias = weight.contiguous(), bias.contiguous()
         with torch.cuda.device_of(z):  # Triton starts kernels on the current device
-            norm_forward[(channels,)](z, weight, bias, y, mean, variance, size, eps, block(size, 1024))
+            norm_forward[(channels,)](
+                z, weight, bias, running_mean, running_var, y, mean, variance, size, eps, momentum, block(size, 1024)
+            )
         return y, mean, variance
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         """Keep what the gradient needs."""
-        z, weight, bias, ctx.eps = inputs
+        z, weight, bias, _, _, ctx.eps, _ = inputs
         ctx.mark_non_differentiable(*output[1:])
+        ctx.set_materialize_grads(False)  # zeros for what has no gradient are two kernels a layer
         ctx.save_for_backward(z, weight, bias, *output[1:])
 
     @staticmethod
@@ -180,13 +199,14 @@ class NormReLU6(torch.autograd.Function):
             norm_backward[(z.shape[0],)](
                 z, weight, bias, mean, variance, of_y, of_z, of_weight, of_bias, size, ctx.eps, block(size, 1024)
             )
-        return of_z, of_weight, of_bias, None
+        return of_z, of_weight, of_bias, None, None, None, None
 
     @staticmethod
     def vmap(info: Any, dims: tuple[int | None, ...], *inputs: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
         """Treat the channels of all replicas as channels."""
-        *tensors, eps = inputs
-        results = NormReLU6.apply(*together(info.batch_size, dims[:3], tuple(tensors)), eps)
+        tensors, numbers = inputs[:5], inputs[5:]
+        assert None not in dims[3:5]  # every replica has running statistics of its own
+        results = NormReLU6.apply(*together(info.batch_size, dims[:5], tensors), *numbers)
         return tuple(value.unflatten(0, (info.batch_size, -1)) for value in results), (0, 0, 0)
 
 

@@ -92,22 +92,10 @@ class Layer(nn.Module):
         """From [inputs, n, H, W] to [outputs, n, H', W']."""
         y = self.convolution(x)
         if self.norm.training and (own := kernels(y)) is not None:
-            y, mean, variance = own.NormReLU6.apply(y, self.norm.weight, self.norm.bias, self.norm.eps)
-            self.follow(mean, variance, y[0].numel())
-            return y  # type: ignore[no-any-return]
+            norm = self.norm  # does not read `num_batches_tracked`, since it has a momentum: it is left as it is
+            given = (norm.weight, norm.bias, norm.running_mean, norm.running_var, norm.eps, norm.momentum)
+            return own.NormReLU6.apply(y, *given)[0]  # type: ignore[no-any-return]
         return F.relu6(self.norm(y.flatten(1).unsqueeze(0))).reshape(y.shape)
-
-    def follow(self, mean: Tensor, variance: Tensor, size: int) -> None:
-        """Move the running statistics towards those of a batch, as `torch.nn.BatchNorm1d` does."""
-        norm = self.norm
-        assert norm.running_mean is not None
-        assert norm.running_var is not None
-        assert norm.num_batches_tracked is not None
-        assert norm.momentum is not None
-        with torch.no_grad():
-            for running, now in ((norm.running_mean, mean), (norm.running_var, variance * (size / (size - 1)))):
-                running.mul_(1 - norm.momentum).add_(now, alpha=norm.momentum)
-            norm.num_batches_tracked.add_(1)
 
 
 class MobileNet(nn.Module):
