@@ -1,3 +1,4 @@
+import inspect
 import pickle
 from dataclasses import replace
 
@@ -8,6 +9,7 @@ import torch
 from typer.testing import CliRunner
 
 from lupi.cli import app
+from lupi.methods.tram import het_tram
 from lupi.paper import cifar10h, tables
 from lupi.paper.cifar10h import (
     ABLATION,
@@ -93,6 +95,7 @@ def found(data, tmp_path_factory):
 def test_every_method_and_seed_is_there(found):
     table = found[0].table
     changed = {f"{method}-no-L2" for method in METHODS} | {"no-pi-batch-norm-slow", "tram-batch-norm-slow"}
+    changed |= {f"het-tram-no-L2-{name.replace(' ', '-')}" for name in cifar10h.HET_TRAM}
     assert set(METHODS) == {*PUBLISHED, *LATER}
     assert set(table["method"]) == set(METHODS) | changed
     assert len(PUBLISHED) == 10
@@ -227,6 +230,18 @@ def test_the_runs_under_a_change_have_the_names_of_the_methods(found):
     own = table[table["method"] == "tram-no-L2"]
     assert few.loc[few["method"] == "tram", "nll"].tolist() == own["nll"].tolist()
     assert own["nll"].tolist() != table.loc[table["method"] == "tram", "nll"].tolist()
+
+
+def test_the_table_of_het_tram_is_against_tram(found, monkeypatch):
+    monkeypatch.setattr(cifar10h, "FOR_ALL", "no L2")
+    nll = found[0].table.set_index(["method", "seed"])["nll"]
+    lines = cifar10h.het_tram_table(found[0].table, SMALL).splitlines()[2:]
+    assert [line.split(" | ")[0] for line in lines] == ["| as above", *(f"| {name}" for name in cifar10h.HET_TRAM)]
+    for line, name in zip(lines, ["", "-conditional-head-alone"], strict=False):
+        apart = np.mean([nll[f"het-tram-no-L2{name}", seed] - nll["tram-no-L2", seed] for seed in (0, 1)])
+        assert f"{abs(apart):.3f}" in line.split(" | ")[2]
+    options = {name: parameter.default for name, parameter in inspect.signature(het_tram).parameters.items()}
+    assert all(options[name] != value for new in cifar10h.HET_TRAM.values() for name, value in new.items())
 
 
 def test_changes_of_the_ablation_are_settings():
