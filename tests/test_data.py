@@ -141,8 +141,8 @@ def test_spread_repeats_what_an_example_has_for_its_annotations(data, draws):
 @pytest.mark.parametrize("row", [[0, 1, 2, 3], [0, 1, 1, 3], [1, 0, 2, 3]])
 def test_a_batch_says_whether_its_annotations_are_one_to_one(row):
     data = Annotations(torch.eye(4), torch.tensor(row), torch.ones(4, 1), torch.arange(4))
-    assert data.by_annotation(torch.tensor([3, 1])).one_to_one == (row == [0, 1, 2, 3])
-    assert not data.by_example(torch.tensor([3, 1])).one_to_one
+    for batch in (data.by_annotation(torch.tensor([3, 1])), data.by_example(torch.tensor([3, 1]))):
+        assert batch.one_to_one == (row == [0, 1, 2, 3])
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -152,7 +152,7 @@ def test_privileged_information_is_drawn_alike_on_a_gpu(small, monkeypatch):
     a = SparseRows.from_matrix(csr_array([[0, 1.0, 0], [2.0, 0, 3.0], [0, 0, 0], [1.0, 1.0, 1.0]]))
     data, index = Annotations(torch.eye(4), torch.arange(4), a, torch.arange(4)), torch.tensor([3, 0, 3])
     on_gpu = data.to("cuda")
-    assert isinstance(on_gpu.privileged, torch.Tensor) == small
+    assert isinstance(on_gpu.rows_of_a, torch.Tensor) == small
     assert isinstance(on_gpu.a, SparseRows)  # what methods look at stays what it was
     assert torch.equal(on_gpu.by_annotation(index.cuda()).a.cpu(), data.by_annotation(index).a)
 
@@ -380,7 +380,7 @@ def test_inputs_may_be_a_file(tmp_path, one_to_one):
     for draw in ("by_annotation", "by_example"):
         *one, kind = getattr(on_disk, draw)(index % 40)
         *other, other_kind = getattr(in_memory, draw)(index % 40)
-        assert kind == other_kind == (one_to_one and draw == "by_annotation")
+        assert kind == other_kind == one_to_one
         for drawn, expected in zip(one, other, strict=True):
             assert torch.equal(drawn, expected)
     assert max(source.drawn) <= 9  # nothing else was read

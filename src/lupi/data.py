@@ -15,8 +15,8 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-SMALL = 2**28
-"""Numbers that a GPU has memory for: a gibibyte of them."""
+SMALL = 2**26
+"""Numbers of privileged information that a GPU has memory for, 256 MiB."""
 
 
 class Batch(NamedTuple):
@@ -31,10 +31,13 @@ class Batch(NamedTuple):
     y: Tensor
     """[annotations, ...]"""
     one_to_one: bool = False
-    """Whether annotation i is the only one of example i, so that `row` counts up"""
+    """Whether it is known that annotation i is the only one of example i, so that `row` counts up"""
 
     def spread(self, values: Tensor) -> Tensor:
-        """Repeat values of examples for their annotations: `values[row]`, and no copy where that is `values`."""
+        """Repeat values of examples for their annotations: `values[row]`.
+
+        It is `values` itself, not a copy, where each example has one: do not write to it.
+        """
         return values if self.one_to_one else values[self.row]
 
     def to(self, device: torch.device | str) -> Batch:
@@ -103,13 +106,17 @@ class SparseRows:
         return self.index.shape[0], self.width
 
     def __getitem__(self, index: Tensor) -> Tensor:
-        value = self.value.index_select(0, index)
-        dense = value.new_zeros(value.shape[0], self.width)
-        return dense.scatter_add_(1, self.index.index_select(0, index).long(), value)
+        columns, values = self.index.index_select(0, index), self.value.index_select(0, index)  # faster than [index]
+        return SparseRows(columns, values, self.width).dense()
 
     def take(self, index: Tensor) -> SparseRows:
         """Select rows without making them dense."""
         return SparseRows(self.index[index], self.value[index], self.width)
+
+    def dense(self) -> Tensor:
+        """Make all rows dense."""
+        zeros = self.value.new_zeros(self.value.shape[0], self.width)
+        return zeros.scatter_add_(1, self.index.long(), self.value)
 
     def to(self, device: torch.device | str) -> SparseRows:
         """Move to a device."""
@@ -185,11 +192,11 @@ class Annotations:
         return self.count.nonzero().squeeze(1)
 
     @cached_property
-    def privileged(self) -> Tensor | SparseRows:
+    def rows_of_a(self) -> Tensor | SparseRows:
         """What batches draw a from: dense on a GPU where it is small, since that is one kernel a batch, not five."""
         if isinstance(self.a, Tensor) or not self.a.value.is_cuda or len(self) * self.a.width > SMALL:
             return self.a
-        return self.a[torch.arange(len(self), device=self.a.value.device)]
+        return self.a.dense()
 
     def by_annotation(self, index: Tensor) -> Batch:
         """Draw annotations by their positions."""
@@ -197,14 +204,14 @@ class Annotations:
             example, row = index, torch.arange(index.shape[0], device=index.device)
         else:
             example, row = torch.unique(self.row[index], return_inverse=True)
-        return Batch(self.inputs(example), row, *self.labels(index), self.one_to_one)
+        return Batch(self.inputs(example), row, *self.pairs(index), self.one_to_one)
 
     def by_example(self, example: Tensor) -> Batch:
         """Draw examples, each with all of its annotations."""
         count = self.count[example]
         row = torch.repeat_interleave(torch.arange(example.shape[0], device=example.device), count)
         index = self.positions(example)
-        return Batch(self.inputs(example), row, *self.labels(index))
+        return Batch(self.inputs(example), row, *self.pairs(index), self.one_to_one)
 
     def inputs(self, example: Tensor) -> Tensor:
         """Draw inputs; a source other than a tensor is asked by row numbers on the CPU, and its answer moved."""
@@ -212,10 +219,10 @@ class Annotations:
             return self.x.index_select(0, example)
         return self.x[example.cpu()].to(example.device)
 
-    def labels(self, index: Tensor) -> tuple[Tensor, Tensor]:
+    def pairs(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """Draw a and y by their positions."""
-        a = self.privileged
-        drawn = a.index_select(0, index) if isinstance(a, Tensor) else a[index]  # faster than a tensor's a[index]
+        a = self.rows_of_a
+        drawn = a.index_select(0, index) if isinstance(a, Tensor) else a[index]
         return drawn, self.y.index_select(0, index)
 
     def positions(self, example: Tensor) -> Tensor:

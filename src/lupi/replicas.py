@@ -90,22 +90,22 @@ class StackedAnnotations:
     def by_annotation(self, index: Tensor) -> Batch:
         """Draw annotations [replicas, size]; each comes with its own copy of the example."""
         index = index + self.start
-        return self.drawn(index, index, torch.arange(index.shape[1], device=index.device))._replace(one_to_one=True)
+        return self.drawn(index, index, torch.arange(index.shape[1], device=index.device), one_to_one=True)
 
     def by_example(self, example: Tensor) -> Batch:
         """Draw examples [replicas, size], each with all of its annotations."""
         place = (example * self.each).unsqueeze(2) + torch.arange(self.each, device=example.device)
         index = self.order.gather(1, place.flatten(1)) + self.start
         row = torch.arange(example.shape[1], device=index.device).repeat_interleave(self.each)
-        return self.drawn(index, index[:, :: self.each], row)
+        return self.drawn(index, index[:, :: self.each], row, one_to_one=self.each == 1)
 
-    def drawn(self, index: Tensor, first: Tensor, row: Tensor) -> Batch:
+    def drawn(self, index: Tensor, first: Tensor, row: Tensor, *, one_to_one: bool) -> Batch:
         """The batch of annotations by their places in `whole`, and the examples of the `first` of each."""
         annotation, example = index.flatten(), self.whole.row[first.flatten()]
-        x, (a, y) = self.whole.inputs(example), self.whole.labels(annotation)
+        x, (a, y) = self.whole.inputs(example), self.whole.pairs(annotation)
         shape = index.shape
         x = x.reshape(*first.shape, *x.shape[1:])
-        return Batch(x, row, a.reshape(*shape, *a.shape[1:]), y.reshape(*shape, *y.shape[1:]))
+        return Batch(x, row, a.reshape(*shape, *a.shape[1:]), y.reshape(*shape, *y.shape[1:]), one_to_one)
 
     def to(self, device: torch.device | str) -> StackedAnnotations:
         """Move to a device; a set that stands for several seeds stays one."""

@@ -432,8 +432,9 @@ class StageLoop:
                 else:
                     group["lr"] = rate
         losses, count = self.step_of(index) if self.recorded is None else self.recorded(self.step_of, index)
-        if not self.sums:
-            self.sums = {name: torch.zeros(value.shape, device=self.place.device) for name, value in losses.items()}
+        for name, value in losses.items():
+            if name not in self.sums:
+                self.sums[name] = torch.zeros(value.shape, device=self.place.device)
         torch._foreach_add_([self.sums[name] for name in losses], list(losses.values()), alpha=count)
 
     def step_of(self, index: Tensor) -> tuple[dict[str, Tensor], float]:

@@ -1,18 +1,20 @@
 """The kernels against torch: on a GPU where there is one, else by Triton's interpreter."""
 
+import copy
 import os
 
 import pytest
 import torch
 import torch.nn.functional as F
-from torch.func import vmap
+from torch import nn
+from torch.func import functional_call, stack_module_state, vmap
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
 pytest.importorskip("triton")
 
-from lupi.nn import kernels
-from lupi.nn.mobilenet import Depthwise
+from lupi.nn import kernels, mobilenet
+from lupi.nn.mobilenet import Depthwise, Layer, Pointwise
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -75,6 +77,48 @@ def test_kernels_start_where_the_numbers_lie(monkeypatch):
     y = kernels.NormReLU6.apply(kernels.Depthwise3x3.apply(x, weight, 1), scale, shift, *statistics(2), 1e-3, 0.1)[0]
     y.sum().backward()
     assert entered == [x.device] * 4
+
+
+@pytest.mark.parametrize("replicas", [0, 3])
+def test_layers_with_the_kernels_are_the_same(replicas, monkeypatch):
+    """Outputs, gradients and running statistics, one step in training."""
+    nets = [nn.Sequential(Layer(Pointwise(3, 4), 0.3), Layer(Depthwise(4, 2), 0.3)) for _ in range(max(replicas, 1))]
+    for number, net in enumerate(nets):
+        for parameter in net.to(DEVICE).parameters():
+            parameter.data = normal(*parameter.shape, scale=1 + number, shift=0.5).detach()
+    x = normal(3, 4, 8, 8)
+    found = []
+    for own in (None, kernels):
+        monkeypatch.setattr(mobilenet, "kernels", lambda _, own=own: own)
+        members = copy.deepcopy(nets)
+        if replicas:
+            parameters, buffers = stack_module_state(members)
+            y = vmap(lambda *state, net=members[0]: functional_call(net, state, (x,)))(parameters, buffers)
+            state = {name: value for name, value in buffers.items() if "running" in name}
+            weights = list(parameters.values())
+        else:
+            y = members[0](x)
+            state = {name: value for name, value in members[0].named_buffers() if "running" in name}
+            weights = list(members[0].parameters())
+        of_y = torch.linspace(-1, 1, y.numel(), device=DEVICE).reshape(y.shape)
+        found.append((y, torch.autograd.grad(y, weights, of_y), state))
+    (y, gradients, state), (own_y, own_gradients, own_state) = found
+    torch.testing.assert_close(own_y, y, rtol=1e-3, atol=1e-4)
+    for own, expected in zip(own_gradients, gradients, strict=True):
+        torch.testing.assert_close(own, expected, rtol=1e-3, atol=1e-3)
+    assert len(state) == 4
+    for name, expected in state.items():
+        torch.testing.assert_close(own_state[name], expected, rtol=1e-3, atol=1e-4)
+        assert not torch.equal(expected, torch.zeros_like(expected))
+
+
+def test_running_statistics_that_would_be_copied_are_refused():
+    x, scale, shift = normal(3, 4, 2, 4, 4), normal(3, 4), normal(3, 4)
+    step = vmap(lambda *given: kernels.NormReLU6.apply(*given, 1e-3, 0.1), in_dims=(0, 0, 0, 1, 1))
+    with pytest.raises(RuntimeError, match="running statistics of each replica"):
+        step(x, scale, shift, *statistics(4, 3))
+    with pytest.raises(ValueError, match="more than one number"):
+        kernels.NormReLU6.apply(normal(2, 1, 1, 1), normal(2), normal(2), *statistics(2), 1e-3, 0.1)
 
 
 def test_one_pixel():

@@ -265,7 +265,8 @@ def test_what_it_shows_comes_from_the_numbers(found):
     for name in MAIN:
         nll, accuracy = {"no-pi": (1.2, 0.72), "tram": (1.1, 0.73)}.get(name, (1.3, 0.72))
         table.loc[table["method"] == f"{name}-short", ["nll", "accuracy"]] = nll, accuracy
-        cases[f"{name}-short"] = SimpleNamespace(title=f"{name}, a third")
+        cases[f"{name}-short"] = SimpleNamespace(title=f"{name}, a third", how=10)
+    cases["tram"].how = 30
     table.loc[table["seed"] == 1, ["nll", "accuracy"]] += 0.001
     text = shown(table, cases, 1000)
     assert "TRAM against No PI: −0.039 [−0.039, −0.039] in NLL, +0.8 [+0.8, +0.8] points" in text
@@ -274,6 +275,11 @@ def test_what_it_shows_comes_from_the_numbers(found):
     assert "TRAM of all epochs against No PI of a third: +0.025 [+0.025, +0.025] in NLL, +0.5 " in text
     assert text.endswith("and below in neither: tram, a third.")
     assert "uniform guess" not in text
+    cases["het-tram-short"].how = 30
+    assert shown(table, cases, 1000).endswith(
+        "trains as long as TRAM does with all of them. Against TRAM: +0.075 "
+        "[+0.075, +0.075] in NLL, −0.5 [−0.5, −0.5] points of accuracy."
+    )
     assert "- Above ln 6 = 1.792, the NLL of a uniform guess: zero-imputation. " in shown(table, cases, 6)
     table.loc[table["method"] == "tram-quarter", "nll"] = 1.0
     assert "The gain is not smaller in both, unlike in the paper" in shown(table, cases, 1000)

@@ -168,10 +168,10 @@ class NormReLU6(torch.autograd.Function):
         z: Tensor, weight: Tensor, bias: Tensor, running_mean: Tensor, running_var: Tensor, eps: float, momentum: float
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Compute y, mean and variance (that of the sample, not of the population)."""
-        assert running_mean.is_contiguous()  # a copy would take what is written to it
-        assert running_var.is_contiguous()
         z = z.contiguous()
         channels, size = z.shape[0], z[0].numel()
+        if size == 1:
+            raise ValueError("Expected more than one number in each channel for batch norm, but got one.")
         y, mean, variance = torch.empty_like(z), torch.empty_like(weight), torch.empty_like(weight)
         weight, bias = weight.contiguous(), bias.contiguous()
         with torch.cuda.device_of(z):  # Triton starts kernels on the current device
@@ -192,6 +192,8 @@ class NormReLU6(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *of_outputs: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients of z, weight and bias."""
+        if of_outputs[0] is None:
+            return (None,) * 7
         z, weight, bias, mean, variance = (value.contiguous() for value in ctx.saved_tensors)
         size, of_y = z[0].numel(), of_outputs[0].contiguous()
         of_z, of_weight, of_bias = torch.empty_like(z), torch.empty_like(weight), torch.empty_like(bias)
@@ -205,7 +207,8 @@ class NormReLU6(torch.autograd.Function):
     def vmap(info: Any, dims: tuple[int | None, ...], *inputs: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
         """Treat the channels of all replicas as channels."""
         tensors, numbers = inputs[:5], inputs[5:]
-        assert None not in dims[3:5]  # every replica has running statistics of its own
+        if dims[3:5] != (0, 0) or not all(value.is_contiguous() for value in tensors[3:]):
+            raise RuntimeError("Expected running statistics of each replica, stacked: a copy would take the new ones.")
         results = NormReLU6.apply(*together(info.batch_size, dims[:5], tensors), *numbers)
         return tuple(value.unflatten(0, (info.batch_size, -1)) for value in results), (0, 0, 0)
 

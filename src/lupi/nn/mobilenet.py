@@ -92,7 +92,7 @@ class Layer(nn.Module):
         """From [inputs, n, H, W] to [outputs, n, H', W']."""
         y = self.convolution(x)
         if self.norm.training and (own := kernels(y)) is not None:
-            norm = self.norm  # does not read `num_batches_tracked`, since it has a momentum: it is left as it is
+            norm = self.norm  # whose `num_batches_tracked` stays as it is: a fixed momentum does not read it
             given = (norm.weight, norm.bias, norm.running_mean, norm.running_var, norm.eps, norm.momentum)
             return own.NormReLU6.apply(y, *given)[0]  # type: ignore[no-any-return]
         return F.relu6(self.norm(y.flatten(1).unsqueeze(0))).reshape(y.shape)
