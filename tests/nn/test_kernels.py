@@ -117,6 +117,9 @@ def test_running_statistics_that_would_be_copied_are_refused():
     step = vmap(lambda *given: kernels.NormReLU6.apply(*given, 1e-3, 0.1), in_dims=(0, 0, 0, 1, 1))
     with pytest.raises(RuntimeError, match="running statistics of each replica"):
         step(x, scale, shift, *statistics(4, 3))
+    apart = [value[::2] for value in statistics(8)]
+    with pytest.raises(ValueError, match="contiguous"):
+        kernels.NormReLU6.apply(normal(4, 2, 4, 4), normal(4), normal(4), *apart, 1e-3, 0.1)
     with pytest.raises(ValueError, match="more than one number"):
         kernels.NormReLU6.apply(normal(2, 1, 1, 1), normal(2), normal(2), *statistics(2), 1e-3, 0.1)
 

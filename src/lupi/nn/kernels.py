@@ -172,6 +172,8 @@ class NormReLU6(torch.autograd.Function):
         channels, size = z.shape[0], z[0].numel()
         if size == 1:
             raise ValueError("Expected more than one number in each channel for batch norm, but got one.")
+        if not (running_mean.is_contiguous() and running_var.is_contiguous()):
+            raise ValueError("Expected running statistics that are contiguous, since they are written in place.")
         y, mean, variance = torch.empty_like(z), torch.empty_like(weight), torch.empty_like(weight)
         weight, bias = weight.contiguous(), bias.contiguous()
         with torch.cuda.device_of(z):  # Triton starts kernels on the current device
