@@ -24,7 +24,7 @@ from torch import nn
 from lupi.data import Annotations, SparseRows
 from lupi.likelihoods import Categorical
 from lupi.methods import Method, build
-from lupi.nn import MobileNet, Parts, Projected, mobilenet
+from lupi.nn import MobileNet, Parts, Projected, layers
 from lupi.replicas import Replicas, StackedAnnotations
 from lupi.training import OneDevice, Settings, StageLoop, fit, matrix_products, staged
 
@@ -82,21 +82,21 @@ STEPPED: list[tuple[str, int, int, int, dict]] = [
     (f"{SEEDS} replicas, CUDA graph", SEEDS, 12, STEPS, {"cuda_graph": True}),
     ("one run, CUDA graph", 1, 12, STEPS, {"cuda_graph": True}),
     (f"one run, CUDA graph, batches of {LARGE}", 1, 12, STEPS, {"cuda_graph": True, "batch_size": LARGE}),
-    ("one run, eager", 1, 6, STEPS // 2, {}),
+    ("one run, eager", 1, 200, 3, {}),
 ]
-"""Name, replicas, turns, steps in each, and settings."""
+"""Name, replicas, turns, steps in each, and settings. What is eager waits for the CPU, which is not always as fast."""
 
 
 @contextmanager
 def kernels(own: bool) -> Iterator[None]:
     """With or without our own kernels."""
-    usual = mobilenet.own_kernels
+    usual = layers.own_kernels
     if not own:
-        mobilenet.own_kernels = lambda: None
+        layers.own_kernels = lambda: None
     try:
         yield
     finally:
-        mobilenet.own_kernels = usual
+        layers.own_kernels = usual
 
 
 def data() -> Annotations:

@@ -147,13 +147,16 @@ def test_a_batch_says_whether_its_annotations_are_one_to_one(row):
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("small", [True, False])
-def test_privileged_information_is_drawn_alike_on_a_gpu(small, monkeypatch):
+@pytest.mark.parametrize("dense", [True, False])
+def test_privileged_information_is_drawn_alike_on_a_gpu(small, dense, monkeypatch):
     monkeypatch.setattr("lupi.data.SMALL", 12 if small else 11)
     a = SparseRows.from_matrix(csr_array([[0, 1.0, 0], [2.0, 0, 3.0], [0, 0, 0], [1.0, 1.0, 1.0]]))
+    a = a.dense() if dense else a
     data, index = Annotations(torch.eye(4), torch.arange(4), a, torch.arange(4)), torch.tensor([3, 0, 3])
     on_gpu = data.to("cuda")
-    assert isinstance(on_gpu.rows_of_a, torch.Tensor) == small
-    assert isinstance(on_gpu.a, SparseRows)  # what methods look at stays what it was
+    assert on_gpu.rows_of_a.shape == (4, 4 if small else 3)
+    assert isinstance(on_gpu.rows_of_a, torch.Tensor) == (small or dense)
+    assert type(on_gpu.a) is type(a)  # what methods look at stays what it was
     assert torch.equal(on_gpu.by_annotation(index.cuda()).a.cpu(), data.by_annotation(index).a)
 
 

@@ -25,6 +25,7 @@ from lupi.checkpoint import Checkpoint, describe, spelled_out
 from lupi.data import Annotations, Batch
 from lupi.inference import evaluation
 from lupi.methods.base import Method, Stage
+from lupi.nn.layers import small_kernels
 from lupi.options import check_whole
 from lupi.progress import Steps
 from lupi.recording import Recorded
@@ -349,6 +350,8 @@ class StageLoop:
         if not isinstance(place, OneDevice):
             self.module.mark_forward_method("losses")
         self.losses = self.compiled() if settings.compile else self.module.losses
+        if recorded and not leading:
+            self.losses = small_kernels()(self.losses)
         self.recorded = Recorded(place.device) if recorded else None
         self.epoch = self.step = 0
         self.sums: dict[str, Tensor] = {}

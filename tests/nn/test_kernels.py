@@ -64,6 +64,33 @@ def test_depthwise(shape, stride):
     torch.testing.assert_close(layer(x), expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize(("rows", "inputs", "outputs"), [(5, 3, 2), (64, 102, 64), (70, 33, 1), (130, 40, 70)])
+def test_small_linear(rows, inputs, outputs, relu):
+    x, weight, bias = normal(rows, inputs), normal(outputs, inputs), normal(outputs)
+    for given, trained in (
+        (x, (x, weight, bias)),
+        (x.detach(), (weight, bias)),
+    ):  # x or not
+        y = F.linear(given, weight, bias)
+        expected = F.relu(y) if relu else y
+        assert_same(kernels.SmallLinear.apply(given, weight, bias, relu), expected, trained)
+
+
+def test_small_linear_of_parts_of_a_tensor():
+    """Steps between numbers are those of the tensor, here a transposed one and columns of a wider one."""
+    wide, weight, bias = normal(20, 30), normal(6, 20), normal(6)
+    x, expected = wide.T, F.linear(wide.T, weight, bias)
+    other = normal(30, 4)
+    of_y = torch.randn(30, 10, device=DEVICE)
+    y = kernels.SmallLinear.apply(x, weight, bias, False)
+    gradients = torch.autograd.grad(torch.cat([other, y], 1), (wide, weight, bias), of_y)
+    for gradient, same in zip(gradients, torch.autograd.grad(expected, (wide, weight, bias), of_y[:, 4:]), strict=True):
+        torch.testing.assert_close(gradient, same, rtol=1e-3, atol=1e-4)
+    y = kernels.SmallLinear.apply(wide[:, 3:23], weight, bias, True)
+    assert_same(y, F.relu(F.linear(wide[:, 3:23], weight, bias)), (wide, weight, bias))
+
+
 def test_kernels_start_where_the_numbers_lie(monkeypatch):
     """And not on the current GPU, which may be another."""
     entered, usual = [], torch.cuda.device_of
@@ -77,6 +104,8 @@ def test_kernels_start_where_the_numbers_lie(monkeypatch):
     y = kernels.NormReLU6.apply(kernels.Depthwise3x3.apply(x, weight, 1), scale, shift, *statistics(2), 1e-3, 0.1)[0]
     y.sum().backward()
     assert entered == [x.device] * 4
+    kernels.SmallLinear.apply(normal(2, 3), normal(4, 3), normal(4), True).sum().backward()
+    assert entered == [x.device] * 5
 
 
 @pytest.mark.parametrize("replicas", [0, 3])

@@ -68,7 +68,7 @@ def test_tower_at_fixed_rows(privileged, features, widths, skip, seed):
     on_features, offset = tower.at(a)
     assert offset.shape == (5, widths[1])
     assert not offset.requires_grad
-    every_pair = joined(on_features(phi)[:, None] + offset, phi[:, None], skip).detach()
+    every_pair = joined(torch.relu(on_features(phi)[:, None] + offset), phi[:, None], skip).detach()
     expected = [[formula(tower, phi[i], a[s]) for s in range(5)] for i in range(3)]
     np.testing.assert_allclose(every_pair, expected, rtol=1e-5, atol=1e-5)
     for s in range(5):

@@ -92,7 +92,7 @@ class SoftTRAM(TRAM):
         marginal = batch.spread(self.marginal(features.detach()))
         return {
             "marginal": self.likelihood.loss(marginal, y),
-            "conditional": self.beta * self.likelihood.loss(conditional, soft),
+            "conditional": self.weighted(self.likelihood.loss(conditional, soft)),
         }
 
 

@@ -78,8 +78,12 @@ class TRAM(Method, Conditional):
         marginal = batch.spread(self.marginal(features.detach()))
         return {
             "marginal": self.likelihood.loss(marginal, batch.y),
-            "conditional": self.beta * self.likelihood.loss(conditional, batch.y),
+            "conditional": self.weighted(self.likelihood.loss(conditional, batch.y)),
         }
+
+    def weighted(self, loss: Tensor) -> Tensor:
+        """β times a loss."""
+        return loss if self.beta == 1 else self.beta * loss  # on a GPU a product with 1 is two kernels a step
 
     def predictor(self) -> nn.Module:
         """q(y | x) of the marginal head."""

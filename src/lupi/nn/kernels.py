@@ -1,8 +1,9 @@
-"""Kernels for a GPU: batch norm with relu6, and depthwise convolutions, of very many channels at once.
+"""Kernels for a GPU: batch norm with relu6, and depthwise convolutions, of very many channels at once; small layers.
 
 Replicas of a network put all of their channels side by side, thousands of them with few numbers each, for which the
 kernels that torch brings are slow. Here a channel is one contiguous row of numbers, and one program looks after it.
-Needs Triton, which torch brings where it is built for CUDA.
+The gradients of a small linear layer are one kernel rather than four. Needs Triton, which torch brings where it is
+built for CUDA.
 """
 
 from __future__ import annotations
@@ -143,6 +144,70 @@ def depthwise_weight(
     tl.store(of_weight + channel * 9 + i * 3 + j, tl.sum(total, 1), mask=j < 3)
 
 
+@triton.jit
+def tile(x, row, column, rows, columns, step_of_row, step_of_column):
+    """Load some rows and columns of a matrix; zeros outside of it."""
+    inside = (row < rows)[:, None] & (column < columns)[None, :]
+    return tl.load(x + row[:, None] * step_of_row + column[None, :] * step_of_column, mask=inside, other=0.0)
+
+
+@triton.jit
+def linear_backward(
+    x,
+    x_row,
+    x_input,
+    weight,
+    y,
+    of_y,
+    of_y_row,
+    of_y_output,
+    of_x,
+    of_x_row,
+    of_x_input,
+    of_weight,
+    of_bias,
+    rows,
+    inputs,
+    outputs,
+    tiles_of_x,
+    RELU: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    INPUTS: tl.constexpr,
+    OUTPUTS: tl.constexpr,
+):
+    """Gradients from that of y = x weightᵀ + bias, or relu of it: of x by the first programs, of the rest by others."""
+    i, j = tl.program_id(0), tl.program_id(1)
+    column = j * INPUTS + tl.arange(0, INPUTS)
+    if i < tiles_of_x:
+        row = i * ROWS + tl.arange(0, ROWS)
+        on_x = tl.zeros([ROWS, INPUTS], tl.float32)
+        for first in range(0, outputs, OUTPUTS):
+            output = first + tl.arange(0, OUTPUTS)
+            grad = tile(of_y, row, output, rows, outputs, of_y_row, of_y_output)
+            if RELU:
+                grad = tl.where(tile(y, row, output, rows, outputs, outputs, 1) > 0, grad, 0.0)
+            factor = tile(weight, output, column, outputs, inputs, inputs, 1)
+            on_x = tl.dot(grad, factor, on_x, input_precision=PRECISION)
+        inside = (row < rows)[:, None] & (column < inputs)[None, :]
+        tl.store(of_x + row[:, None] * of_x_row + column[None, :] * of_x_input, on_x, mask=inside)
+    else:
+        output = (i - tiles_of_x) * OUTPUTS + tl.arange(0, OUTPUTS)
+        on_weight, on_bias = tl.zeros([OUTPUTS, INPUTS], tl.float32), tl.zeros([OUTPUTS], tl.float32)
+        for first in range(0, rows, ROWS):
+            row = first + tl.arange(0, ROWS)
+            grad = tile(of_y, row, output, rows, outputs, of_y_row, of_y_output)
+            if RELU:
+                grad = tl.where(tile(y, row, output, rows, outputs, outputs, 1) > 0, grad, 0.0)
+            value = tile(x, row, column, rows, inputs, x_row, x_input)
+            on_weight = tl.dot(tl.trans(grad), value, on_weight, input_precision=PRECISION)
+            on_bias += tl.sum(grad, 0)
+        there = (output < outputs)[:, None] & (column < inputs)[None, :]
+        tl.store(of_weight + output[:, None] * inputs + column[None, :], on_weight, mask=there)
+        if j == 0:
+            tl.store(of_bias + output, on_bias, mask=output < outputs)
+
+
 def block(size: int, most: int) -> int:
     """Numbers that a program looks at together: a power of two."""
     return min(most, 1 << (size - 1).bit_length())
@@ -259,3 +324,34 @@ class Depthwise3x3(torch.autograd.Function):
         *tensors, stride = inputs
         y = Depthwise3x3.apply(*together(info.batch_size, dims[:2], tuple(tensors)), stride)
         return y.unflatten(0, (info.batch_size, -1)), 0
+
+
+class SmallLinear(torch.autograd.Function):
+    """x weightᵀ + bias, or relu of it, for x [rows, inputs]; all gradients at once."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, relu: bool) -> Tensor:
+        """Compute y as torch does, the ReLU with it."""
+        y = torch._addmm_activation(bias, x, weight.T) if relu else torch.addmm(bias, x, weight.T)
+        ctx.relu = relu
+        ctx.save_for_backward(x, weight, y if relu else None)
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, of_y: Tensor) -> tuple[Tensor | None, ...]:
+        """Gradients of x, where it needs one, and of weight and bias."""
+        x, weight, y = ctx.saved_tensors
+        weight, (rows, inputs), outputs = weight.contiguous(), x.shape, weight.shape[0]
+        of_x = torch.empty_like(x) if ctx.needs_input_grad[0] else None
+        of_weight, of_bias = torch.empty_like(weight), weight.new_empty(outputs)
+        sizes = max(16, block(rows, 64)), 32, max(16, block(outputs, 64))  # a product of tiles takes 16 at least
+        tiles_of_x = 0 if of_x is None else triton.cdiv(rows, sizes[0])
+        precision = "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
+        into = x if of_x is None else of_x  # which is not written to
+        with torch.cuda.device_of(x):
+            linear_backward[(tiles_of_x + triton.cdiv(outputs, sizes[2]), triton.cdiv(inputs, sizes[1]))](
+                *(x, *x.stride(), weight, of_y if y is None else y, of_y, *of_y.stride(), into, *into.stride()),
+                *(of_weight, of_bias, rows, inputs, outputs, tiles_of_x, ctx.relu, precision, *sizes),
+            )
+        return of_x, of_weight, of_bias, None

@@ -12,9 +12,7 @@ kernels of our own (`lupi.nn.kernels`) compute what is slow there.
 from __future__ import annotations
 
 import zipfile
-from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
@@ -22,6 +20,8 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
+
+from lupi.nn.layers import kernels
 
 WIDTHS = (64, 128, 128, 256, 256, 512, 512, 512, 512, 512, 512, 1024, 1024)
 STRIDED = (2, 4, 6, 12)
@@ -199,22 +199,6 @@ def read_arrays(path: str | Path) -> dict[str, NDArray[Any]]:
             return {name: arrays[name] for name in arrays.files}
     except (ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:  # what numpy raises on other files
         raise ValueError(f"Expected {path} to hold named arrays (.npz), but it cannot be read.") from error
-
-
-def kernels(x: Tensor) -> ModuleType | None:
-    """Give the kernels for x, where it lies on a GPU and they can be had; None otherwise."""
-    plain = x.dtype == torch.float32 and not torch.is_autocast_enabled("cuda") and not torch.compiler.is_compiling()
-    return own_kernels() if x.is_cuda and plain else None
-
-
-@cache
-def own_kernels() -> ModuleType | None:
-    """Import the kernels; None without Triton."""
-    try:
-        from lupi.nn import kernels
-    except ImportError:
-        return None
-    return kernels
 
 
 def scaled(images: Tensor, dtype: torch.dtype) -> Tensor:

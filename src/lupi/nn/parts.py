@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from lupi.likelihoods import Likelihood
+from lupi.nn.layers import Linear
 from lupi.nn.towers import Tower
 
 
@@ -58,10 +59,10 @@ class Parts:
         """Width of what the tower returns."""
         return self.tower_widths[1] + self.features * self.tower_skip
 
-    def head(self) -> nn.Linear:
+    def head(self) -> Linear:
         """Make a plain head on the features."""
-        return nn.Linear(self.features, self.outputs)
+        return Linear(self.features, self.outputs)
 
-    def tower_head(self) -> nn.Linear:
+    def tower_head(self) -> Linear:
         """Make a plain head on the tower."""
-        return nn.Linear(self.tower_features, self.outputs)
+        return Linear(self.tower_features, self.outputs)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from lupi.nn.layers import Linear
+
 
 class Tower(nn.Module):
     r"""The tower of the paper: layer 1 sees a alone, layer 2 sees [layer 1, φ(x)].
@@ -34,15 +36,14 @@ class Tower(nn.Module):
         self, privileged: int, features: int, widths: tuple[int, int] = (64, 64), *, skip: bool = False
     ) -> None:
         super().__init__()
-        self.first = nn.Linear(privileged, widths[0])
-        self.second = nn.Linear(widths[0] + features, widths[1])
+        self.first = Linear(privileged, widths[0], relu=True)
+        self.second = Linear(widths[0] + features, widths[1], relu=True)
         self.skip = skip
         self.width = widths[1] + features * skip
 
     def forward(self, features: Tensor, a: Tensor) -> Tensor:
         """ψ for pairs of features [n, F] and privileged information [n, P]."""
-        hidden = torch.relu(self.first(a))
-        return joined(self.second(torch.cat([hidden, features], -1)), features, self.skip)
+        return joined(self.second(torch.cat([self.first(a), features], -1)), features, self.skip)
 
     def at(self, a: Tensor) -> tuple[nn.Linear, Tensor]:
         """Split layer 2 for fixed rows a [S, P]: the layer on φ, and the offset that each row adds, [S, width]."""
@@ -52,7 +53,7 @@ class Tower(nn.Module):
         on_features.to_empty(device=a.device)
         with torch.no_grad():
             on_features.weight.copy_(self.second.weight[:, split:])
-            offset = self.second.weight[:, :split] @ torch.relu(self.first(a)).T
+            offset = self.second.weight[:, :split] @ self.first(a).T
             return on_features, offset.T + self.second.bias
 
 
@@ -67,10 +68,9 @@ class FixedTower(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """ψ for features [n, F]."""
-        return joined(self.on_features(features) + self.offset, features, self.skip)
+        return joined(torch.relu_(self.on_features(features) + self.offset), features, self.skip)
 
 
-def joined(preactivation: Tensor, features: Tensor, skip: bool) -> Tensor:
-    """Activate layer 2, in place, and put the features beside it where they skip the tower."""
-    psi = torch.relu_(preactivation)
+def joined(psi: Tensor, features: Tensor, skip: bool) -> Tensor:
+    """Put the features beside ψ where they skip the tower."""
     return torch.cat([psi, features.expand(*psi.shape[:-1], -1)], -1) if skip else psi

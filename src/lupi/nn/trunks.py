@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 
 from torch import nn
 
+from lupi.nn.layers import Linear
+
 
 class MLP(nn.Sequential):
     """A multi-layer perceptron.
@@ -78,8 +80,7 @@ class Projected(nn.Sequential):
         (0): Linear(in_features=3, out_features=8, bias=True)
         (1): ReLU()
       )
-      (1): Linear(in_features=8, out_features=4, bias=True)
-      (2): ReLU()
+      (1): Linear(in_features=8, out_features=4, bias=True, relu=True)
     )
     """
 
@@ -89,5 +90,5 @@ class Projected(nn.Sequential):
             raise ValueError(
                 f"Expected a trunk whose attribute `features` is a number, but {type(trunk).__name__} has none."
             )
-        super().__init__(trunk, nn.Linear(features, width), nn.ReLU())
+        super().__init__(trunk, Linear(features, width, relu=True))
         self.features = width
