@@ -1,6 +1,6 @@
 """What training MobileNet on a GPU costs, and what each step of making it faster gave.
 
-``python -m benchmarks.images throughput`` and ``python -m benchmarks.images ratios``.
+``python -m benchmarks.images throughput``, ``ratios`` or ``layers``.
 
 By the wall clock, on the sizes of CIFAR-10H: images of 32 × 32, 102 privileged features of which three are 1, 10
 classes, batches of 64, Adam. Throughput is that of whole calls of `lupi.training.fit`, with all that comes before the
@@ -15,7 +15,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from itertools import islice
 
 import torch
@@ -24,7 +24,10 @@ from torch import nn
 from lupi.data import Annotations, SparseRows
 from lupi.likelihoods import Categorical
 from lupi.methods import Method, build
-from lupi.nn import MobileNet, Parts, Projected, layers
+from lupi.nn import MobileNet, Parts, Projected
+from lupi.nn import own as ours
+from lupi.nn.layers import Linear, small_kernels
+from lupi.recording import Recorded
 from lupi.replicas import Replicas, StackedAnnotations
 from lupi.training import OneDevice, Settings, StageLoop, fit, matrix_products, staged
 
@@ -38,8 +41,9 @@ PRIVILEGED, CLASSES = (82, 10, 10), 10
 def main(parts: list[str]) -> None:
     name = torch.cuda.get_device_name() if GPU else "CPU"
     print(f"torch {torch.__version__}, {name}; batches of {BATCH}, {SEEDS} replicas")
-    for part in parts or ("throughput", "ratios"):
-        {"throughput": throughputs, "ratios": ratios}[part]()
+    named = {"throughput": throughputs, "ratios": ratios, "layers": layers}
+    for part in parts or named:
+        named[part]()
 
 
 def throughputs() -> None:
@@ -64,6 +68,16 @@ def ratios() -> None:
     print(f"| predictor, TRAM / No PI, 1024 images | {ratio(*(predicting(one, x) for one in predictors), 40)} |")
 
 
+def layers() -> None:
+    """Forward and backward of linear layers with a ReLU, recorded: torch's kernels against ours."""
+    print("\n| rows, inputs, outputs | torch / ours | quartiles |\n|---|---|---|")
+    with matrix_products("tfloat32"):
+        for rows, inputs, outputs in LAYERS:
+            layer, x = Linear(inputs, outputs).to(DEVICE), torch.randn(rows, inputs, device=DEVICE, requires_grad=True)
+            work = [layered(layer, x, context) for context in (nullcontext, small_kernels)]
+            print(f"| {rows}, {inputs}, {outputs} | {ratio(*work, 12)} |", flush=True)
+
+
 VARIANTS: list[tuple[str, int, bool, dict]] = [
     ("one run, eager", 1, False, {}),
     ("one run, CUDA graph, own kernels", 1, True, {"cuda_graph": True}),
@@ -84,19 +98,24 @@ STEPPED: list[tuple[str, int, int, int, dict]] = [
     (f"one run, CUDA graph, batches of {LARGE}", 1, 12, STEPS, {"cuda_graph": True, "batch_size": LARGE}),
     ("one run, eager", 1, 200, 3, {}),
 ]
-"""Name, replicas, turns, steps in each, and settings. What is eager waits for the CPU, which is not always as fast."""
+"""Name, replicas, turns, steps in each, and settings. What is eager waits for the CPU, whose speed varies."""
+
+LAYERS = [
+    *((rows, *size) for rows in (64, 256) for size in ((64, 10), (102, 64), (128, 64), (1024, 64), (256, 256))),
+    (64, 512, 512),
+]
 
 
 @contextmanager
 def kernels(own: bool) -> Iterator[None]:
     """With or without our own kernels."""
-    usual = layers.own_kernels
+    usual = ours.own_kernels
     if not own:
-        layers.own_kernels = lambda: None
+        ours.own_kernels = lambda: None
     try:
         yield
     finally:
-        layers.own_kernels = usual
+        ours.own_kernels = usual
 
 
 def data() -> Annotations:
@@ -143,6 +162,23 @@ def steps(name: str, seeds: int, settings: Settings) -> Iterator[int]:
 def stepping(steps: Iterator[int], count: int) -> Callable[[], None]:
     """Make the work of the next steps."""
     return lambda: deque(islice(steps, count), maxlen=0)
+
+
+def layered(layer: Linear, x: torch.Tensor, context: Callable[[], AbstractContextManager]) -> Callable[[], None]:
+    """Make the work of two hundred times a layer and its gradients, in a context."""
+    recorded, index, of_y = Recorded(DEVICE) if GPU else None, torch.zeros(1, device=DEVICE), torch.ones_like(layer(x))
+
+    def step(_: torch.Tensor) -> None:
+        for _ in range(20):
+            with context():
+                y = layer(x, relu=True)
+            torch.autograd.grad(y, (x, *layer.parameters()), of_y)
+
+    def work() -> None:
+        for _ in range(10 if GPU else 1):
+            step(index) if recorded is None else recorded(step, index)
+
+    return work
 
 
 def predicting(predictor: nn.Module, x: torch.Tensor) -> Callable[[], None]:

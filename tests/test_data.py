@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array, csr_matrix, random_array
 from torch import Tensor
 
-from lupi.data import Annotations, Batch, SparseRows, distinct
+from lupi.data import Annotations, Batch, SparseRows, distinct, in_fours
 
 properties = settings(deadline=None, max_examples=60)  # the first call of a run is slow
 # Sums of these are exact in float32. Few of them, so that rows repeat.
@@ -145,11 +145,27 @@ def test_a_batch_says_whether_its_annotations_are_one_to_one(row):
         assert batch.one_to_one == (row == [0, 1, 2, 3])
 
 
+@pytest.mark.parametrize("width", [0, 1, 4, 6])
+def test_zeros_behind_rows_are_not_drawn(width):
+    a = torch.rand(4, width) + 1
+    data, index = Annotations(torch.eye(4), torch.arange(4), a, torch.arange(4)), torch.tensor([3, 0, 3])
+    vars(data)["rows_of_a"] = in_fours(a)
+    assert data.rows_of_a.shape[1] % 4 == 0
+    assert torch.equal(data.by_annotation(index).a, a[index])
+    assert torch.equal(data.by_example(index).a, a[index])
+
+
+def test_privileged_information_may_have_any_shape():
+    for a in (torch.rand(4), torch.rand(4, 2, 3)):
+        data, index = Annotations(torch.eye(4), torch.arange(4), a, torch.arange(4)), torch.tensor([3, 0, 3])
+        assert torch.equal(data.by_annotation(index).a, a[index])
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("small", [True, False])
 @pytest.mark.parametrize("dense", [True, False])
 def test_privileged_information_is_drawn_alike_on_a_gpu(small, dense, monkeypatch):
-    monkeypatch.setattr("lupi.data.SMALL", 12 if small else 11)
+    monkeypatch.setattr("lupi.data.SMALL", 24 if small else 23)
     a = SparseRows.from_matrix(csr_array([[0, 1.0, 0], [2.0, 0, 3.0], [0, 0, 0], [1.0, 1.0, 1.0]]))
     a = a.dense() if dense else a
     data, index = Annotations(torch.eye(4), torch.arange(4), a, torch.arange(4)), torch.tensor([3, 0, 3])

@@ -12,7 +12,7 @@ from lupi import testing, training
 from lupi.data import Annotations
 from lupi.likelihoods import Categorical
 from lupi.methods import build
-from lupi.nn.layers import allowed
+from lupi.nn.layers import use_small_kernels
 from lupi.recording import WARM, Recorded
 from lupi.replicas import Replicas, StackedAnnotations
 from lupi.training import Checkpoint, OneDevice, Settings, StageLoop, fit
@@ -161,21 +161,17 @@ def test_only_what_lies_in_memory_is_recorded():
     assert not recordable(data.take(torch.tensor([0, 2])))
 
 
-@pytest.mark.parametrize("seeds", [1, 4])
 @pytest.mark.parametrize("recorded", [True, False])
-def test_small_layers_have_kernels_of_their_own_where_one_training_is_recorded(seeds, recorded, graphs, monkeypatch):
-    """A step that is not recorded waits for the CPU, and those of replicas are not small."""
-    methods, data, seen = make("tram", range(seeds)), apart(testing.make_data(Categorical())), []
-    methods[0].tower.first.register_forward_hook(lambda *_: seen.append(allowed.get()))
-    method, sets = (methods[0], data) if seeds == 1 else (Replicas(methods), StackedAnnotations([data] * seeds))
+def test_small_layers_have_kernels_of_their_own_in_a_recorded_step(recorded, graphs, monkeypatch):
+    """In another the CPU would have to start them."""
+    (method,), data, seen = make("tram", [0]), apart(testing.make_data(Categorical())), []
+    method.tower.first.register_forward_hook(lambda *_: seen.append(use_small_kernels.get()))
     monkeypatch.setattr(StageLoop, "recordable", lambda _: recorded)
     monkeypatch.setattr(training, "Recorded", lambda _: graphs)
-    index = torch.arange(5) if seeds == 1 else torch.arange(5).repeat(seeds, 1)
-    with contextlib.closing(training.staged(method, sets)) as stages:
-        loop = StageLoop(method, next(stages), 0, sets, None, HOW, OneDevice("cpu", "float32"), 0)
-        loop.losses(loop.data.by_annotation(index))
-    assert seen == [recorded and seeds == 1]
-    assert not allowed.get()
+    loop = StageLoop(method, next(method.stages(data)), 0, data, None, HOW, OneDevice("cpu", "float32"), 0)
+    loop.losses(data.by_annotation(torch.arange(5)))
+    assert seen == [recorded]
+    assert not use_small_kernels.get()
 
 
 def test_a_resumed_optimizer_reads_its_own_learning_rate(tmp_path):

@@ -54,8 +54,9 @@ class Settings:
         Compile the losses and their gradients: worth its half a minute for long trainings of small networks.
     cuda_graph : bool
         Record a step as a CUDA graph and replay it, which costs one launch rather than hundreds: for small networks on
-        a GPU. Without effect on a CPU, where x is not in memory, and where batches differ in shape, as they do when a
-        method alone draws annotations of examples that have several.
+        a GPU. Small layers then have kernels that Triton, where it is installed, compiles with a C compiler. Without
+        effect on a CPU, where x is not in memory, and where batches differ in shape, as they do when a method alone
+        draws annotations of examples that have several.
     patience : int, optional
         Stop when the held-out loss has not fallen for so many epochs, and keep the best weights. It is the loss of
         the marginal head where the method has one, else the sum of all losses.

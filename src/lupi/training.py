@@ -350,7 +350,7 @@ class StageLoop:
         if not isinstance(place, OneDevice):
             self.module.mark_forward_method("losses")
         self.losses = self.compiled() if settings.compile else self.module.losses
-        if recorded and not leading:
+        if recorded:
             self.losses = small_kernels()(self.losses)
         self.recorded = Recorded(place.device) if recorded else None
         self.epoch = self.step = 0

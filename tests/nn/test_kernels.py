@@ -65,13 +65,15 @@ def test_depthwise(shape, stride):
 
 
 @pytest.mark.parametrize("relu", [False, True])
-@pytest.mark.parametrize(("rows", "inputs", "outputs"), [(5, 3, 2), (64, 102, 64), (70, 33, 1), (130, 40, 70)])
+@pytest.mark.parametrize(
+    ("rows", "inputs", "outputs"), [(5, 3, 2), (64, 102, 64), (70, 33, 1), (130, 40, 70), (5, 0, 3)]
+)
 def test_small_linear(rows, inputs, outputs, relu):
     x, weight, bias = normal(rows, inputs), normal(outputs, inputs), normal(outputs)
     for given, trained in (
         (x, (x, weight, bias)),
         (x.detach(), (weight, bias)),
-    ):  # x or not
+    ):
         y = F.linear(given, weight, bias)
         expected = F.relu(y) if relu else y
         assert_same(kernels.SmallLinear.apply(given, weight, bias, relu), expected, trained)
@@ -89,6 +91,31 @@ def test_small_linear_of_parts_of_a_tensor():
         torch.testing.assert_close(gradient, same, rtol=1e-3, atol=1e-4)
     y = kernels.SmallLinear.apply(wide[:, 3:23], weight, bias, True)
     assert_same(y, F.relu(F.linear(wide[:, 3:23], weight, bias)), (wide, weight, bias))
+    sums = [F.relu(F.linear(x, weight, bias)).sum(), kernels.SmallLinear.apply(x, weight, bias, True).sum()]
+    for gradient, same in zip(*(torch.autograd.grad(one, (wide, weight, bias)) for one in sums), strict=True):
+        torch.testing.assert_close(gradient, same, rtol=1e-3, atol=1e-4)  # of a sum it is one number, expanded
+
+
+def test_small_linear_passes_on_what_is_not_a_number():
+    x, weight, bias = normal(4, 3), normal(2, 3), normal(2)
+    weight.data[1, 1] = torch.nan
+    outputs = F.relu(F.linear(x, weight, bias)), kernels.SmallLinear.apply(x, weight, bias, True)
+    assert outputs[1][:, 1].isnan().all()
+    gradients = [torch.autograd.grad(y.sum(), (x, weight, bias)) for y in outputs]
+    torch.testing.assert_close(*gradients, equal_nan=True, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("relu", [False, True])
+def test_gradients_of_small_linear_can_be_differentiated(relu):
+    x, weight, bias = normal(5, 3), normal(4, 3), normal(4)
+
+    def penalty(y):
+        (of_x,) = torch.autograd.grad(y.square().sum(), x, create_graph=True)
+        return of_x.square().sum()
+
+    y = F.linear(x, weight, bias)
+    expected = penalty(F.relu(y) if relu else y)
+    assert_same(penalty(kernels.SmallLinear.apply(x, weight, bias, relu)), expected, (x, weight, bias))
 
 
 def test_kernels_start_where_the_numbers_lie(monkeypatch):
@@ -118,7 +145,7 @@ def test_layers_with_the_kernels_are_the_same(replicas, monkeypatch):
     x = normal(3, 4, 8, 8)
     found = []
     for own in (None, kernels):
-        monkeypatch.setattr(mobilenet, "kernels", lambda _, own=own: own)
+        monkeypatch.setattr(mobilenet, "kernels_for", lambda _, own=own: own)
         members = copy.deepcopy(nets)
         if replicas:
             parameters, buffers = stack_module_state(members)

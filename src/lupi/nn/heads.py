@@ -1,4 +1,4 @@
-"""Heads: from features to one output tensor of a likelihood. The plain head is `torch.nn.Linear`.
+"""Heads: from features to one output tensor of a likelihood. The plain head is linear (`lupi.nn.layers.Linear`).
 
 The heteroscedastic ones follow Collier et al., "Correlated input-dependent label noise in large-scale image
 classification" (CVPR 2021), https://arxiv.org/abs/2105.10305.

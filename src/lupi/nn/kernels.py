@@ -2,8 +2,8 @@
 
 Replicas of a network put all of their channels side by side, thousands of them with few numbers each, for which the
 kernels that torch brings are slow. Here a channel is one contiguous row of numbers, and one program looks after it.
-The gradients of a small linear layer are one kernel rather than four. Needs Triton, which torch brings where it is
-built for CUDA.
+All gradients of a small linear layer, and that of its ReLU, are one kernel. Needs Triton, which torch brings where it
+is built for CUDA, and which needs a C compiler.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def linear_backward(
             output = first + tl.arange(0, OUTPUTS)
             grad = tile(of_y, row, output, rows, outputs, of_y_row, of_y_output)
             if RELU:
-                grad = tl.where(tile(y, row, output, rows, outputs, outputs, 1) > 0, grad, 0.0)
+                grad = tl.where(tile(y, row, output, rows, outputs, outputs, 1) <= 0, 0.0, grad)
             factor = tile(weight, output, column, outputs, inputs, inputs, 1)
             on_x = tl.dot(grad, factor, on_x, input_precision=PRECISION)
         inside = (row < rows)[:, None] & (column < inputs)[None, :]
@@ -198,7 +198,7 @@ def linear_backward(
             row = first + tl.arange(0, ROWS)
             grad = tile(of_y, row, output, rows, outputs, of_y_row, of_y_output)
             if RELU:
-                grad = tl.where(tile(y, row, output, rows, outputs, outputs, 1) > 0, grad, 0.0)
+                grad = tl.where(tile(y, row, output, rows, outputs, outputs, 1) <= 0, 0.0, grad)
             value = tile(x, row, column, rows, inputs, x_row, x_input)
             on_weight = tl.dot(tl.trans(grad), value, on_weight, input_precision=PRECISION)
             on_bias += tl.sum(grad, 0)
@@ -338,10 +338,12 @@ class SmallLinear(torch.autograd.Function):
         return y
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, of_y: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients of x, where it needs one, and of weight and bias."""
         x, weight, y = ctx.saved_tensors
+        if torch.is_grad_enabled():  # they are to be differentiated again
+            of_y = of_y if y is None else torch.where(y <= 0, 0.0, of_y)
+            return of_y @ weight, of_y.T @ x, of_y.sum(0), None
         weight, (rows, inputs), outputs = weight.contiguous(), x.shape, weight.shape[0]
         of_x = torch.empty_like(x) if ctx.needs_input_grad[0] else None
         of_weight, of_bias = torch.empty_like(weight), weight.new_empty(outputs)
@@ -350,7 +352,7 @@ class SmallLinear(torch.autograd.Function):
         precision = "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
         into = x if of_x is None else of_x  # which is not written to
         with torch.cuda.device_of(x):
-            linear_backward[(tiles_of_x + triton.cdiv(outputs, sizes[2]), triton.cdiv(inputs, sizes[1]))](
+            linear_backward[(tiles_of_x + triton.cdiv(outputs, sizes[2]), triton.cdiv(max(1, inputs), sizes[1]))](
                 *(x, *x.stride(), weight, of_y if y is None else y, of_y, *of_y.stride(), into, *into.stride()),
                 *(of_weight, of_bias, rows, inputs, outputs, tiles_of_x, ctx.relu, precision, *sizes),
             )

@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lupi.nn.layers import kernels
+from lupi.nn.own import kernels_for
 
 WIDTHS = (64, 128, 128, 256, 256, 512, 512, 512, 512, 512, 512, 1024, 1024)
 STRIDED = (2, 4, 6, 12)
@@ -54,7 +54,7 @@ class Depthwise(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """From [C, n, H, W] to [C, n, H/stride, W/stride]."""
-        if (own := kernels(x)) is not None:
+        if (own := kernels_for(x)) is not None:
             return own.Depthwise3x3.apply(x, self.weight, self.stride)  # type: ignore[no-any-return]
         channels, images, height, _ = x.shape
         if self.stride == 1:  # a row of zeros below each image, which is above the next one too
@@ -91,7 +91,7 @@ class Layer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """From [inputs, n, H, W] to [outputs, n, H', W']."""
         y = self.convolution(x)
-        if self.norm.training and (own := kernels(y)) is not None:
+        if self.norm.training and (own := kernels_for(y)) is not None:
             norm = self.norm  # whose `num_batches_tracked` stays as it is: a fixed momentum does not read it
             given = (norm.weight, norm.bias, norm.running_mean, norm.running_var, norm.eps, norm.momentum)
             return own.NormReLU6.apply(y, *given)[0]  # type: ignore[no-any-return]

@@ -36,14 +36,15 @@ class Tower(nn.Module):
         self, privileged: int, features: int, widths: tuple[int, int] = (64, 64), *, skip: bool = False
     ) -> None:
         super().__init__()
-        self.first = Linear(privileged, widths[0], relu=True)
-        self.second = Linear(widths[0] + features, widths[1], relu=True)
+        self.first = Linear(privileged, widths[0])
+        self.second = Linear(widths[0] + features, widths[1])
         self.skip = skip
         self.width = widths[1] + features * skip
 
     def forward(self, features: Tensor, a: Tensor) -> Tensor:
         """ψ for pairs of features [n, F] and privileged information [n, P]."""
-        return joined(self.second(torch.cat([self.first(a), features], -1)), features, self.skip)
+        hidden = self.first(a, relu=True)
+        return joined(self.second(torch.cat([hidden, features], -1), relu=True), features, self.skip)
 
     def at(self, a: Tensor) -> tuple[nn.Linear, Tensor]:
         """Split layer 2 for fixed rows a [S, P]: the layer on φ, and the offset that each row adds, [S, width]."""
@@ -53,7 +54,7 @@ class Tower(nn.Module):
         on_features.to_empty(device=a.device)
         with torch.no_grad():
             on_features.weight.copy_(self.second.weight[:, split:])
-            offset = self.second.weight[:, :split] @ self.first(a).T
+            offset = self.second.weight[:, :split] @ self.first(a, relu=True).T
             return on_features, offset.T + self.second.bias
 
 

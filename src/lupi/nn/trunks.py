@@ -80,7 +80,8 @@ class Projected(nn.Sequential):
         (0): Linear(in_features=3, out_features=8, bias=True)
         (1): ReLU()
       )
-      (1): Linear(in_features=8, out_features=4, bias=True, relu=True)
+      (1): Linear(in_features=8, out_features=4, bias=True)
+      (2): ReLU()
     )
     """
 
@@ -90,5 +91,5 @@ class Projected(nn.Sequential):
             raise ValueError(
                 f"Expected a trunk whose attribute `features` is a number, but {type(trunk).__name__} has none."
             )
-        super().__init__(trunk, Linear(features, width, relu=True))
+        super().__init__(trunk, Linear(features, width), nn.ReLU())
         self.features = width
