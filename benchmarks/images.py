@@ -24,8 +24,7 @@ from torch import nn
 from lupi.data import Annotations, SparseRows
 from lupi.likelihoods import Categorical
 from lupi.methods import Method, build
-from lupi.nn import MobileNet, Parts, Projected
-from lupi.nn import own as ours
+from lupi.nn import MobileNet, Parts, Projected, own_kernels
 from lupi.nn.layers import Linear, small_kernels
 from lupi.recording import Recorded
 from lupi.replicas import Replicas, StackedAnnotations
@@ -109,13 +108,13 @@ LAYERS = [
 @contextmanager
 def kernels(own: bool) -> Iterator[None]:
     """With or without our own kernels."""
-    usual = ours.own_kernels
+    usual = own_kernels.imported
     if not own:
-        ours.own_kernels = lambda: None
+        own_kernels.imported = lambda: None
     try:
         yield
     finally:
-        ours.own_kernels = usual
+        own_kernels.imported = usual
 
 
 def data() -> Annotations:

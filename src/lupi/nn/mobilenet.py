@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lupi.nn.own import kernels_for
+from lupi.nn.own_kernels import kernels_for
 
 WIDTHS = (64, 128, 128, 256, 256, 512, 512, 512, 512, 512, 512, 1024, 1024)
 STRIDED = (2, 4, 6, 12)

@@ -13,11 +13,11 @@ def kernels_for(x: Tensor) -> ModuleType | None:
     """Give the kernels for x, where it lies on a GPU and they can be had; None otherwise."""
     if not x.is_cuda or x.dtype != torch.float32 or torch.is_autocast_enabled("cuda") or torch.compiler.is_compiling():
         return None
-    return own_kernels()
+    return imported()
 
 
 @cache
-def own_kernels() -> ModuleType | None:
+def imported() -> ModuleType | None:
     """Import the kernels; None without Triton."""
     try:
         from lupi.nn import kernels
