@@ -20,8 +20,8 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import roc_auc_score
 
-from lupi.annotators import infer, reliability
-from lupi.suspicion import out_of_fold
+from lupi.crowd.reliability import infer, reliability
+from lupi.diagnose.suspicion import out_of_fold
 
 EPOCHS = {"music_genre": 10, "sentiment_polarity": 2}
 METHODS = ("no-pi", "tram", "pi-dual", "pi-transition")

@@ -24,11 +24,12 @@ from torch import nn
 from lupi.data import Annotations, SparseRows
 from lupi.likelihoods import Categorical
 from lupi.methods import Method, build
-from lupi.nn import MobileNet, Parts, Projected, own_kernels
+from lupi.nn import MobileNet, Parts, Projected
 from lupi.nn.layers import Linear, small_kernels
-from lupi.recording import Recorded
-from lupi.replicas import Replicas, StackedAnnotations
-from lupi.training import OneDevice, Settings, StageLoop, fit, matrix_products, staged
+from lupi.nn.mobilenet.network import triton_backend as own_kernels
+from lupi.training.cuda_graph import Recorded
+from lupi.training.loop import OneDevice, Settings, StageLoop, fit, matrix_products, staged
+from lupi.training.replicas import Replicas, StackedAnnotations
 
 GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if GPU else "cpu")

@@ -18,8 +18,8 @@ from lupi.data import Annotations
 from lupi.likelihoods import Gaussian
 from lupi.methods import Method, build
 from lupi.nn import MLP, Parts
-from lupi.replicas import Replicas, StackedAnnotations
 from lupi.training import Settings, fit
+from lupi.training.replicas import Replicas, StackedAnnotations
 
 SEEDS, ROWS, BATCH, ROUNDS = 20, 2500, 32, 12
 

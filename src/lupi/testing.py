@@ -23,10 +23,10 @@ import torch
 from torch import Tensor, nn
 
 from lupi.data import Annotations, Batch
-from lupi.inference import evaluation
 from lupi.likelihoods import Bernoulli, Categorical, Likelihood
 from lupi.methods.base import Conditional, Method
 from lupi.nn import MLP, Parts
+from lupi.nn.inference import evaluation
 from lupi.training import Settings, fit
 
 Build = Callable[[Parts], Method]

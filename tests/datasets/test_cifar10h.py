@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from lupi.datasets import load_cifar10h
-from lupi.encoding import PrivilegedEncoder
+from lupi.tabular.encoding import PrivilegedEncoder
 
 ANNOTATORS, TRIALS, CHECKS, BAD = 30, 40, 5, 6
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lupi.datasets import load_civil_comments
 from lupi.datasets.civil_comments import IDENTITIES, LABELS
-from lupi.encoding import PrivilegedEncoder
+from lupi.tabular.encoding import PrivilegedEncoder
 
 module = sys.modules["lupi.datasets.civil_comments"]
 TEXTS = ["No, not that.", 'He said "no".', "Two\nlines, and\n\nmore", "", "naïve — 你好", "NA", "null", "1.5"]

@@ -8,7 +8,7 @@ from scipy import stats
 from lupi.data import Annotations
 from lupi.datasets import load_imagenet_pi
 from lupi.datasets.imagenet_pi import MODELS, URL
-from lupi.encoding import PrivilegedEncoder
+from lupi.tabular.encoding import PrivilegedEncoder
 
 IMAGES = 50
 

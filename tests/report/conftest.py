@@ -8,10 +8,7 @@ import select
 import shutil
 import subprocess
 import time
-from types import SimpleNamespace
 
-import numpy as np
-import pandas as pd
 import pytest
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
@@ -134,68 +131,3 @@ def browser(tmp_path_factory):
     made = Browser(tmp_path_factory.mktemp("profile"))
     yield made
     made.close()
-
-
-HOSTILE = [
-    "<script>document.title = 'taken'</script>",
-    '"><img src=x onerror=alert(1)>',
-    "' onmouseover='alert(1)",
-    "</title></style></svg><h1>heading",
-    "\u202eturned around",
-    "שלום עולם",
-    "a" * 400,
-    "$x^2$ {{ 7 * 7 }} {% raw %}",
-    "nul\x00 bell\x07 end",
-    "https://example.invalid/x.png",
-    "日本語のとても長い名前のアノテーター",
-    "",
-    "<!-- comment",
-    "]]> &amp;",
-    "@import url(https://example.invalid/x.css);",
-]
-"""Names that a table may hold."""
-
-
-def compared(names, seeds=3, metrics=("nll", "accuracy"), controls=()):
-    """Runs and their summary, of methods that differ a little."""
-    rng = np.random.default_rng(0)
-    runs = pd.DataFrame(
-        [
-            {"method": name, "seed": seed, "seconds": 1.5, "control": name in controls}
-            | {metric: 0.5 + 0.01 * place + rng.normal(0, 0.005) for metric in metrics}
-            for seed in range(seeds)
-            for place, name in enumerate(names)
-        ]
-    )
-    columns = {}
-    for metric in metrics:
-        table = runs.pivot(index="seed", columns="method", values=metric)
-        gap = table.sub(table[names[0]], axis=0)
-        columns |= {metric: table.mean(), f"{metric}_sd": table.std(), f"{metric}_difference": gap.mean()}
-        columns |= {f"{metric}_low": gap.mean() - 0.01, f"{metric}_high": gap.mean() + 0.01}
-    columns["seconds"] = runs.groupby("method")["seconds"].mean()
-    return runs, pd.DataFrame(columns).loc[list(names)]
-
-
-def diagnosed(names, labels=50):
-    """What a diagnosis takes: information, annotators, labels."""
-    rng = np.random.default_rng(0)
-    n, middle = len(names), rng.uniform(0.3, 0.9, len(names))
-    between = {"low": middle - 0.1, "high": middle + 0.05}
-    information = pd.DataFrame({"column": names, "estimate": middle, **between, "leak": middle > 0.8})
-    annotators = pd.DataFrame(
-        {"annotator": names, "labels": np.arange(n) + 1, "agreement": middle, "confidence": middle**2}
-        | {"reliability": middle, **between, "flagged": middle < 0.4, "confidence_baseline": 0.5}
-    )
-    pick = rng.integers(0, n, (3, labels))
-    table = pd.DataFrame(
-        {"row": rng.permutation(labels), "example": [names[i] for i in pick[0]], "given": [names[i] for i in pick[1]]}
-        | {"likely": [names[i] for i in pick[2]], "wrong": rng.uniform(size=labels)}
-    )
-    return {"information": information, "annotators": annotators, "labels": table}
-
-
-@pytest.fixture(scope="session")
-def make():
-    """What makes the data of pages."""
-    return SimpleNamespace(hostile=HOSTILE, compared=compared, diagnosed=diagnosed)

@@ -6,7 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lupi.report import Figure, Page, Section, Table, comparison_page, diagnosis_page, write_report
+from lupi.compare.page import comparison_page
+from lupi.diagnose.page import diagnosis_page
+from lupi.report import Figure, Page, Section, Table, write_report
 
 COLUMN = "[...document.querySelectorAll('tbody tr')].map(row => row.cells[%d].textContent)"
 FIGURES = """[...document.querySelectorAll('svg')].map(e => {

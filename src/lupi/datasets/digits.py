@@ -27,7 +27,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from lupi.datasets.relabel import Annotator, annotate
+from lupi.datasets.relabelling import Annotator, annotate
 
 POOL, TRAIN, TEST = 297, 1000, 500
 

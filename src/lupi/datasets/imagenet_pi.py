@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from lupi.datasets.relabel import Relabelled
+from lupi.datasets.relabelling import Relabelled
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -14,14 +14,14 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from lupi._internal.checks import check_number, check_positive
 from lupi.data import Annotations, Batch
-from lupi.inference import over_annotations, over_examples
 from lupi.methods.base import Conditional, Method, Stage
 from lupi.methods.imputation import zero_imputation
 from lupi.methods.no_pi import no_pi
 from lupi.methods.tram import TRAM
 from lupi.nn import Parts
-from lupi.options import check_number, check_positive
+from lupi.nn.inference import over_annotations, over_examples
 
 
 class Distillation(Method):

@@ -12,11 +12,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lupi._internal.checks import check_number
 from lupi.data import Batch
 from lupi.likelihoods import Categorical, Likelihood
 from lupi.methods.base import Method
 from lupi.nn import MLP, Parts
-from lupi.options import check_number
 
 
 class HeteroscedasticDropout(Method):

@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from lupi._internal.checks import check_whole
 from lupi.data import Annotations, SparseRows, distinct
 from lupi.likelihoods import Categorical, Likelihood
 from lupi.methods.base import Stage
 from lupi.methods.conditional import ConditionalMethod
 from lupi.nn import Parts, Tower
-from lupi.options import check_whole
 
 PAIRS_AT_ONCE, PAIRS_ON_A_GPU, ROWS_IN_A_GRAPH = 6144, 2**20, 256
 """Pairs of example and row of a that are computed at once, for the cache's sake, and rows in an exported graph."""

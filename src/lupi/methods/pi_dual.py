@@ -12,12 +12,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from lupi._internal.checks import check_whole
 from lupi.data import Annotations, Batch
 from lupi.likelihoods import Categorical, Likelihood
 from lupi.methods.base import Conditional, Method, Stage
 from lupi.methods.random_pi import RandomPI
 from lupi.nn import MLP, Parts
-from lupi.options import check_whole
 
 
 class PiDUAL(Method, Conditional):

@@ -9,8 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from lupi._internal.checks import check_whole
 from lupi.data import Annotations
-from lupi.options import check_whole
 
 
 class RandomPI(nn.Module):

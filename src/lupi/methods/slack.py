@@ -11,11 +11,11 @@ from typing import ClassVar
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lupi._internal.checks import check_number
 from lupi.data import Batch
 from lupi.likelihoods import Categorical, Likelihood
 from lupi.methods.base import Method
 from lupi.nn import MLP, Parts
-from lupi.options import check_number
 
 
 class MIMLFCNPlus(Method):

@@ -11,15 +11,15 @@ from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
+from lupi._internal.checks import check_number, check_whole
 from lupi.data import Annotations, Batch
-from lupi.inference import over_examples
 from lupi.likelihoods import Categorical, Likelihood
 from lupi.methods.base import Conditional, Method, Stage
 from lupi.methods.imputation import ZeroImputation
 from lupi.methods.no_pi import NoPI
 from lupi.methods.random_pi import RandomPI
 from lupi.nn import Parts, Tower, heteroscedastic
-from lupi.options import check_number, check_whole
+from lupi.nn.inference import over_examples
 
 
 class TRAM(Method, Conditional):

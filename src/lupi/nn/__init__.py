@@ -1,9 +1,9 @@
 """The parts of a network: trunk, tower and heads."""
 
 from lupi.nn.heads import GaussianHead, HeteroscedasticHead, ProbitHead, heteroscedastic
+from lupi.nn.hub import pretrained, token_ids
 from lupi.nn.mobilenet import MobileNet
 from lupi.nn.parts import Parts
-from lupi.nn.pretrained import pretrained, token_ids
 from lupi.nn.towers import Tower
 from lupi.nn.trunks import MLP, Projected
 

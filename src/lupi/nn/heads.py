@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lupi._internal.checks import check_positive, check_whole
 from lupi.likelihoods import Bernoulli, Gaussian, Likelihood, at_least_float32
-from lupi.options import check_positive, check_whole
 
 SMALLEST_SCALE = 1e-3
 

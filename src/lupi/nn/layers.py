@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lupi.nn.own_kernels import kernels_for
+from lupi.nn.mobilenet.triton_backend import kernels_for
 
 ROWS, OUTPUTS, PRODUCTS = 256, 512, 2**24
 """Rows of a batch, outputs, and products of two numbers up to which a layer is small (`benchmarks.images layers`)."""

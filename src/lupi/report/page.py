@@ -17,7 +17,7 @@ from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
-from lupi.files import write_text
+from lupi._internal.files import write_text
 from lupi.report.characters import fit
 
 ROWS = 5000

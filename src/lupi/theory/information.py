@@ -24,13 +24,13 @@ from sklearn.model_selection import GroupKFold
 from sklearn.utils.multiclass import type_of_target
 from torch import Tensor, nn
 
+from lupi._internal.checks import check_positive, check_whole
 from lupi.data import Annotations, Batch, SparseRows
 from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
-from lupi.inference import over_annotations
 from lupi.methods import Method
 from lupi.nn import Parts, Tower
+from lupi.nn.inference import over_annotations
 from lupi.nn.towers import FixedTower
-from lupi.options import check_positive, check_whole
 
 NOISY = 0.3
 """Share of the synthetic labels that the noisy annotator gives."""

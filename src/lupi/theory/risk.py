@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lupi.options import check_number, check_whole
+from lupi._internal.checks import check_number, check_whole
 
 Array = NDArray[np.float64]
 Seed = int | np.random.SeedSequence

@@ -1,0 +1,1 @@
+"""What everything needs: files, progress, checks and devices."""

@@ -1,0 +1,1 @@
+"""Does privileged information help? Methods, baselines and controls, compared on one table."""

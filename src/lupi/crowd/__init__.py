@@ -1,0 +1,1 @@
+"""What labels alone, or with a model's predictions, say about truth and annotators."""

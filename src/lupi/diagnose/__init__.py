@@ -1,0 +1,1 @@
+"""Is privileged information worth having, and which annotators and labels should you distrust."""

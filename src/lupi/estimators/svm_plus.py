@@ -1,0 +1,267 @@
+"""SVM+: a support vector machine whose slack variables are a function of the privileged information.
+
+Vapnik and Vashist, "A new learning paradigm: Learning using privileged information", Neural Networks 22 (2009).
+The squared slack and the penalised bias are those of Li, Dai, Tan, Xu and Van Gool, "Fast algorithms for linear and
+kernel SVM+" (CVPR 2016): they leave non-negativity as the dual's only constraint.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+from numpy.linalg import LinAlgError
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+
+from lupi.tabular.encoding import PrivilegedEncoder
+
+KERNELS = ("linear", "poly", "rbf", "laplacian", "cosine")
+Array = NDArray[np.float64]
+Kernel = str | Callable[[Array, Array], float]
+
+
+def slack_matrix(K: Array, C: float, weight: float) -> Array:
+    """Return R = K(γI + CK)⁻¹ for the kernel matrix K of the privileged information; γ is `weight`.
+
+    R maps the dual variables α to the slacks ξ = Rα of least ½γ‖w*‖² + ½C‖ξ‖² − αᵀξ.
+    """
+    try:
+        R = cho_solve(cho_factor(weight * np.eye(len(K)) + C * K, overwrite_a=True), K)
+    except LinAlgError:
+        raise ValueError(
+            "Expected `privileged_kernel` to be positive semi-definite and `privileged_C` / `C` to be well above "
+            f"rounding errors, but got a kernel matrix that is not, at `privileged_C`={weight} and `C`={C}."
+        ) from None
+    return np.asarray((R + R.T) / 2)
+
+
+def solve_dual(H: Array, tol: float, max_iter: int) -> tuple[Array, float, int]:
+    """Maximise 1ᵀα − ½αᵀHα over α ≥ 0, and return α, its relative duality gap and the number of iterations.
+
+    Mehrotra's interior-point method: Newton steps on αᵢzᵢ = μ → 0 with z = Hα − 1. It does not mind that H is
+    singular or badly conditioned. The gap needs no z: if g = Hα > 0, the best multiple of α has the dual value
+    (1ᵀα)² / 2αᵀg, and α / min g gives a feasible point of the primal, of value αᵀg / 2(min g)².
+    """
+    n, scale = len(H), H.trace() / len(H)
+    H = H / scale  # of unit size, as the starting point and the ridge below suppose
+    alpha, z = np.full(n, n / H.sum()), np.ones(n)
+    best, best_gap, iterations = alpha, np.inf, 0
+    while best_gap > tol and iterations < max_iter:
+        iterations += 1
+        newton = H.copy()
+        newton[np.diag_indices(n)] += z / alpha + 1e-12
+        try:
+            factor = cho_factor(newton, overwrite_a=True, check_finite=False)
+        except LinAlgError:  # rounding errors: the gap tells how far this got
+            break
+        missing, mu = 1 - H @ alpha, alpha @ z / n
+        step = cho_solve(factor, missing)
+        step_z = -z - z / alpha * step
+        reached = (alpha + _longest(alpha, step) * step) @ (z + _longest(z, step_z) * step_z) / n
+        target = mu * (reached / mu) ** 3 - step * step_z
+        step = cho_solve(factor, missing + target / alpha)
+        step_z = (target - z * step) / alpha - z
+        length = 0.995 * min(_longest(alpha, step), _longest(z, step_z))
+        alpha, z = alpha + length * step, z + length * step_z
+
+        support = np.where(alpha > z, alpha, 0.0)
+        g = H @ support
+        gap = (support @ g / (support.sum() * g.min())) ** 2 - 1 if g.min() > 0 else np.inf
+        if gap < best_gap:
+            best, best_gap = support * support.sum() / (support @ g), gap
+    return best / scale, float(best_gap), iterations
+
+
+def _longest(point: Array, step: Array) -> float:
+    """Return the largest part of a step, at most all of it, that turns no positive number negative."""
+    return float(1 / max(1.0, (-step / point).max()))
+
+
+class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
+    r"""Classify by the sign of f(x) = ⟨w, φ(x)⟩, trained with slacks that the privileged information predicts.
+
+    With yᵢ = ±1 (several classes: one against the rest), features φ(x) and φ*(a) that end in a constant 1, the bias,
+    their kernel matrices K and K*, and γ = `privileged_C`, the primal problem is
+
+    .. math::
+
+        \min_{w, w^*, \zeta} \tfrac12 \|w\|^2 + \tfrac\gamma2 \|w^*\|^2 + \tfrac C2 \|\xi\|^2
+        + \tfrac{C_{own}}2 \|\zeta\|^2 \quad\text{with } \xi_i = \langle w^*, \varphi^*(a_i) \rangle
+        \text{ and } y_i f(x_i) \ge 1 - \xi_i - \zeta_i,
+
+    where ζ = 0 in SVM+ proper, `own_C` = ∞. Its dual, from which w = Σᵢ αᵢyᵢφ(xᵢ), ξ = Rα and ζ = α / `own_C`, is
+
+    .. math::
+
+        \max_{\alpha \ge 0} 1^\top\alpha - \tfrac12 \alpha^\top (yy^\top \circ K + R + I / C_{own}) \alpha,
+        \qquad R = K^* (\gamma I + C K^*)^{-1}.
+
+    Without privileged information, every label has its own feature, K* = I, and γ → 0, so that R = I / C: this is the
+    SVM with squared hinge loss. (A constant a would instead make all slacks equal: a hard margin.)
+
+    Labels that share their a share ξ, which is then the largest slack that any of them needs. If a has few values, as
+    an annotator's name has, and classes overlap, ξ = 1 and f = 0 can be optimal; `fit` warns of it, and a finite
+    `own_C` helps. Training takes time cubic, and memory quadratic, in the number of labels: it is for some thousands.
+
+    Parameters
+    ----------
+    C : float
+        Weight of the squares of the slacks ξ that a predicts.
+    privileged_C : float
+        Weight γ of ‖w*‖²: the larger, the smoother the slack is in a.
+    own_C : float
+        Weight of the squares of the slacks ζ that each label has besides; without them if infinite.
+    kernel, privileged_kernel : {"linear", "poly", "rbf", "laplacian", "cosine"} or callable
+        Kernels of x and a; a callable is a positive semi-definite function of two rows.
+    gamma, privileged_gamma : {"scale", "auto"} or float
+        Widths of the kernels as in `sklearn.svm.SVC`: 1 / (features · variance), 1 / features or a number.
+    tol : float
+        Relative duality gap to stop at.
+    max_iter : int
+        Largest number of interior-point iterations, of which 10 to 20 are usual.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The labels.
+    support_, support_vectors_ : ndarray
+        The rows of X that f depends on, by number and in full.
+    dual_coef_ : ndarray of shape (1 or classes, support vectors)
+        αᵢyᵢ.
+    dual_gap_, n_iter_ : ndarray of shape (1 or classes,)
+        Relative duality gap reached, and the iterations it took.
+
+    Examples
+    --------
+    A quarter of the labels are wrong, and an expert's score says how well each label fits.
+
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 5))
+    >>> truth = X.sum(axis=1) > 0
+    >>> y = truth ^ (rng.random(200) < 0.25)
+    >>> score = np.where(y, 1, -1) * X.sum(axis=1) + rng.normal(size=200)
+    >>> model = SVMPlusClassifier(kernel="linear", own_C=10).fit(X, y, privileged=score)
+    >>> bool(model.score(X, truth) > 0.95)
+    True
+
+    References
+    ----------
+    V. Vapnik and A. Vashist, "A new learning paradigm: Learning using privileged information", Neural Networks 22
+    (2009). W. Li, D. Dai, M. Tan, D. Xu and L. Van Gool, "Fast algorithms for linear and kernel SVM+", CVPR 2016.
+    """
+
+    __metadata_request__fit: ClassVar = {"privileged": True}
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        privileged_C: float = 1.0,
+        own_C: float = np.inf,
+        kernel: Kernel = "rbf",
+        gamma: str | float = "scale",
+        privileged_kernel: Kernel = "rbf",
+        privileged_gamma: str | float = "scale",
+        tol: float = 1e-6,
+        max_iter: int = 100,
+    ) -> None:
+        self.C = C
+        self.privileged_C = privileged_C
+        self.own_C = own_C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.privileged_kernel = privileged_kernel
+        self.privileged_gamma = privileged_gamma
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def fit(self, X: Any, y: Any, *, privileged: Any = None) -> Self:
+        """Train on labels; `privileged` has a row for each, and may hold categories and miss values."""
+        for name in ("C", "privileged_C", "own_C", "tol", "max_iter"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"Expected `{name}` to be positive, but got {getattr(self, name)!r}.")
+        if isinstance(X, pd.DataFrame) and isinstance(privileged, pd.DataFrame | pd.Series):
+            check_consistent_length(X, privileged)
+            if not X.index.equals(privileged.index):
+                raise ValueError("Expected X and `privileged` to have the same index, but they differ.")
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"Expected y to have two classes or more, but got one class, {self.classes_[0]!r}.")
+        self.gamma_ = _width("gamma", self.gamma, X)
+        K = _gram("kernel", self.kernel, X, X, self.gamma_)
+        R = self._slack_matrix(X, privileged) + np.eye(len(X)) / self.own_C
+        positives = range(len(self.classes_)) if len(self.classes_) > 2 else [1]
+        signs = np.array([np.where(codes == k, 1.0, -1.0) for k in positives])
+        solutions = [solve_dual(np.outer(sign, sign) * K + R, self.tol, self.max_iter) for sign in signs]
+        coefficients = signs * np.array([alpha for alpha, _, _ in solutions])
+        self.dual_gap_, self.n_iter_ = np.array([s[1] for s in solutions]), np.array([s[2] for s in solutions])
+        self.support_ = np.flatnonzero(coefficients.any(axis=0))
+        self.support_vectors_, self.dual_coef_ = X[self.support_], coefficients[:, self.support_]
+        if self.dual_gap_.max() > self.tol:
+            warnings.warn(
+                f"The relative duality gap is {self.dual_gap_.max():.1e}, above `tol`={self.tol}, after "
+                f"{self.n_iter_.max()} iterations. Scale X, lower `C` or raise `max_iter`.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        # A relative gap of tol lets w be wrong by √(tol 1ᵀα): see that it is longer.
+        elif (np.sum(coefficients @ K * coefficients, axis=1) <= self.tol * np.abs(coefficients).sum(axis=1)).any():
+            warnings.warn(
+                "The slacks alone explain all labels, and f = 0 to within `tol`. Lower `own_C`, to 10 `C` say.",
+                stacklevel=2,
+            )
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """Return f(x): [rows] for two classes, positive for ``classes_[1]``; [rows, classes] for more."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        f = _gram("kernel", self.kernel, X, self.support_vectors_, self.gamma_) @ self.dual_coef_.T
+        return np.asarray(f[:, 0] if len(self.classes_) == 2 else f)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the class of each row."""
+        f = self.decision_function(X)
+        return np.asarray(self.classes_[(f > 0).astype(int) if f.ndim == 1 else f.argmax(axis=1)])
+
+    def _slack_matrix(self, X: Array, privileged: Any) -> Array:
+        if privileged is None:
+            warnings.warn(
+                "SVMPlusClassifier.fit got no `privileged` information: every label has a slack of its own.",
+                stacklevel=3,
+            )
+            return np.eye(len(X)) / self.C
+        A = PrivilegedEncoder(numbers="standardize").fit(privileged).transform(privileged).toarray().astype(np.float64)
+        check_consistent_length(X, A)
+        width = _width("privileged_gamma", self.privileged_gamma, A)
+        return slack_matrix(_gram("privileged_kernel", self.privileged_kernel, A, A, width), self.C, self.privileged_C)
+
+
+def _gram(name: str, kernel: Kernel, X: Array, Y: Array, gamma: float) -> Array:
+    """Return k(x, y) + 1; the 1 is the bias."""
+    if not callable(kernel) and kernel not in KERNELS:
+        raise ValueError(f"Expected `{name}` to be a function or one of {', '.join(KERNELS)}, but got {kernel!r}.")
+    settings = {} if callable(kernel) else {"gamma": gamma, "filter_params": True}
+    return np.asarray(pairwise_kernels(X, Y, metric=kernel, **settings) + 1.0)
+
+
+def _width(name: str, gamma: str | float, X: Array) -> float:
+    """Return a kernel's gamma for the rows X."""
+    if gamma == "auto":
+        return 1 / int(X.shape[1])
+    if gamma == "scale":
+        return 1 / (int(X.shape[1]) * (float(X.var()) or 1.0))
+    if isinstance(gamma, str) or not gamma > 0:
+        raise ValueError(f"Expected `{name}` to be 'scale', 'auto' or a positive number, but got {gamma!r}.")
+    return float(gamma)

@@ -1,0 +1,289 @@
+"""Pretrained trunks φ(x): models of images or texts from Hugging Face, models of images from timm.
+
+They are to be fine-tuned: gradients reach all their weights. Read a model once and copy it for every seed::
+
+    trunk = pretrained("google/mobilenet_v1_1.0_224")
+    parts = Parts(lambda: Projected(copy.deepcopy(trunk)), features=64, ...)
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lupi.nn.inference import evaluation
+
+HALF = (0.5, 0.5, 0.5)
+"""Mean and standard deviation of the colours, from 0 to 1, of a model that does not say its own."""
+SIDE = 224
+"""Height and width of images for a model that does not say its own."""
+
+
+class ImageTrunk(nn.Module):
+    """A model of images that scales them itself: [n, 3, height, width] with numbers from 0 to 255, of any type.
+
+    Parameters
+    ----------
+    model : Module
+        From scaled images to features [n, features], or to the output of a Hugging Face model.
+    mean, std : sequence of float
+        Of each colour, from 0 to 255.
+    size : (int, int), optional
+        Height and width that images are resized to, bilinearly.
+    example : (int, int)
+        Height and width of images that the model takes, to find the number of features.
+
+    Attributes
+    ----------
+    features : int
+        Number of features.
+
+    Examples
+    --------
+    >>> trunk = ImageTrunk(nn.Flatten(), mean=(127.5,) * 3, std=(127.5,) * 3, size=(4, 4))
+    >>> trunk.features
+    48
+    >>> trunk(torch.full((2, 3, 8, 8), 255, dtype=torch.uint8))[0, :3]
+    tensor([1., 1., 1.])
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(
+        self,
+        model: nn.Module,
+        mean: Sequence[float],
+        std: Sequence[float],
+        size: tuple[int, int] | None = None,
+        example: tuple[int, int] = (SIDE, SIDE),
+    ) -> None:
+        super().__init__()
+        self.model, self.size = model, size
+        self.register_buffer("mean", torch.tensor(mean).reshape(-1, 1, 1))
+        self.register_buffer("std", torch.tensor(std).reshape(-1, 1, 1))
+        self.features = width_of(self, torch.zeros(1, len(mean), *(size or example)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Features, [n, features]."""
+        x = (x.to(self.mean.dtype) - self.mean) / self.std
+        if self.size is not None and x.shape[-2:] != self.size:
+            smaller = self.size[0] < x.shape[-2] or self.size[1] < x.shape[-1]
+            x = F.interpolate(x, self.size, mode="bilinear", antialias=smaller)
+        return pooled(self.model(x))
+
+    def extra_repr(self) -> str:
+        """Say the size."""
+        return "" if self.size is None else f"size={self.size}"
+
+
+class TextTrunk(nn.Module):
+    """The mean of a Hugging Face model's last layer over the tokens, from token ids [n, tokens].
+
+    Parameters
+    ----------
+    model : Module
+        A Hugging Face model.
+    pad : int or None
+        The id that is no token; none if None.
+
+    Attributes
+    ----------
+    features : int
+        Number of features.
+    """
+
+    def __init__(self, model: nn.Module, pad: int | None) -> None:
+        super().__init__()
+        self.model, self.pad = model, pad
+        self.features = width_of(self, torch.full((1, 2), 0 if pad else 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Features, [n, features]."""
+        mask = torch.ones_like(x) if self.pad is None else (x != self.pad).to(x.dtype)
+        states: Tensor = self.model(input_ids=x, attention_mask=mask).last_hidden_state
+        weight = mask.unsqueeze(-1).to(states.dtype)
+        return (states * weight).sum(1) / weight.sum(1).clamp(min=1)
+
+
+def pretrained(
+    name: str | Path, *, size: int | tuple[int, int] | None = None, **options: Any
+) -> ImageTrunk | TextTrunk:
+    """Make a trunk of a pretrained model, in evaluation mode and in float32.
+
+    A model of images takes images [n, 3, height, width] with numbers from 0 to 255, which it scales as it was trained.
+    A model of texts takes token ids (`token_ids`). The attribute `features` of the trunk is the width of φ(x).
+    Needs the extra `vision`; for texts `text` is enough.
+
+    For seeds that train together (`lupi.training.fit_seeds`) a vision transformer needs `attn_implementation="eager"`.
+
+    Parameters
+    ----------
+    name : str or Path
+        A name on the Hugging Face hub, a folder with such a model, or ``"timm:"`` and the name of a model of timm.
+    size : int or (int, int), optional
+        Resize images to this height and width; they stay as they are by default.
+    **options
+        Of `from_pretrained` of Hugging Face (`revision`, `attn_implementation`, ...) or of `timm.create_model`.
+
+    Examples
+    --------
+    >>> trunk = pretrained("microsoft/resnet-50", size=224)  # doctest: +SKIP
+    >>> trunk.features  # doctest: +SKIP
+    2048
+    """
+    sides = (size, size) if isinstance(size, int) else size
+    if str(name).startswith("timm:"):
+        return from_timm(str(name).removeprefix("timm:"), sides, options)
+    return from_hub(str(name), sides, options)
+
+
+def token_ids(name: str | Path, texts: Sequence[str], *, length: int | None = None) -> Tensor:
+    """Make x of texts for a pretrained model, [texts, tokens], padded to the longest of them.
+
+    Parameters
+    ----------
+    name : str or Path
+        As for `pretrained`.
+    texts : sequence of str
+        The texts.
+    length : int, optional
+        Longer texts are cut to so many tokens; to as many as the model takes by default.
+
+    Examples
+    --------
+    >>> x = token_ids("google-bert/bert-base-uncased", ["a good cast", "bad"])  # doctest: +SKIP
+    >>> pretrained("google-bert/bert-base-uncased")(x).shape  # doctest: +SKIP
+    torch.Size([2, 768])
+    """
+    transformers = import_transformers("text")
+    try:
+        pad = getattr(transformers.AutoConfig.from_pretrained(str(name)), "pad_token_id", None)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(str(name))
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"Expected a tokenizer that Hugging Face knows, but got {str(name)!r}: {one_line(error)}"
+        ) from error
+    if pad is None or tokenizer.pad_token_id != pad:
+        raise ValueError(
+            f"Expected model and tokenizer of {str(name)!r} to pad with one id, but got {pad} and "
+            f"{tokenizer.pad_token_id}."
+        )
+    ids: Tensor = tokenizer(list(texts), padding=True, truncation=True, max_length=length, return_tensors="pt")[
+        "input_ids"
+    ]
+    return ids
+
+
+def from_hub(name: str, size: tuple[int, int] | None, options: dict[str, Any]) -> ImageTrunk | TextTrunk:
+    """Make a trunk of a Hugging Face model."""
+    transformers = import_transformers("vision")
+    from transformers.models.auto.image_processing_auto import get_image_processor_config
+
+    try:
+        model, report = transformers.AutoModel.from_pretrained(name, output_loading_info=True, **options)
+        scaling = get_image_processor_config(name, **options) if model.main_input_name == "pixel_values" else {}
+    except (OSError, ValueError) as error:
+        raise ValueError(f"Expected a model that Hugging Face knows, but got {name!r}: {one_line(error)}") from error
+    takes, config = model.main_input_name, model.config
+    if takes not in ("pixel_values", "input_ids") or hasattr(config, "vision_config"):
+        raise ValueError(f"Expected a model of images or of texts alone, but {name!r} is a {type(model).__name__}.")
+    if takes == "input_ids" and size is not None:
+        raise ValueError(f"Expected `size` to be None for a model of texts, but got {size}.")
+    if takes == "input_ids" or any("pooler" in key for key in report["missing_keys"]):
+        without_pooler(model)  # which is not used, or which the file has no weights for
+    if takes == "input_ids":
+        encoder = model.get_encoder() if config.is_encoder_decoder else model
+        return TextTrunk(encoder.float().eval(), getattr(config, "pad_token_id", None)).eval()
+    mean, std = colours(scaling)
+    side = getattr(config, "image_size", SIDE)
+    example = (side, side) if isinstance(side, int) else (side[0], side[1])
+    return ImageTrunk(model.float().eval(), mean, std, size, example).eval()
+
+
+def from_timm(name: str, size: tuple[int, int] | None, options: dict[str, Any]) -> ImageTrunk:
+    """Make a trunk of a timm model."""
+    try:
+        import timm
+    except ImportError as error:
+        raise ImportError(f"Expected the extra `vision` (pip install 'lupi[vision]'), but {error}.") from error
+    try:
+        model = timm.create_model(name, **{"pretrained": True, **options, "num_classes": 0})
+    except (OSError, ValueError, RuntimeError) as error:
+        raise ValueError(f"Expected a model that timm knows, but got {name!r}: {one_line(error)}") from error
+    own = model.pretrained_cfg
+    mean, std = colours({"image_mean": own["mean"], "image_std": own["std"]})
+    return ImageTrunk(model.float().eval(), mean, std, size, own["input_size"][-2:]).eval()
+
+
+def colours(scaling: dict[str, Any]) -> tuple[list[float], list[float]]:
+    """Mean and standard deviation of the colours, from 0 to 255, of the options of a Hugging Face image processor.
+
+    Examples
+    --------
+    >>> colours({"image_mean": [0.5], "image_std": [0.25]})
+    ([127.5], [63.75])
+    >>> colours({"image_mean": [0.5], "image_std": [0.25], "do_normalize": False})
+    ([0.0], [255.0])
+    """
+    unit = 1 / scaling.get("rescale_factor", 1 / 255) if scaling.get("do_rescale", True) else 1.0
+    mean = scaling.get("image_mean") or HALF
+    std = scaling.get("image_std") or HALF
+    if not scaling.get("do_normalize", True):
+        mean, std = [0.0 for _ in mean], [1.0 for _ in std]
+    elif scaling.get("include_top"):  # EfficientNet's processor divides twice
+        std = [value**2 for value in std]
+    zero = 1.0 if scaling.get("rescale_offset") else 0.0  # EfficientNet's too, from −1 to 1 before all else
+    return [(value + zero) * unit for value in mean], [value * unit for value in std]
+
+
+def pooled(outputs: Any) -> Tensor:
+    """Features of what a model of images returns: its own pooling, or the mean over tokens or positions.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> pooled(SimpleNamespace(last_hidden_state=torch.ones(2, 8, 7, 7))).shape
+    torch.Size([2, 8])
+    """
+    if isinstance(outputs, Tensor):
+        return outputs
+    own: Tensor | None = getattr(outputs, "pooler_output", None)
+    if own is not None:
+        return own.flatten(1)
+    states: Tensor = outputs.last_hidden_state
+    return states.mean(1) if states.ndim == 3 else states.flatten(2).mean(2)
+
+
+def without_pooler(model: nn.Module) -> None:
+    """Take the last layer of a Hugging Face model away, if it can do without."""
+    if "add_pooling_layer" in inspect.signature(type(model).__init__).parameters:
+        model.register_module("pooler", None)
+
+
+def width_of(trunk: nn.Module, x: Tensor) -> int:
+    """Number of features that a trunk makes of x."""
+    with evaluation(trunk):  # which moves no statistics of batch norm
+        return int(trunk(x).shape[1])
+
+
+def import_transformers(extra: str) -> Any:
+    """Import the library, which is slow, and have it read weights silently."""
+    try:
+        import transformers
+        from transformers.utils import logging
+    except ImportError as error:
+        raise ImportError(f"Expected the extra `{extra}` (pip install 'lupi[{extra}]'), but {error}.") from error
+    logging.disable_progress_bar()
+    return transformers
+
+
+def one_line(error: Exception) -> str:
+    """What an error says, in one line."""
+    return " ".join(str(error).split())

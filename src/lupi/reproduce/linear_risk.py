@@ -1,0 +1,348 @@
+"""When privileged information helps a linear model: closed-form risks, simulations and the paper's conditions.
+
+Collier, Jenatton, Kokiopoulou and Berent (ICML 2022), the appendix "Risk analysis". The paper prints no numbers here:
+the closed forms are compared with simulations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib import colormaps
+from matplotlib.lines import Line2D
+
+from lupi._internal.checks import check_number, check_positive, check_whole
+from lupi._internal.progress import Steps
+from lupi.reproduce.findings import COLOURS, Findings, figure, markdown_table
+from lupi.theory.risk import BLOCK, ESTIMATORS, PROPOSITIONS, Estimate, LinearModel, conditions, risks, simulate
+
+ERRORS = 3
+"""Standard errors that closed form and simulation may be apart, and that a difference must exceed to have a sign."""
+BEYOND = 0.0027
+"""Chance of a standard normal number beyond them."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A grid of linear models.
+
+    Parameters
+    ----------
+    seed : int
+    n, d, m : int
+        Rows, inputs, privileged features (at most d).
+    sigma : float
+        Standard deviation of ε.
+    pi_variance : tuple of float
+        v*ᵀΣ(x)v*, its mean over the rows; ‖v*‖ = 1.
+    overlap : tuple of float
+        Share of ‖μ(X)‖² in the span of X; ‖μ(X)v*‖² = n.
+    draws, repeats : int
+        Noises ε of a simulation, and draws of A for each.
+    expectation_draws : int
+        Draws of A for the expectations in the closed forms.
+    """
+
+    seed: int = 0
+    n: int = 40
+    d: int = 4
+    m: int = 1
+    sigma: float = 1.0
+    pi_variance: tuple[float, ...] = (0.001, 0.01, 0.1, 1.0, 10.0)
+    overlap: tuple[float, ...] = (0.0, 0.5, 0.9, 0.99, 1.0)
+    draws: int = 20_000
+    repeats: int = 10
+    expectation_draws: int = 20_000
+
+    def __post_init__(self) -> None:
+        check_whole("seed", self.seed, 0)
+        check_whole("d", self.d, 1)
+        check_whole("m", self.m, 1)
+        if self.m > self.d:
+            raise ValueError(f"Expected `m` to be at most d = {self.d}, but got {self.m}.")
+        check_whole("n", self.n, self.d + self.m + 4)
+        check_positive("sigma", self.sigma)
+        for name in ("pi_variance", "overlap"):
+            if not getattr(self, name):
+                raise ValueError(f"Expected `{name}` to be one number or more, but got none.")
+        for variance in self.pi_variance:
+            check_positive("pi_variance", variance)
+        for overlap in self.overlap:
+            check_number("overlap", overlap, most=1)
+        check_whole("draws", self.draws, 2)
+        check_whole("repeats", self.repeats, 2)
+        check_whole("expectation_draws", self.expectation_draws, 2 * BLOCK)
+
+
+def run(settings: Settings, *, progress: bool) -> Findings:
+    """Compute and simulate the risks at every point of the grid, and for one model that shows an erratum."""
+    cells = len(settings.overlap) * len(settings.pi_variance)
+    *seeds, design, last = np.random.SeedSequence(settings.seed).spawn(cells + 2)
+    rows: list[dict[str, Any]] = []
+    with Steps("linear risk", cells + 1, show=progress) as steps:
+        for (overlap, variance, model), seed in zip(grid(settings, design), seeds, strict=True):
+            place = {"model": "grid", "overlap": overlap, "pi_variance": variance}
+            rows += [place | row for row in measure(model, settings, seed)]
+            steps.advance(1, f"overlap {overlap:g}, PI variance {variance:g}")
+        model = counterexample()
+        place = {"model": "counterexample", "overlap": 0.0, "pi_variance": float(model.pi_variance.mean())}
+        rows += [place | row for row in measure(model, settings, last)]
+        steps.advance(1, "counterexample")
+    table = pd.DataFrame(rows)
+    figures = {
+        "saved-risk": figure(lambda axes: draw_saved(table, axes), columns=2, figsize=(9.6, 4.2)),
+        "agreement": figure(lambda axes: draw_agreement(table, axes[0])),
+    }
+    return Findings(table, report(table, settings), figures)
+
+
+def grid(settings: Settings, seed: np.random.SeedSequence) -> Iterator[tuple[float, float, LinearModel]]:
+    """Make the models: one design, μ(X) turned out of the span of X, and Σ(x) ∝ (½ + x₁²)I."""
+    n, d, m = settings.n, settings.d, settings.m
+    rng = np.random.default_rng(seed)
+    X, w, extra = rng.normal(size=(n, d)), rng.normal(size=d), rng.normal(size=(n, m))
+    basis = np.linalg.qr(np.hstack([X, extra]))[0]
+    inside, outside = basis[:, :m], basis[:, d:]
+    spread = 0.5 + X[:, 0] ** 2
+    spread /= spread.mean()
+    for overlap in settings.overlap:
+        mu = np.sqrt(n) * (np.sqrt(overlap) * inside + np.sqrt(1 - overlap) * outside)
+        for variance in settings.pi_variance:
+            covariance = variance * spread[:, None, None] * np.eye(m)
+            v = np.full(m, 1 / np.sqrt(m))
+            yield overlap, variance, LinearModel(X, mu=mu, covariance=covariance, v=v, sigma=settings.sigma, w=w)
+
+
+def counterexample() -> LinearModel:
+    """Make a model for which the sufficient condition as printed holds, and PI hurts.
+
+    X is the first unit vector and μ(X) the second; A varies along X only. So A_x⊥ = μ(X), and PI hurts because
+    ‖μ(X)v*‖² = 36 is less than σ² = 64, but 36 is more than the 2n = 20 that the printed condition asks for.
+    """
+    unit = np.eye(10)
+    return LinearModel(
+        unit[:, :1], mu=unit[:, 1:2], covariance=9 * unit[:, :1, None], v=np.array([6.0]), sigma=8.0, w=np.ones(1)
+    )
+
+
+def measure(model: LinearModel, settings: Settings, seed: np.random.SeedSequence) -> Iterator[dict[str, Any]]:
+    """Rows of the table for one model: risks beside measured risks, conditions beside measured differences."""
+    expectation, simulation = seed.spawn(2)
+    closed = risks(model, draws=settings.expectation_draws, seed=expectation)
+    tested = conditions(model, draws=settings.expectation_draws, seed=expectation)
+    measured = simulate(model, draws=settings.draws, repeats=settings.repeats, seed=simulation)
+    for name in ESTIMATORS:
+        yield compared("risk", name, closed[name], measured.risks[name])
+    for name in PROPOSITIONS:
+        for kind, margin in tested[name]._asdict().items():
+            yield compared(kind, name, margin, measured.differences[name])
+    # ‖(I − Π_x)μ(X)v*‖² > σ²m, because ‖E L‖² ≤ d + m
+    sharper = Estimate(model.outside - model.sigma**2 * model.m / model.n)
+    yield compared("sharper", "marginalized", sharper, measured.differences["marginalized"])
+
+
+def compared(kind: str, name: str, value: Estimate, measured: Estimate) -> dict[str, Any]:
+    """Make a row; `apart` is in standard errors of the difference, where the two should be equal."""
+    error = float(np.hypot(value.error, measured.error))
+    return {
+        "kind": kind,
+        "name": name,
+        "value": value.value,
+        "error": value.error,
+        "measured": measured.value,
+        "measured_error": measured.error,
+        "apart": (measured.value - value.value) / error if kind in ("risk", "exact") else np.nan,
+    }
+
+
+def checked(table: pd.DataFrame) -> dict[str, int]:
+    """Count what the theory says and the simulations show.
+
+    Each condition has a row per cell. A measured difference has a sign where it exceeds three standard errors. An
+    exact condition must have that sign. A sufficient condition is refuted only where it holds and PI hurts.
+    """
+    sign = np.sign(table["measured"]).where(table["measured"].abs() > ERRORS * table["measured_error"], 0)
+    exact, says = table["kind"] == "exact", table["value"] > 0
+    counts = {
+        "risks": int((table["kind"] == "risk").sum()),
+        "risks agree": int(((table["kind"] == "risk") & (table["apart"].abs() <= ERRORS)).sum()),
+        "differences": int(exact.sum()),
+        "differences agree": int((exact & (table["apart"].abs() <= ERRORS)).sum()),
+        "signs": int((exact & (sign != 0)).sum()),
+        "signs agree": int((exact & (sign == np.sign(table["value"]))).sum()),
+        "helps": int((exact & (sign > 0)).sum()),
+        "hurts": int((exact & (sign < 0)).sum()),
+    }
+    for kind in ("sufficient", "printed", "sharper"):
+        chosen = (table["kind"] == kind) & says
+        counts |= {f"{kind} holds": int(chosen.sum()), f"{kind} refuted": int((chosen & (sign < 0)).sum())}
+    return counts
+
+
+def report(table: pd.DataFrame, settings: Settings) -> str:
+    """Write what was done and what came out."""
+    cells = table[table["model"] == "grid"]
+    both = checked(cells)
+    imputed, marginalized = (checked(cells[cells["name"] == name]) for name in PROPOSITIONS)
+    largest = cells["apart"].abs().max()
+    wrong = {
+        row["kind"]: row
+        for row in table[(table["model"] == "counterexample") & (table["name"] == "imputed")].to_dict("records")
+    }
+    with_pi = cells[(cells["kind"] == "risk") & (cells["name"] == "marginalized-pi")]
+    reach = with_pi.groupby("overlap", as_index=False)["value"].agg(["min", "max"])
+    widest = reach.iloc[int((reach["max"] - reach["min"]).argmax())]
+    return f"""# When privileged information helps a linear model
+
+y = x·w* + a·v* + ε, a | x ~ N(μ(x), Σ(x)), at a fixed design of n = {settings.n} rows, d = {settings.d} inputs and
+m = {settings.m} privileged feature(s), σ = {settings.sigma:g}, ‖v*‖ = 1, Σ(x) ∝ (½ + x₁²)I. The grid crosses the PI
+variance (the mean of v*ᵀΣ(x)v*) with the overlap (the share of ‖μ(X)‖² in the span of X):
+{len(settings.pi_variance)} × {len(settings.overlap)} cells. All risks leave out tr(σ²I + Λ)/n, the variance of a new
+label given x.
+
+In each cell the four risks are computed in closed form, with E‖K‖² and ‖E L‖² averaged over
+{settings.expectation_draws} draws of A. They are also simulated without the closed forms: {settings.draws} noises ε,
+{settings.repeats} draws of A for each, least squares, the mean squared distance from E[y | x].
+
+## Agreement
+
+{both["risks agree"]} of {both["risks"]} simulated risks lie within three standard errors of the closed form; by chance
+{BEYOND * both["risks"]:.1f} would lie beyond. The largest distance of a risk or a difference is {largest:.1f} standard
+errors. The four risks of a cell share their draws, so they are not independent.
+
+{checks_table(imputed, marginalized)}
+
+An exact condition is the difference of the two risks; it must have the sign of the measured difference wherever that
+exceeds three standard errors. A sufficient condition can only be wrong in one way: it holds, and PI hurts. Where it
+does not hold it says nothing.
+
+![Distance of simulated from closed-form risks](agreement.svg)
+
+## When PI helps
+
+Risk without PI less risk with PI, measured, ± one standard error. Bold: the sufficient condition holds.
+
+PI with mean imputation against no PI:
+
+{difference_table(cells, "imputed")}
+
+PI marginalised against no PI marginalised:
+
+{difference_table(cells, "marginalized")}
+
+![Share of the risk without PI that PI saves](saved-risk.svg)
+
+- The sufficient conditions are far from necessary: they hold in {imputed["sufficient holds"]} (mean imputed) and
+  {marginalized["sufficient holds"]} (marginalised) cells, and PI measurably helps in {imputed["helps"]} and
+  {marginalized["helps"]}. Marginalised there is a sharper one. L is the projection on [X, A], so ‖E L‖² ≤ d + m, and
+  ‖(I − Π_x)μ(X)v*‖² > σ²m is enough: it holds in {marginalized["sharper holds"]} cells, and PI measurably hurts in
+  {marginalized["sharper refuted"]} of them.
+- Marginalised, PI variance leaves the risk without PI as it is, but not ‖E L‖²: at overlap {widest["overlap"]:g} the
+  risk with PI lies between {widest["min"]:.4f} and {widest["max"]:.4f}, depending on PI variance. The paper says
+  that only the part of PI outside the span of X drives this comparison.
+
+## Erratum
+
+In both propositions the term 2E[…] of the sufficient condition lacks the factor σ²/n: the proof bounds E‖K‖² by
+2d + 2E[…], and the risk is σ²/n times that. As printed, a pure number is compared with squared units of y. At
+σ²/n = {settings.sigma**2 / settings.n:.3g} the printed conditions hold in {imputed["printed holds"]} (mean imputed)
+and {marginalized["printed holds"]} (marginalised) cells.
+
+With mean imputation the printed condition is not sufficient. Take n = 10, σ = 8, v* = 6, X the first unit vector,
+μ(X) the second, and A of variance 9 in the first row, of none elsewhere. The printed condition holds by
+{wrong["printed"]["value"]:.1f}, the corrected one fails by {-wrong["sufficient"]["value"]:.1f}, and PI hurts: its
+risk is larger by (1 + 9)(64 − 36)/10 = 28 (averaged over draws of A {-wrong["exact"]["value"]:.1f} ±
+{wrong["exact"]["error"]:.1f}, measured {-wrong["exact"]["measured"]:.1f} ± {wrong["exact"]["measured_error"]:.1f}).
+Marginalised, at m = 1, the printed condition is sufficient all the same: it asks for more than σ²d/n, and the sharper
+condition for σ²/n."""
+
+
+def checks_table(imputed: dict[str, int], marginalized: dict[str, int]) -> str:
+    """Counts of cells for both propositions."""
+    lines = {
+        "difference within three standard errors of the closed form": "{differences agree} of {differences}",
+        "measured sign is that of the exact condition": "{signs agree} of {signs}",
+        "sufficient condition holds": "{sufficient holds}",
+        "… and PI measurably hurts": "{sufficient refuted}",
+        "PI measurably helps": "{helps}",
+        "PI measurably hurts": "{hurts}",
+    }
+    rows = [[text, *(line.format_map(counts) for counts in (imputed, marginalized))] for text, line in lines.items()]
+    return markdown_table(pd.DataFrame(rows, columns=["cells", "mean imputed", "marginalised"]))
+
+
+def difference_table(cells: pd.DataFrame, name: str) -> str:
+    """Measured differences, overlap by PI variance, bold where the sufficient condition holds."""
+    rows = cells[(cells["kind"] == "sufficient") & (cells["name"] == name)]
+    texts = rows["measured"].map("{:+.4f}".format) + " ± " + rows["measured_error"].map("{:.4f}".format)
+    rows = rows.assign(text=texts.where(rows["value"] <= 0, "**" + texts + "**"))
+    wide = rows.pivot(index="overlap", columns="pi_variance", values="text")
+    wide.columns = [f"PI variance {variance:g}" for variance in wide.columns]
+    wide.insert(0, "overlap", [f"{overlap:g}" for overlap in wide.index])
+    return markdown_table(wide)
+
+
+def draw_saved(table: pd.DataFrame, axes: Sequence[Any]) -> None:
+    """Share of the risk without PI that PI saves: lines are closed forms, points are measured."""
+    cells = table[table["model"] == "grid"]
+    overlaps = sorted(cells["overlap"].unique())
+    titles = {"imputed": "PI with mean imputation", "marginalized": "PI marginalised"}
+    for ax, (name, (without, _)) in zip(axes, PROPOSITIONS.items(), strict=True):
+        risk = cells[(cells["kind"] == "risk") & (cells["name"] == without)].set_index(["overlap", "pi_variance"])
+        rows = cells[cells["name"] == name].set_index(["overlap", "pi_variance"])
+        exact, holds = rows[rows["kind"] == "exact"], rows[rows["kind"] == "sufficient"]["value"] > 0
+        share = exact[["value", "measured", "measured_error"]].div(risk["value"], axis=0) * 100
+        ax.axhline(0, color=COLOURS["truth"], linewidth=1)
+        for i, overlap in enumerate(overlaps):
+            colour = colormaps["viridis"](0.9 * i / max(1, len(overlaps) - 1))
+            line, filled = share.loc[overlap], holds.loc[overlap]
+            ax.plot(line.index, line["value"], color=colour, label=f"{overlap:g}")
+            for mask, face in ((filled, colour), (~filled, "white")):
+                points = line[mask]
+                ax.errorbar(
+                    points.index,
+                    points["measured"],
+                    yerr=ERRORS * points["measured_error"],
+                    fmt="o",
+                    color=colour,
+                    markerfacecolor=face,
+                    capsize=3,
+                )
+        ax.set(xscale="log", title=titles[name], xlabel="PI variance, mean of v*ᵀΣ(x)v*")
+    axes[0].set_ylabel("risk saved by PI, % of the risk without PI")
+    axes[1].sharey(axes[0])
+    handles, labels = axes[0].get_legend_handles_labels()
+    axes[0].figure.legend(handles, labels, title="overlap", loc="outside right upper")
+    grey = COLOURS["no-pi"]
+    meanings = [
+        Line2D([], [], color=grey, label="closed form"),
+        Line2D(
+            [],
+            [],
+            color=grey,
+            marker="o",
+            linestyle="",
+            label="measured ± 3 s.e.,\nsufficient\ncondition holds",
+        ),
+        Line2D([], [], color=grey, marker="o", linestyle="", markerfacecolor="white", label="… does not hold"),
+    ]
+    axes[0].figure.legend(handles=meanings, loc="outside right lower")
+
+
+def draw_agreement(table: pd.DataFrame, ax: Any) -> None:
+    """Distance between simulated and closed-form risk for every cell."""
+    rows = table[(table["model"] == "grid") & (table["kind"] == "risk")]
+    for i, name in enumerate(ESTIMATORS):
+        apart = rows[rows["name"] == name]["apart"].to_numpy()
+        places = i + np.linspace(-0.35, 0.35, len(apart))
+        ax.plot(places, apart, "o", markersize=4, color=COLOURS["no-pi" if name.endswith("no-pi") else "pi"])
+    for bound in (-ERRORS, ERRORS):
+        ax.axhline(bound, color=COLOURS["control"], linestyle="--", linewidth=1)
+    ax.axhline(0, color=COLOURS["truth"], linewidth=1)
+    ax.set_xticks(range(len(ESTIMATORS)), ["no PI", "PI, mean\nimputed", "no PI,\nmarginalised", "PI,\nmarginalised"])
+    ax.set_ylabel("simulated − closed form, in standard errors")
+    ax.grid(axis="x", visible=False)

@@ -1,0 +1,244 @@
+"""Representations learned with and without privileged information: what the paper's synthetic experiments share.
+
+Step 1 trains φ(x) with a head on φ(x), or on [φ(x), a]; step 2 freezes φ and fits a linear model on it. The seeds of a
+variant train together as replicas.
+
+Collier, Jenatton, Kokiopoulou and Berent (ICML 2022), section 2.2 and the appendices on hyperparameters and ε. The
+paper leaves initialisation, batch size, learning rate and the ridge open: the defaults here are Keras', which
+reproduce its figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+import torch
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from lupi.data import Annotations, Batch
+from lupi.likelihoods import Likelihood
+from lupi.methods import Method
+from lupi.nn import MLP
+from lupi.nn.inference import over_examples
+from lupi.reproduce.findings import COLOURS, figure
+from lupi.theory.information import draw_synthetic
+from lupi.training import Settings, fit_seeds, own_noise
+
+Floats = NDArray[np.float64]
+Variant = Literal["no PI", "PI", "zeros", "shuffled", "noise"]
+VARIANTS: dict[Variant, str] = {
+    "no PI": "a linear head on φ(x)",
+    "PI": "a head with a hidden layer on [φ(x), a]",
+    "zeros": "the same head on [φ(x), 0]",
+    "shuffled": "the same head, a shuffled between examples",
+    "noise": "the same head, a replaced by N(0, 1)",
+}
+PAIR: tuple[Variant, ...] = ("no PI", "PI")
+WIDTH = 64
+INITIAL = {"glorot": "Glorot-uniform weights and zero biases (Keras' default)", "torch": "torch's default weights"}
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How representations are learned.
+
+    Parameters
+    ----------
+    epochs, batch_size : int
+        The paper's 10 epochs; Keras' default of 32.
+    learning_rate : float
+        Keras' default for Adam.
+    initialisation : "glorot" or "torch"
+        Keras' default: Glorot-uniform weights and zero biases; or torch's default.
+    head : "tanh" or "relu"
+        Activation of the hidden layer of the head on [φ(x), a].
+    """
+
+    epochs: int = 10
+    batch_size: int = 32
+    learning_rate: float = 1e-3
+    initialisation: str = "glorot"
+    head: str = "tanh"
+
+    def __post_init__(self) -> None:
+        for name, choices in (("initialisation", INITIAL), ("head", ACTIVATIONS)):
+            if getattr(self, name) not in choices:
+                known = " or ".join(map(repr, choices))
+                raise ValueError(f"Expected `{name}` to be {known}, but got {getattr(self, name)!r}.")
+
+    def in_words(self) -> str:
+        """Say how, for a report."""
+        return (
+            f"{self.epochs} epochs of Adam ({self.learning_rate:g}, ε 1e-7) on batches of {self.batch_size}, "
+            f"from {INITIAL[self.initialisation]}; the hidden layer of a head on [φ(x), a] has 64 units and {self.head}"
+        )
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A training set of the synthetic process."""
+
+    x: Floats
+    a: NDArray[np.int64]
+    y: Floats
+
+
+def draw_samples(n: int, noise: float, seeds: Sequence[int], span: tuple[float, float] = (0.0, 1.0)) -> list[Sample]:
+    """Draw a training set for each seed."""
+    return [Sample(*draw_synthetic(n, noise, np.random.default_rng(seed), span=span)) for seed in seeds]
+
+
+class Representation(Method):
+    """φ(x) and a head on [φ(x), a]; what it leaves is φ.
+
+    Parameters
+    ----------
+    trunk, head : Module
+        φ, and the head on [φ, a].
+    likelihood : Likelihood
+        What the head's output means.
+    """
+
+    gradients: ClassVar = {"conditional": ("trunk", "head")}
+
+    def __init__(self, trunk: nn.Module, head: nn.Module, likelihood: Likelihood) -> None:
+        super().__init__()
+        self.trunk, self.head, self.likelihood = trunk, head, likelihood
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """L(y, q(y | x, a))."""
+        output = self.head(torch.cat([batch.spread(self.trunk(batch.x)), batch.a], -1))
+        return {"conditional": self.likelihood.loss(output, batch.y)}
+
+    def predictor(self) -> nn.Module:
+        """φ(x)."""
+        return self.trunk
+
+
+def make_representation(variant: Variant, likelihood: Likelihood, protocol: Protocol, seed: int) -> Representation:
+    """Make the network of a variant; φ has two layers of 64 units and tanh.
+
+    Examples
+    --------
+    >>> from lupi.likelihoods import Gaussian
+    >>> make_representation("PI", Gaussian(), Protocol(), 0).head[0]
+    Linear(in_features=65, out_features=64, bias=True)
+    """
+    with own_noise(seed, torch.device("cpu")):
+        trunk = MLP(1, (WIDTH, WIDTH), activation=nn.Tanh)
+        on_both = MLP(WIDTH + 1, (WIDTH,), 1, activation=ACTIVATIONS[protocol.head])
+        head = MLP(WIDTH, (), 1) if variant == "no PI" else on_both
+        made = Representation(trunk, head, likelihood)
+        if protocol.initialisation == "glorot":
+            for module in made.modules():
+                if isinstance(module, nn.Linear):
+                    nn.init.xavier_uniform_(module.weight)
+                    nn.init.zeros_(module.bias)
+    return made
+
+
+def privileged(variant: Variant, sample: Sample, seed: int) -> Floats:
+    """What the head sees besides φ(x), [n, 1] or [n, 0]."""
+    rng, n = np.random.default_rng((seed, 1)), len(sample.x)
+    columns: dict[Variant, Any] = {
+        "no PI": np.zeros((n, 0)),
+        "PI": sample.a,
+        "zeros": np.zeros(n),
+        "shuffled": rng.permutation(sample.a),
+        "noise": rng.normal(size=n),
+    }
+    return np.asarray(columns[variant], dtype=np.float64).reshape(n, -1)
+
+
+def learn_representations(
+    variant: Variant,
+    samples: Sequence[Sample],
+    targets: Sequence[Floats],
+    likelihood: Likelihood,
+    protocol: Protocol,
+    seeds: Sequence[int],
+) -> list[nn.Module]:
+    """Learn φ of a variant for every seed, all of them together.
+
+    Parameters
+    ----------
+    variant : str
+        One of `VARIANTS`.
+    samples, targets : sequence
+        Training sets, and what their y is to the likelihood.
+    likelihood : Likelihood
+    protocol : Protocol
+    seeds : sequence of int
+        Seeds of initial weights and batches.
+
+    Examples
+    --------
+    >>> from lupi.likelihoods import Gaussian
+    >>> samples = draw_samples(20, 0.1, [0, 1])
+    >>> one = Protocol(epochs=1)
+    >>> trunks = learn_representations("PI", samples, [sample.y for sample in samples], Gaussian(), one, [0, 1])
+    >>> features(trunks[0], np.linspace(0, 1, 5)).shape
+    (5, 64)
+    """
+    methods = [make_representation(variant, likelihood, protocol, seed) for seed in seeds]
+    data = [
+        Annotations(
+            torch.from_numpy(sample.x[:, None]).float(),
+            torch.arange(len(sample.x)),
+            torch.from_numpy(privileged(variant, sample, seed)).float(),
+            torch.from_numpy(target).float(),
+        )
+        for sample, target, seed in zip(samples, targets, seeds, strict=True)
+    ]
+    how = Settings(epochs=protocol.epochs, batch_size=protocol.batch_size, learning_rate=protocol.learning_rate)
+    fit_seeds(methods, data, how, seeds=seeds)
+    return [method.trunk for method in methods]
+
+
+def features(trunk: nn.Module, x: Floats) -> Floats:
+    """φ(x), [n, 64]."""
+    return over_examples(trunk, torch.from_numpy(x[:, None]).float()).double().numpy()
+
+
+def grid(span: tuple[float, float], points: int = 1000) -> Floats:
+    """Where fits are compared with the truth: points in the middle of equal cells."""
+    return span[0] + (span[1] - span[0]) * (np.arange(points) + 0.5) / points
+
+
+def mean_and_sd(values: Any, digits: str = ".4f") -> str:
+    """Write a mean and a standard deviation.
+
+    Examples
+    --------
+    >>> mean_and_sd([1.0, 3.0], ".1f")
+    '2.0 ± 1.4'
+    """
+    array = np.asarray(values, dtype=np.float64)
+    return f"{array.mean():{digits}} ± {array.std(ddof=1):{digits}}"
+
+
+def strips(table: pd.DataFrame, long: int, label: str, scale: str) -> Figure:
+    """Draw the `value` of every seed of every variant, and of the pair that trains for `long` epochs."""
+    names = [*VARIANTS, *(f"{variant}, {long} epochs" for variant in PAIR)]
+    colours = {"no PI": COLOURS["no-pi"], "PI": COLOURS["pi"]}
+
+    def draw(axes: Sequence[Any]) -> None:
+        axis = axes[0]
+        for place, name in enumerate(names):
+            value = table.loc[table["variant"] == name, "value"]
+            colour = colours.get(name.split(",")[0], COLOURS["control"])
+            axis.plot(value, place + np.linspace(-0.15, 0.15, len(value)), "o", ms=4, color=colour, alpha=0.5)
+            axis.plot(value.mean(), place, "|", ms=18, mew=2.5, color=colour)
+        axis.set_xscale(scale)
+        axis.set_yticks(range(len(names)), names)
+        axis.invert_yaxis()
+        axis.set_xlabel(label)
+
+    return figure(draw, figsize=(7.2, 3.8))

@@ -1,0 +1,1 @@
+"""How a table becomes a model folder, and a folder predictions."""

@@ -1,0 +1,434 @@
+"""Columns to float arrays: the inputs X, dense, and the privileged information A, sparse.
+
+Both encoders are thin shells over scikit-learn: `as_frame` turns any table into typed pandas columns, each column
+becomes *cells* (numbers, or the codes of categories and bins), and a ``ColumnTransformer`` scales the numbers and
+one-hot encodes the codes. Fitted encoders are stored with ``skops.io.dumps`` and read back with
+``skops.io.loads(..., trusted=TRUSTED)``. Messages count rows from 0.
+"""
+
+from __future__ import annotations
+
+import numbers as number_types
+import re
+import warnings
+from collections.abc import Mapping
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
+
+import numpy as np
+import pandas as pd
+from pandas.api.types import is_bool_dtype, is_numeric_dtype
+from scipy.sparse import csr_array
+from sklearn import config_context
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils.validation import check_is_fitted
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Column: TypeAlias = pd.Series[Any]
+    Table: TypeAlias = Any  # a DataFrame or Series of pandas or polars, an array, or a list of rows
+
+TRUSTED = (
+    "lupi.tabular.encoding.InputEncoder",
+    "lupi.tabular.encoding.PrivilegedEncoder",
+    "numpy.dtype",
+    "sklearn.compose._column_transformer._RemainderColsList",  # a list, in scikit-learn before 1.7
+)
+ID = re.compile(r"(\bid|_id|Id|ID|annotator|worker|rater|labell?er|coder|judge|reviewer|participant|user|model)$")
+KINDS = ("quantile", "standardize", "category")
+
+
+def as_frame(table: Table, prefix: str = "a", what: str = "privileged information") -> pd.DataFrame:
+    """Turn a table into a pandas DataFrame with distinct string names and typed columns.
+
+    Object columns get the type of their values; durations become seconds, and dates seconds since 1970.
+
+    Parameters
+    ----------
+    table
+        A DataFrame or Series of pandas or polars, an array or a list of rows; 1-D is one column.
+    prefix
+        Columns without names are called ``{prefix}0``, ``{prefix}1``, and so on.
+    what
+        What error messages call the table.
+
+    Examples
+    --------
+    >>> as_frame([[True, 2], [False, None]]).dtypes.astype(str).to_dict()
+    {'a0': 'boolean', 'a1': 'Int64'}
+    """
+    if type(table).__module__.startswith("polars."):
+        table = table.to_pandas()
+    if isinstance(table, pd.Series):
+        table = table.to_frame(f"{prefix}0" if table.name in (None, "") else table.name)
+    if isinstance(table, pd.DataFrame):
+        frame = table.set_axis([str(name) for name in table.columns], axis="columns")
+    else:
+        # As objects, the numbers in a list of mixed rows stay numbers.
+        array = np.asarray(table, dtype=object if isinstance(table, list | tuple) else None)
+        if array.ndim not in (1, 2):
+            got = f"a {array.ndim}-D array" if array.ndim else type(table).__name__
+            raise ValueError(f"Expected {what} to be a DataFrame or a 1-D or 2-D array, but got {got}.")
+        array = array[:, np.newaxis] if array.ndim == 1 else array
+        frame = pd.DataFrame(array, columns=_default_names(array.shape[1], prefix), copy=False)
+    for size, unit in zip(frame.shape, ("sample(s)", "feature(s)"), strict=True):
+        if size == 0:  # ends in scikit-learn's own words
+            raise ValueError(
+                f"Expected {what} to have rows and columns, but got 0 {unit} (shape={frame.shape}) "
+                "while a minimum of 1 is required."
+            )
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise ValueError(f"Expected {what} to have distinct column names, but got {twice!r} twice.")
+    typed = {str(name): _typed(frame[name]) for name, dtype in frame.dtypes.items() if dtype.kind not in "biuf"}
+    return frame.assign(**typed) if typed else frame
+
+
+class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+    """Encode privileged information as a sparse float32 matrix.
+
+    Strings, booleans and categories become one column per category seen in training, in sorted order. Numbers
+    become one column per quantile bin, or are standardised. Missing values have a column of their own where the
+    training rows had any. A category, or a missing value, that training did not see is a row of zeros.
+
+    Parameters
+    ----------
+    numbers
+        What numbers become: ``"quantile"`` (the one-hot of their bin), ``"standardize"`` ((x − mean) / sd, 0
+        where missing) or ``"category"`` (for annotators that have numbers, say); or a mapping of column names to these,
+        where the numbers it does not name become ``"quantile"``.
+    quantiles
+        The largest number of bins. Edge i of q is the value with a share i / q of the training rows below it;
+        equal edges are merged, and the outer bins reach to infinity. A column of no more values has a bin for each.
+
+    Attributes
+    ----------
+    kinds_ : dict of str to str
+        The columns (``a0``, ``a1``, … when they came without names) and what each became. A column without any
+        value in training is a category.
+    edges_ : dict of str to ndarray
+        The inner edges of the bins of each quantile column.
+    labels_ : dict of str to list of str
+        The bins or categories of each one-hot column, in order.
+    transformer_ : ColumnTransformer
+        From cells to features.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> A = pd.DataFrame({"annotator": ["ann", "bob", "ann", None], "seconds": [1.5, 2.0, 3.25, 8.0]})
+    >>> encoder = PrivilegedEncoder(quantiles=2).fit(A)
+    >>> encoder.get_feature_names_out().tolist()  # doctest: +NORMALIZE_WHITESPACE
+    ['annotator=ann', 'annotator=bob', 'annotator=missing',
+     'seconds in (-inf, 3.25)', 'seconds in [3.25, inf)']
+    >>> encoder.transform(A).toarray()
+    array([[1., 0., 0., 1., 0.],
+           [0., 1., 0., 1., 0.],
+           [1., 0., 0., 0., 1.],
+           [0., 0., 1., 0., 1.]], dtype=float32)
+    """
+
+    def __init__(self, numbers: str | Mapping[str, str] = "quantile", quantiles: int = 10) -> None:
+        self.numbers = numbers
+        self.quantiles = quantiles
+
+    def fit(self, A: Table, y: object = None) -> Self:  # noqa: ARG002  scikit-learn's signature
+        """Learn the categories, edges and scales of the training rows."""
+        q = self.quantiles
+        if not isinstance(q, number_types.Integral) or q < 2:
+            raise ValueError(f"Expected `quantiles` to be an integer of at least 2, but got {q!r}.")
+        frame = as_frame(A)
+        self.kinds_: dict[str, str] = _kinds(frame, self.numbers, int(q))
+        self.edges_: dict[str, NDArray[np.float64]] = {}
+        self.labels_: dict[str, list[str]] = {}
+        for name, kind in self.kinds_.items():
+            if kind == "quantile":
+                self.edges_[name] = _edges(frame[name], int(q))
+                self.labels_[name] = _bin_labels(self.edges_[name])
+            elif kind == "category":
+                self.labels_[name] = _category_labels(frame[name])
+        steps: list[tuple[str, BaseEstimator, list[str]]] = []
+        for one_hot, run in groupby(self.kinds_, key=self.labels_.__contains__):
+            if one_hot:
+                step = OneHotEncoder(handle_unknown="ignore", dtype=np.float32)
+            else:
+                imputer = SimpleImputer(strategy="constant", fill_value=0.0, add_indicator=True)
+                step = make_pipeline(StandardScaler(), imputer)
+            steps.append((str(len(steps)), step, list(run)))
+        with config_context(transform_output="default"):  # whatever users set, the steps exchange arrays
+            transformer = ColumnTransformer(steps, sparse_threshold=1.0).fit(self._cells(frame))
+        self.transformer_: ColumnTransformer = transformer
+        return self
+
+    def transform(self, A: Table) -> csr_array[np.float32]:
+        """Return one row of features per row of A, with at most one stored entry per column of A."""
+        check_is_fitted(self)
+        cells = self._cells(_matching(as_frame(A), list(self.kinds_), "a", "privileged information"))
+        with config_context(transform_output="default"):
+            features = csr_array(self.transformer_.transform(cells)).astype(np.float32)
+        return cast("csr_array[np.float32]", features)
+
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:  # noqa: ARG002
+        """Return the names of the features: ``annotator=ann``, ``seconds in [1.5, 2)``, ``seconds=missing``."""
+        check_is_fitted(self)
+        names: list[str] = []
+        for _, step, columns in self.transformer_.transformers_:
+            if isinstance(step, OneHotEncoder):
+                for name, codes in zip(columns, step.categories_, strict=True):
+                    sign = " in " if name in self.edges_ else "="
+                    labels = [*(name + sign + label for label in self.labels_[name]), f"{name}=missing"]
+                    names += [labels[code] for code in codes]
+            else:
+                names += [*columns, *(f"{columns[i]}=missing" for i in step[-1].indicator_.features_)]
+        return np.array(names, dtype=object)
+
+    def _cells(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return each column as numbers, or as codes: places in its labels, their count if missing, −1 if new."""
+        cells: dict[str, NDArray[Any]] = {}
+        for name, kind in self.kinds_.items():
+            if kind == "standardize":
+                cells[name] = _numbers(frame[name])
+            elif kind == "quantile":
+                cells[name] = _bin_codes(frame[name], self.edges_[name])
+            else:
+                cells[name] = _category_codes(frame[name], self.labels_[name])
+        return pd.DataFrame(cells)
+
+
+class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+    """Encode ordinary inputs as a dense float32 matrix.
+
+    Numbers and booleans are standardised, (x − mean) / sd with sd 1 for constant columns; strings and categories
+    become one column per category seen in training, all zeros for others. Missing and infinite values are errors.
+
+    Attributes
+    ----------
+    columns_ : list of str
+        The names of the input columns; ``x0``, ``x1``, … when they came without.
+    numeric_ : bool
+        Whether all columns are numbers or booleans. The features are then ``(X - mean_) / scale_``.
+    mean_, scale_ : ndarray of float64
+        Only when ``numeric_``.
+    encoder_ : PrivilegedEncoder
+        Only when not ``numeric_``.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> X = pd.DataFrame({"age": [20, 40], "city": ["Bern", "Rome"]})
+    >>> InputEncoder().fit_transform(X)
+    array([[-1.,  1.,  0.],
+           [ 1.,  0.,  1.]], dtype=float32)
+    """
+
+    def fit(self, X: Table, y: object = None) -> Self:  # noqa: ARG002  scikit-learn's signature
+        """Learn the scales and categories of the training rows."""
+        frame = check_inputs(X)
+        self.columns_ = list(frame.columns)
+        numeric = [name for name in self.columns_ if is_numeric_dtype(frame[name].dtype)]
+        self.numeric_ = numeric == self.columns_
+        if self.numeric_:
+            scaler = StandardScaler().fit(_matrix(frame))
+            self.mean_, self.scale_ = scaler.mean_, scaler.scale_
+        else:
+            self.encoder_ = PrivilegedEncoder(numbers=dict.fromkeys(numeric, "standardize")).fit(frame)
+        return self
+
+    def transform(self, X: Table) -> NDArray[np.float32]:
+        """Return one row of features per row of X."""
+        check_is_fitted(self)
+        frame = _matching(check_inputs(X), self.columns_, "x", "X")
+        if not self.numeric_:
+            return self.encoder_.transform(frame).toarray()
+        if not all(map(is_numeric_dtype, frame.dtypes)):
+            frame = pd.DataFrame({name: _numbers(frame[name]) for name in self.columns_})
+        features = np.empty(frame.shape, dtype=np.float32)
+        np.divide(_matrix(frame) - self.mean_, self.scale_, out=features, casting="same_kind")
+        return features
+
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:  # noqa: ARG002
+        """Return the names of the features: ``age``, ``city=Bern``."""
+        check_is_fitted(self)
+        return np.array(self.columns_, dtype=object) if self.numeric_ else self.encoder_.get_feature_names_out()
+
+
+def _kinds(frame: pd.DataFrame, numbers: str | Mapping[str, str], quantiles: int) -> dict[str, str]:
+    """Return what each privileged column becomes."""
+    named = {str(name): kind for name, kind in numbers.items()} if isinstance(numbers, Mapping) else {}
+    default = "quantile" if isinstance(numbers, Mapping) else numbers
+    for kind in (default, *named.values()):
+        if kind not in KINDS:
+            raise ValueError(f"Expected `numbers` to be or map columns to one of {KINDS}, but got {kind!r}.")
+    for name in named:
+        if name not in frame.columns:
+            raise ValueError(f"Expected `numbers` to name columns of {list(frame.columns)}, but got {name!r}.")
+    kinds: dict[str, str] = {}
+    for name in frame.columns:
+        kind = named.get(name, default if _is_number(frame[name]) else "category")
+        own_bins = kind == "quantile" and frame[name].nunique() <= quantiles
+        if kind != "category" and name not in named and not own_bins and is_id(frame[name]):
+            warnings.warn(
+                f"The privileged column {name!r} holds whole numbers, which are read as a quantity. If each is a "
+                f"category, make them strings or set numbers={{{name!r}: 'category'}}.",
+                stacklevel=4,
+            )
+        kinds[name] = "category" if frame[name].isna().all() else kind
+    return kinds
+
+
+def is_id(column: Column) -> bool:
+    """Tell whether a column of numbers looks like the ids of annotators, by its name and its values.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> is_id(pd.Series([3, 7, 3], name="worker_id")), is_id(pd.Series([3, 7, 3], name="seconds"))
+    (True, False)
+    """
+    return bool(ID.search(str(column.name))) and bool((column.dropna() % 1 == 0).all())
+
+
+def _edges(column: Column, quantiles: int) -> NDArray[np.float64]:
+    """Return the inner edges of at most `quantiles` bins. They are training values, so that no bin is empty."""
+    values = _numbers(column)
+    ordered = np.sort(values[~np.isnan(values)])
+    edges = np.unique(ordered)
+    if len(edges) > quantiles:  # else every value is a bin of its own
+        edges = np.unique(ordered[np.arange(1, quantiles) * len(ordered) // quantiles])
+    return np.asarray(edges[edges > ordered[0]])
+
+
+def _bin_labels(edges: NDArray[np.float64]) -> list[str]:
+    ends = ["-inf", *map(as_text, edges), "inf"]
+    return [f"{'[' if i else '('}{ends[i]}, {ends[i + 1]})" for i in range(len(edges) + 1)]
+
+
+def _bin_codes(column: Column, edges: NDArray[np.float64]) -> NDArray[np.intp]:
+    values = _numbers(column)
+    return np.where(np.isnan(values), len(edges) + 1, np.searchsorted(edges, values, side="right"))
+
+
+def _category_labels(column: Column) -> list[str]:
+    numeric = _is_number(_plain(column))
+    labels = [as_text(value) for value in _factorize(column, sort=numeric)[1]]
+    return labels if numeric else sorted(set(labels))
+
+
+def _category_codes(column: Column, labels: list[str]) -> NDArray[np.intp]:
+    codes, values = _factorize(column)
+    places = pd.Index(labels, dtype=object).get_indexer(pd.Index([as_text(value) for value in values], dtype=object))
+    return np.append(places, len(labels))[codes]  # a missing value, −1 in codes, takes the last
+
+
+def _factorize(column: Column, sort: bool = False) -> tuple[NDArray[np.intp], Any]:
+    """Return each row's place in the distinct values, −1 if missing, and these values."""
+    column = _plain(column)
+    if _is_number(column):
+        _numbers(column)  # refuses infinity
+    try:
+        return pd.factorize(column, sort=sort)
+    except TypeError:  # unhashable values
+        raise ValueError(
+            f"Expected column {column.name!r} to be numbers, strings, booleans or categories, "
+            f"but got {column.iloc[0]!r} in row 0."
+        ) from None
+
+
+def as_text(value: Any) -> str:
+    """Write a value as labels do: 3, 3.0 and "3" are one, since ids become floats beside a missing value.
+
+    Examples
+    --------
+    >>> as_text(3.0), as_text("3"), as_text(2.5)
+    ('3', '3', '2.5')
+    """
+    whole = isinstance(value, float | np.floating) and float(value).is_integer()
+    return str(int(value) if whole else value)
+
+
+def _numbers(column: Column) -> NDArray[np.float64]:
+    """Return a column of finite or missing numbers as floats, NaN where missing."""
+    column = _plain(column)
+    missing = column.isna().to_numpy()
+    if missing.all():
+        return np.full(len(column), np.nan)
+    if not is_numeric_dtype(column.dtype):
+        strange = [not isinstance(value, int | float | np.number) for value in column]
+        row = int(np.argmax(strange & ~missing))
+        raise ValueError(f"Expected column {column.name!r} to be numbers, but got {column.iloc[row]!r} in row {row}.")
+    values = column.to_numpy(np.float64, na_value=np.nan)
+    if np.isinf(values).any():
+        row = int(np.argmax(np.isinf(values)))
+        raise ValueError(f"Expected column {column.name!r} to be finite numbers, but got {values[row]} in row {row}.")
+    return values
+
+
+def _is_number(column: Column) -> bool:
+    return is_numeric_dtype(column.dtype) and not is_bool_dtype(column.dtype)
+
+
+def _plain(column: Column) -> Column:
+    """Return a categorical column as a column of its values."""
+    categorical = isinstance(column.dtype, pd.CategoricalDtype)
+    return pd.Series(np.asarray(column), name=column.name) if categorical else column
+
+
+def _typed(column: Column) -> Column:
+    """Give an object column the type of its values, and turn durations and dates into seconds."""
+    if column.dtype == object:
+        # Without the missing values, which would make floats of integers.
+        known = column.reset_index(drop=True).dropna().infer_objects().convert_dtypes()
+        column = known.reindex(range(len(column))).set_axis(column.index)
+    if column.dtype.kind == "c":  # begins in scikit-learn's own words
+        raise ValueError(
+            f"Complex data not supported. Expected column {column.name!r} to be real numbers, but got {column.dtype}."
+        )
+    if column.dtype.kind == "M":
+        column = column - pd.Timestamp(0, tz=column.dt.tz)
+    return column.dt.total_seconds() if column.dtype.kind == "m" else column
+
+
+def check_inputs(X: Table) -> pd.DataFrame:
+    """Return X as a frame, and refuse missing and infinite values, by column and row."""
+    if isinstance(X, np.ndarray | list) and np.ndim(X) == 1:
+        raise ValueError("Expected X to be a 2-D array, but got a 1-D array. Reshape your data.")
+    frame = as_frame(X, "x", "X")
+    if all(map(is_numeric_dtype, frame.dtypes)) and np.isfinite(_matrix(frame)).all():
+        return frame
+    unnamed = list(frame.columns) == _default_names(frame.shape[1], "x")
+    for position, (name, column) in enumerate(frame.items()):
+        numeric = is_numeric_dtype(column.dtype)
+        missing = column.isna().to_numpy()
+        infinite = np.isinf(column.to_numpy(np.float64, na_value=0)) if numeric else np.zeros_like(missing)
+        if missing.any() or infinite.any():
+            row = int(np.argmax(missing | infinite))
+            what = "NaN" if missing[row] else "infinity"  # scikit-learn's own words
+            raise ValueError(f"Input X contains {what} in column {position if unnamed else repr(name)}, row {row}.")
+    return frame
+
+
+def _matrix(frame: pd.DataFrame) -> NDArray[Any]:
+    """Return a frame of numbers as an array, without a copy where it was made from one."""
+    dtypes = set(frame.dtypes)
+    same = len(dtypes) == 1 and isinstance(dtypes.pop(), np.dtype)
+    return frame.to_numpy() if same else frame.to_numpy(np.float64, na_value=np.nan)
+
+
+def _matching(frame: pd.DataFrame, columns: list[str], prefix: str, what: str) -> pd.DataFrame:
+    """Return the frame with the names of training. An array has none; then only the number of columns counts."""
+    names = list(frame.columns)
+    unnamed = names == _default_names(len(names), prefix) or columns == _default_names(len(columns), prefix)
+    if unnamed and len(names) != len(columns):
+        raise ValueError(f"Expected {what} with {len(columns)} columns, but got {len(names)}.")
+    if not unnamed and names != columns:
+        raise ValueError(f"Expected {what} with columns {columns}, but got {names}.")
+    return frame.set_axis(columns, axis="columns")
+
+
+def _default_names(count: int, prefix: str) -> list[str]:
+    return [f"{prefix}{i}" for i in range(count)]

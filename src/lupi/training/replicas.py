@@ -1,0 +1,297 @@
+"""Many seeds of a method as one model: their networks are stacked, and one step trains them all.
+
+The parameters of the replicas are stacked along a first dimension and `torch.func.vmap` computes every replica's
+losses on its own batch. The sum of them has, for each replica, the gradient of its own loss, and an optimizer that
+treats every number by itself, as SGD and Adam do, *is* that many independent optimizers. The replicas' own
+parameters are views of the stacked ones while they train, so that each replica is at any time a method like any other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from lupi.data import Annotations, Batch, SparseRows
+from lupi.methods.base import Method, Stage
+
+
+@dataclass(frozen=True)
+class StackedAnnotations:
+    """The training sets of replicas, all of one size, from which batches are drawn together.
+
+    Examples
+    --------
+    >>> sets = [Annotations(torch.eye(4), torch.arange(4), torch.ones(4, 1), torch.arange(4) + 10 * i) for i in (0, 1)]
+    >>> StackedAnnotations(sets).by_annotation(torch.tensor([[2, 0], [3, 1]])).y
+    tensor([[ 2,  0],
+            [13, 11]])
+    """
+
+    parts: Sequence[Annotations]
+
+    def __post_init__(self) -> None:
+        for name, sizes in (
+            ("annotations", {len(part) for part in self.parts}),
+            ("privileged features", {part.a.shape[1] for part in self.parts}),
+            ("inputs", {tuple(part.x.shape[1:]) for part in self.parts}),
+        ):
+            if len(sizes) > 1:
+                raise ValueError(f"Expected the same number of {name} for every seed, but got {sorted(sizes)}.")
+
+    def __len__(self) -> int:
+        return len(self.parts[0])
+
+    @cached_property
+    def whole(self) -> Annotations:
+        """All sets, one after the other; examples that all of them share stand once."""
+        first, *others = self.parts
+        if all(part is first for part in others):
+            return first
+        y, row, x = torch.cat([part.y for part in self.parts]), [part.row for part in self.parts], first.x
+        if not all(part.x is first.x for part in others):
+            inputs = [part.x for part in self.parts if isinstance(part.x, Tensor)]
+            if len(inputs) < len(self.parts):
+                raise ValueError("Expected inputs in memory, or one source of them for all seeds.")
+            before = torch.tensor([0] + [part.shape[0] for part in inputs]).cumsum(0).tolist()
+            x, row = torch.cat(inputs), [rows + start for rows, start in zip(row, before, strict=False)]
+        return Annotations(x, torch.cat(row), stacked_rows([part.a for part in self.parts]), y)
+
+    @cached_property
+    def start(self) -> Tensor:
+        """[replicas, 1] where the annotations of each replica begin in `whole`."""
+        apart = len(self) if len(self.whole) > len(self) else 0
+        return (apart * torch.arange(len(self.parts), device=self.whole.row.device)).unsqueeze(1)
+
+    @cached_property
+    def each(self) -> int:
+        """The number of annotations that every annotated example has."""
+        counts = torch.unique(torch.cat([part.count[part.annotated] for part in self.parts])).tolist()
+        if len(counts) > 1:
+            raise ValueError(f"Expected the same number of annotations for every example, but got {counts}.")
+        return int(counts[0])
+
+    @cached_property
+    def annotated(self) -> Tensor:
+        """The annotated examples of a replica, by their places among themselves."""
+        return torch.arange(len(self) // self.each, device=self.parts[0].row.device)
+
+    @cached_property
+    def order(self) -> Tensor:
+        """[replicas, annotations] positions of the annotations of each replica, sorted by example."""
+        return torch.stack([part.order for part in self.parts])
+
+    def by_annotation(self, index: Tensor) -> Batch:
+        """Draw annotations [replicas, size]; each comes with its own copy of the example."""
+        index = index + self.start
+        return self.drawn(index, index, torch.arange(index.shape[1], device=index.device), one_to_one=True)
+
+    def by_example(self, example: Tensor) -> Batch:
+        """Draw examples [replicas, size], each with all of its annotations."""
+        place = (example * self.each).unsqueeze(2) + torch.arange(self.each, device=example.device)
+        index = self.order.gather(1, place.flatten(1)) + self.start
+        row = torch.arange(example.shape[1], device=index.device).repeat_interleave(self.each)
+        return self.drawn(index, index[:, :: self.each], row, one_to_one=self.each == 1)
+
+    def drawn(self, index: Tensor, first: Tensor, row: Tensor, *, one_to_one: bool) -> Batch:
+        """The batch of annotations by their places in `whole`, and the examples of the `first` of each."""
+        annotation, example = index.flatten(), self.whole.row[first.flatten()]
+        x, (a, y) = self.whole.inputs(example), self.whole.pairs(annotation)
+        shape = index.shape
+        x = x.reshape(*first.shape, *x.shape[1:])
+        return Batch(x, row, a.reshape(*shape, *a.shape[1:]), y.reshape(*shape, *y.shape[1:]), one_to_one)
+
+    def to(self, device: torch.device | str) -> StackedAnnotations:
+        """Move to a device; a set that stands for several seeds stays one."""
+        moved = {id(part): part.to(device) for part in self.parts}
+        return StackedAnnotations([moved[id(part)] for part in self.parts])
+
+    def without_privileged(self) -> StackedAnnotations:
+        """Leave out the privileged information."""
+        return StackedAnnotations([part.without_privileged() for part in self.parts])
+
+
+def stacked_rows(rows: Sequence[Tensor | SparseRows]) -> Tensor | SparseRows:
+    """Put rows of several sets one after the other, sparse ones with as many entries as the longest has."""
+    dense = [part for part in rows if isinstance(part, Tensor)]
+    if len(dense) == len(rows):
+        return torch.cat(dense)
+    sparse = [part if isinstance(part, SparseRows) else SparseRows.from_matrix(part) for part in rows]
+    entries = max(part.index.shape[1] for part in sparse)
+    padded = [
+        [nn.functional.pad(values, (0, entries - values.shape[1])) for values in (part.index, part.value)]
+        for part in sparse
+    ]
+    index, value = (torch.cat(values) for values in zip(*padded, strict=True))
+    return SparseRows(index, value, sparse[0].width)
+
+
+class Replicas(Method):
+    """Methods of one kind, one per seed, that train together; `members[i]` is the one of seed i.
+
+    Everything that differs between the seeds is in the members' parameters and buffers. Noise in training is
+    independent between replicas, and not the noise that a member draws when it trains alone.
+
+    Parameters
+    ----------
+    members : sequence of Method
+        They have the same layers.
+
+    Examples
+    --------
+    >>> from lupi.methods import NoPI
+    >>> from lupi.training.loop import Settings, fit
+    >>> data = Annotations(torch.eye(4), torch.arange(4), torch.ones(4, 1), torch.tensor([0, 1, 0, 1]))
+    >>> replicas = Replicas([NoPI(nn.Identity(), nn.Linear(4, 2)) for seed in range(3)])
+    >>> history = fit(replicas, StackedAnnotations([data] * 3), Settings(epochs=2), seed=range(3))
+    >>> len(history[-1]["train_marginal"])
+    3
+    >>> replicas.predictor()(data.x).shape
+    torch.Size([4, 3, 2])
+    """
+
+    def __init__(self, members: Sequence[Method]) -> None:
+        super().__init__()
+        first, *others = [
+            {name: (value.shape, value.requires_grad) for name, value in member.named_parameters()}
+            for member in members
+        ]
+        if any(other != first for other in others):
+            raise ValueError("Expected the networks of all seeds to have the same shape and frozen parameters.")
+        self.members: Sequence[Method] = nn.ModuleList(members)  # type: ignore[assignment]
+        self.likelihood = members[0].likelihood
+        self.parameters_of_all: dict[str, nn.Parameter] = {}
+        self.buffers_of_all: dict[str, Tensor] = {}
+        self.together: Callable[[dict[str, Tensor], Batch], dict[str, Tensor]]
+
+    def join(self) -> None:
+        """Stack the parameters and buffers of the members, which become views of the stacked ones."""
+        named = [dict(member.named_parameters()) for member in self.members]
+        for name, first in named[0].items():
+            every = [parameters[name] for parameters in named]
+            stacked = nn.Parameter(torch.stack([value.detach() for value in every]), first.requires_grad)
+            for view, value in zip(stacked.detach(), every, strict=True):
+                value.data = view
+                value.requires_grad_(False)
+            self.parameters_of_all[name] = stacked
+            self.register_parameter(name.replace(".", "/"), stacked)
+        for name, first_buffer in self.members[0].named_buffers():
+            buffers = [member.get_buffer(name) for member in self.members]
+            if all(buffer.shape == first_buffer.shape for buffer in buffers):
+                self.buffers_of_all[name] = torch.stack(buffers)
+                for view, buffer in zip(self.buffers_of_all[name], buffers, strict=True):
+                    buffer.data = view
+
+        self.together = vmapped_losses(self.members[0], [*self.parameters_of_all, *self.buffers_of_all])
+
+    def part(self) -> None:
+        """Give every member parameters and buffers of its own again."""
+        for member in self.members:
+            for name, value in member.named_parameters():
+                value.data = value.data.clone()
+                value.requires_grad_(self.parameters_of_all[name].requires_grad)
+            for buffer in member.buffers():
+                buffer.data = buffer.data.clone()
+        for name in self.parameters_of_all:
+            delattr(self, name.replace(".", "/"))
+        self.parameters_of_all, self.buffers_of_all = {}, {}
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Losses of every replica on its own batch, [replicas]; `row` is the same for all."""
+        return self.together({**self.parameters_of_all, **self.buffers_of_all}, batch)
+
+    def predictor(self) -> nn.Module:
+        """Predictors of all replicas side by side, [examples, replicas, ...]."""
+        return SideBySide([member.predictor() for member in self.members])
+
+    def stages(self, data: Any) -> Iterator[Stage]:
+        """Stages of all members, each stage as replicas."""
+        own = [member.stages(part) for member, part in zip(self.members, data.parts, strict=True)]
+        for stages in zip(*own, strict=True):
+            stacked = Replicas([stage.method for stage in stages])
+            stacked.join()
+            prepare = [stage.prepare for stage in stages]
+            hold_out = [stage.prepare if stage.hold_out is None else stage.hold_out for stage in stages]
+            try:
+                yield Stage(stages[0].name, stacked, each_prepared(prepare, stacked), each_prepared(hold_out, stacked))
+            finally:
+                stacked.part()
+
+
+def histories(history: Sequence[dict[str, Any]], replicas: int) -> list[list[dict[str, Any]]]:
+    """Take the history of replicas apart: for each the rows of the epochs that it trained.
+
+    Examples
+    --------
+    >>> histories([{"epoch": 1, "train_marginal": [0.5, 0.6]}, {"epoch": 2, "train_marginal": [0.4, float("nan")]}], 2)
+    [[{'epoch': 1, 'train_marginal': 0.5}, {'epoch': 2, 'train_marginal': 0.4}], [{'epoch': 1, 'train_marginal': 0.6}]]
+    """
+    return [
+        [
+            {name: value[number] if isinstance(value, list) else value for name, value in row.items()}
+            for row in history
+            if not any(math.isnan(value[number]) for name, value in row.items() if name.startswith("train_"))
+        ]
+        for number in range(replicas)
+    ]
+
+
+def vmapped_losses(
+    method: nn.Module, stacked: Sequence[str]
+) -> Callable[[dict[str, Tensor], Batch], dict[str, Tensor]]:
+    """Make the function from stacked parameters and buffers and a stacked batch to the losses of every replica."""
+    losses = Losses(method)
+    unlike = {
+        f"method.{name}": nn.UninitializedBuffer()  # a loss that looks at it fails, rather than mixing seeds
+        for name, _ in method.named_buffers()
+        if name not in stacked
+    }
+
+    def of_one(state: dict[str, Tensor], batch: Batch) -> dict[str, Tensor]:
+        own = {f"method.{name}": value for name, value in state.items()}
+        return functional_call(losses, own | unlike, (batch,))  # type: ignore[no-any-return]
+
+    return vmap(of_one, in_dims=(0, Batch(0, None, 0, 0, None)), randomness="different")  # type: ignore[arg-type]
+
+
+class Losses(nn.Module):
+    """`losses` as a `forward`, which is what `functional_call` calls."""
+
+    def __init__(self, method: nn.Module) -> None:
+        super().__init__()
+        self.method = method
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        """Losses by name."""
+        return self.method.losses(batch)  # type: ignore[no-any-return, operator]
+
+
+class SideBySide(nn.Module):
+    """Several predictors of the same x."""
+
+    def __init__(self, predictors: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.predictors = nn.ModuleList(predictors)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Outputs, [examples, predictors, ...]."""
+        return torch.stack([predictor(x) for predictor in self.predictors], 1)
+
+
+def each_prepared(prepare: Sequence[Callable[[Annotations], Annotations]], replicas: Replicas) -> Callable[[Any], Any]:
+    """Make what each member looks at of its own set."""
+
+    def prepared(data: StackedAnnotations) -> StackedAnnotations:
+        made: list[Annotations] = []
+        for make, member, part in zip(prepare, replicas.members, data.parts, strict=True):
+            one = make(part)
+            made.append(one if member.uses_privileged else one.without_privileged())
+        return StackedAnnotations(made)
+
+    return prepared

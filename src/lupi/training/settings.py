@@ -1,0 +1,148 @@
+"""How to train: the options of the training loop."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from lupi._internal.checks import check_number, check_positive, check_whole
+
+CHOICES: dict[str, tuple[str | bool, ...]] = {
+    "draw": ("annotations", "examples"),
+    "optimizer": ("adam", "adamw", "sgd"),
+    "schedule": ("constant", "step", "cosine"),
+    "precision": ("float32", "tfloat32", "bfloat16"),
+    "compile": (False, True),
+    "cuda_graph": (False, True),
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to train.
+
+    Parameters
+    ----------
+    epochs, batch_size : int
+        Passes over the data, and what a batch holds of them.
+    draw : "annotations" or "examples"
+        What a batch holds: so many annotations, or so many examples with all of their annotations.
+    optimizer : "adam", "adamw" or "sgd"
+        Adam and AdamW are torch's fused ones.
+    learning_rate, momentum, eps : float
+        `momentum` is of "sgd"; `eps` of the other two, the paper's 1e-7 by default.
+    l2 : float
+        λ of the paper's penalty λ‖w‖² on all weights, not on biases or norms (`weight_decay` = 2λ in torch).
+    weight_decay : float
+        The decoupled one of "adamw".
+    schedule : "constant", "step" or "cosine"
+        "step" multiplies the learning rate by `factor` at each of the `milestones`, in epochs.
+    milestones : tuple of float
+    factor : float
+    warmup : float
+        Epochs in which the learning rate grows from zero.
+    clip : float, optional
+        Largest norm of the gradient.
+    precision : "float32", "tfloat32" or "bfloat16"
+        "tfloat32" lets a GPU round what matrix products multiply to 10 bits, as torch lets cuDNN's convolutions do
+        anyhow (`torch.backends.cudnn.allow_tf32`); "bfloat16" is mixed precision. A Fabric brings its own.
+    compile : bool
+        Compile the losses and their gradients: worth its half a minute for long trainings of small networks.
+    cuda_graph : bool
+        Record a step as a CUDA graph and replay it, which costs one launch rather than hundreds: for small networks on
+        a GPU. Small layers then have kernels that Triton, where it is installed, compiles with a C compiler. Without
+        effect on a CPU, where x is not in memory, and where batches differ in shape, as they do when a method alone
+        draws annotations of examples that have several.
+    patience : int, optional
+        Stop when the held-out loss has not fallen for so many epochs, and keep the best weights. It is the loss of
+        the marginal head where the method has one, else the sum of all losses.
+
+    Examples
+    --------
+    >>> Settings(optimizer="adagrad")
+    Traceback (most recent call last):
+    ...
+    ValueError: Expected `optimizer` to be one of adam, adamw, sgd, but got 'adagrad'.
+    """
+
+    epochs: int = 20
+    batch_size: int = 64
+    draw: Literal["annotations", "examples"] = "annotations"
+    optimizer: Literal["adam", "adamw", "sgd"] = "adam"
+    learning_rate: float = 1e-3
+    momentum: float = 0.9
+    eps: float = 1e-7
+    l2: float = 0.0
+    weight_decay: float = 0.0
+    schedule: Literal["constant", "step", "cosine"] = "constant"
+    milestones: tuple[float, ...] = ()
+    factor: float = 0.1
+    warmup: float = 0.0
+    clip: float | None = None
+    precision: Literal["float32", "tfloat32", "bfloat16"] = "float32"
+    compile: bool = False
+    cuda_graph: bool = False
+    patience: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ValueError(
+                    f"Expected `{name}` to be one of {', '.join(map(str, choices))}, but got {getattr(self, name)!r}."
+                )
+        checked: dict[str, Any] = {name: check_whole(name, getattr(self, name), 1) for name in ("epochs", "batch_size")}
+        for name in ("learning_rate", "momentum", "eps", "l2", "weight_decay", "factor", "warmup"):
+            checked[name] = check_number(name, getattr(self, name))
+        if self.patience is not None:
+            checked["patience"] = check_whole("patience", self.patience, 1)
+        if self.clip is not None:
+            checked["clip"] = check_positive("clip", self.clip)
+        if not isinstance(self.milestones, tuple | list):
+            raise ValueError(f"Expected `milestones` to be a tuple of numbers, but got {self.milestones!r}.")
+        checked["milestones"] = tuple(check_number("milestones", value) for value in self.milestones)
+        for name, value in checked.items():  # Python's own numbers, which a checkpoint can hold
+            object.__setattr__(self, name, value)
+        if self.weight_decay and self.optimizer != "adamw":
+            raise ValueError(f"Expected `weight_decay` with optimizer 'adamw', but got {self.optimizer!r}: use `l2`.")
+        if self.l2 and self.optimizer == "adamw":
+            raise ValueError("Expected `weight_decay` rather than `l2` with optimizer 'adamw'.")
+
+    def rate(self, epoch: float) -> float:
+        """Factor of the learning rate at a point in time, in epochs.
+
+        Examples
+        --------
+        >>> Settings(schedule="step", milestones=(30, 60)).rate(45.0)
+        0.1
+        """
+        warm = min(1.0, epoch / self.warmup) if self.warmup else 1.0
+        if self.schedule == "step":
+            warm *= self.factor ** sum(epoch >= milestone for milestone in self.milestones)
+        if self.schedule == "cosine":
+            done = max(0.0, epoch - self.warmup) / max(self.epochs - self.warmup, 1e-9)
+            warm *= 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
+        return warm
+
+    def make_optimizer(self, module: nn.Module, *, leading: int = 0, recorded: bool = False) -> torch.optim.Optimizer:
+        """Make the optimizer of a module's parameters that take gradients; their `leading` dimensions are replicas.
+
+        Of one that is `recorded` in a CUDA graph the learning rate is a tensor, which can change between replays.
+        """
+        parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+        decay = self.weight_decay if self.optimizer == "adamw" else 2 * self.l2
+        weights = [parameter for parameter in parameters if parameter.ndim > 1 + leading]
+        others = [parameter for parameter in parameters if parameter.ndim <= 1 + leading]
+        groups = [{"params": parameters, "weight_decay": 0.0}]  # one group is one call, and faster
+        if decay:
+            groups = [{"params": weights, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
+        rate: Any = self.learning_rate
+        if recorded:
+            rate = torch.tensor(self.learning_rate, device=parameters[0].device)
+        if self.optimizer == "sgd":
+            return torch.optim.SGD(groups, lr=rate, momentum=self.momentum, fused=recorded)
+        kind = torch.optim.AdamW if self.optimizer == "adamw" else torch.optim.Adam
+        return kind(groups, lr=rate, eps=self.eps, fused=True, capturable=recorded)

@@ -1,0 +1,513 @@
+"""`lupi train`, `lupi predict` and `lupi export`, as users meet them."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from lupi import PrivilegedClassifier, methods
+from lupi.cli import app
+from lupi.estimators import folder as persistence
+from lupi.estimators import onnx_export as deployment
+from lupi.serving import tables as serving
+from lupi.tabular import tables, text
+
+N = 240
+RNG = np.random.default_rng(0)
+TABLE = pd.DataFrame(
+    {
+        "id": np.repeat([f"i{i}" for i in range(N // 2)], 2),
+        "size": np.repeat(RNG.normal(size=N // 2), 2),
+        "count": np.repeat(RNG.integers(9, size=N // 2), 2),
+        "annotator": RNG.integers(5, size=N),
+        "seconds": RNG.exponential(size=N),
+    }
+)
+TABLE["label"] = np.where(TABLE["size"] + 0.1 * RNG.normal(size=N) > 0, "yes", "no")
+TABLE["gold"] = np.where(TABLE["size"] > 0, "yes", "no")
+ROLES = ["--target", "label", "--privileged", "annotator,seconds", "--example", "id", "--ignore", "gold"]
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def good(*arguments):
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def refused(result, *parts):
+    """One sentence on standard error, after what it says of progress, code 2, no traceback."""
+    assert result.exit_code == 2, result.output
+    progress = ("train epoch ", "predict rows ")
+    lines = [line for line in result.stderr.splitlines() if not line.startswith(progress)]
+    assert len(lines) == 1, result.stderr
+    assert lines[0].startswith("lupi: Expected ")
+    assert "Traceback" not in result.output
+    for part in parts:
+        assert part in lines[0]
+
+
+@pytest.fixture
+def table(tmp_path):
+    TABLE.to_parquet(tmp_path / "table.parquet")
+    return tmp_path / "table.parquet"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained")
+    TABLE.to_parquet(folder / "table.parquet")
+    good("train", folder / "table.parquet", *ROLES, "--epochs", 5, "-o", folder / "model")
+    return folder / "model"
+
+
+def train(table, *options, roles=ROLES):
+    return run("train", table, *roles, "--epochs", 1, "-o", table.parent / "model", *options)
+
+
+# -------------------------------------------------------------------------------- there and back
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "folder"])
+def test_from_a_table_to_predictions(form, tmp_path):
+    path = tmp_path / {"csv": "t.csv", "parquet": "t.parquet", "folder": "t"}[form]
+    if form == "csv":
+        TABLE.to_csv(path, index=False)
+    elif form == "parquet":
+        TABLE.to_parquet(path)
+    else:
+        path.mkdir()
+        for i in range(3):
+            TABLE[80 * i : 80 * (i + 1)].to_parquet(path / f"{i}.parquet")
+    result = good("train", path, *ROLES, "--epochs", 5, "--seed", 3, "-o", tmp_path / "model")
+    assert "Task: classification (the target is names)." in result.stdout
+    assert "Inputs: 2 number." in result.stdout
+    assert "Privileged: annotator (category), seconds (number)." in result.stdout
+    assert "'annotator' holds whole numbers that look like ids, so each is a category" in result.stdout
+    new = path
+    if form != "folder":
+        new = path.with_name("new" + path.suffix)
+        inputs = TABLE[["count", "id", "size"]]  # in another order, and nothing privileged
+        inputs.to_csv(new, index=False) if form == "csv" else inputs.to_parquet(new)
+    good("predict", tmp_path / "model", new, "-o", tmp_path / "p.parquet")
+    good("predict", tmp_path / "model", new, "--keep", "count", "-o", tmp_path / "p.csv")
+    predicted = pd.read_parquet(tmp_path / "p.parquet")
+    assert list(predicted) == ["id", "prediction", "probability_no", "probability_yes"]
+    assert predicted["id"].tolist() == TABLE["id"].tolist()
+    expected = PrivilegedClassifier("tram", numbers={"annotator": "category"}, epochs=5, random_state=3).fit(
+        TABLE[["size", "count"]], TABLE["label"], privileged=TABLE[["annotator", "seconds"]], example=TABLE["id"]
+    )
+    p = expected.predict_proba(TABLE[["size", "count"]])
+    np.testing.assert_allclose(predicted[["probability_no", "probability_yes"]], p, atol=1e-6)
+    assert predicted["prediction"].tolist() == expected.predict(TABLE[["size", "count"]]).tolist()
+    assert (predicted["prediction"] == TABLE["gold"]).mean() > 0.8
+    as_csv = pd.read_csv(tmp_path / "p.csv")
+    assert list(as_csv)[:2] == ["id", "count"]
+    np.testing.assert_allclose(as_csv["probability_yes"], predicted["probability_yes"], atol=1e-6)
+    assert sorted(os.listdir(tmp_path))[0] == "model"
+    assert not [name for name in os.listdir(tmp_path) if name.startswith(("model.", "p.parquet.", "p.csv."))]
+
+
+def test_ids_keep_their_zeros(tmp_path):
+    (tmp_path / "t.csv").write_text("id,x,w,y\n" + "".join(f"{i:03},{i % 7},{i % 3},{i % 2}\n" for i in range(30)))
+    roles = ("--target", "y", "--privileged", "w", "--example", "id")
+    good("train", tmp_path / "t.csv", *roles, "--epochs", 1, "-o", tmp_path / "m")
+    good("predict", tmp_path / "m", tmp_path / "t.csv", "-o", tmp_path / "p.parquet")
+    predicted = pd.read_parquet(tmp_path / "p.parquet")
+    assert predicted["id"].tolist()[:2] == ["000", "001"]
+    assert predicted["prediction"].dtype == np.int64
+
+
+def test_the_model_folder_explains_itself(model):
+    card = (model / "README.md").read_text()
+    for part in ("240 annotations of 120 examples", "`tram`", "`annotator`, `seconds`", "Not used: `gold`", "seed 0"):
+        assert part in card
+    assert "ships no values of the privileged information" in card
+    assert "lupi 0." in card
+    facts = json.loads((model / "results.json").read_text())
+    assert facts["command"].startswith("lupi")
+    assert {"torch", "lupi"} <= set(facts["versions"])
+    assert len(pd.read_csv(model / "results.csv")) == 5
+    assert json.loads((model / "model.json").read_text())["table"]["roles"]["ignored"] == ["gold"]
+
+
+def test_columns_of_every_kind(tmp_path):
+    words = np.array(["good", "bad", "dull", "bright", "long", "short"])
+    frame = TABLE.assign(
+        city=np.repeat(RNG.choice(["Bern", "Rome"], N // 2), 2),
+        open=np.repeat(RNG.integers(2, size=N // 2) == 1, 2),
+        note=np.repeat([" ".join(RNG.choice(words, 5)) for _ in range(N // 2)], 2),
+        zip=np.repeat(RNG.integers(8001, 8004, size=N // 2), 2),
+        day=np.repeat(pd.date_range("2020-01-01", periods=N // 2), 2),
+    )
+    frame.to_parquet(tmp_path / "t.parquet")
+    result = good(
+        "train", tmp_path / "t.parquet", *ROLES, "--kind", "zip=category", "--epochs", 1, "-o", tmp_path / "m"
+    )
+    assert "Inputs: 3 number, 2 category (city, zip), 1 boolean (open), 1 text (note)." in result.stdout
+    good("predict", tmp_path / "m", tmp_path / "t.parquet", "-o", tmp_path / "p.parquet")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    good("predict", tmp_path / "m", tmp_path / "t.csv", "-o", tmp_path / "p.csv")
+    one, other = pd.read_parquet(tmp_path / "p.parquet"), pd.read_csv(tmp_path / "p.csv")
+    np.testing.assert_allclose(one["probability_yes"], other["probability_yes"], atol=1e-5)
+    assert one["probability_yes"].nunique() > 100
+
+
+def test_several_targets(tmp_path):
+    frame = TABLE.assign(big=(TABLE["size"] > 0).astype(int), many=TABLE["count"] > 4)
+    frame.to_parquet(tmp_path / "t.parquet")
+    good(
+        *("train", tmp_path / "t.parquet", "--target", "big,many", "--privileged", "annotator", "--ignore", "gold"),
+        *("--ignore", "label,seconds", "--example", "id", "--epochs", 20, "-o", tmp_path / "m"),
+    )
+    good("predict", tmp_path / "m", tmp_path / "t.parquet", "-o", tmp_path / "p.parquet")
+    predicted = pd.read_parquet(tmp_path / "p.parquet")
+    assert list(predicted) == ["id", "prediction_big", "prediction_many", "probability_big", "probability_many"]
+    assert (predicted["prediction_big"] == frame["big"]).mean() > 0.8
+    assert ((predicted["probability_big"] > 0.5) == predicted["prediction_big"]).all()
+
+
+@pytest.mark.parametrize("task", [None, "classification"])
+def test_a_real_target(task, tmp_path):
+    frame = TABLE.assign(label=np.round(TABLE["size"]) + (0 if task else 0.25))
+    frame.to_parquet(tmp_path / "t.parquet")
+    options = ["--task", task] if task else []
+    result = good("train", tmp_path / "t.parquet", *ROLES, *options, "--epochs", 1, "-o", tmp_path / "m")
+    assert ("Task: classification (as `--task` says)." if task else "Task: regression") in result.stdout
+    good("predict", tmp_path / "m", tmp_path / "t.parquet", "-o", tmp_path / "p.parquet")
+    predicted = pd.read_parquet(tmp_path / "p.parquet")
+    assert list(predicted)[:2] == ["id", "prediction"]
+    assert (len(list(predicted)) > 2) == bool(task)
+    if not task:
+        result = good("export", tmp_path / "m", "--onnx", tmp_path / "m.onnx")
+        assert "y: float32 real numbers, [rows]" in result.stdout
+
+
+def test_a_method_without_privileged_information(table):
+    result = train(table, "--method", "no-pi")
+    assert result.exit_code == 0, result.output
+    assert "does not look at privileged columns" in (table.parent / "model" / "README.md").read_text()
+    assert b"annotator=" not in (table.parent / "model" / "encoders.skops").read_bytes()
+
+
+def test_a_method_that_ships_privileged_information_says_so(table):
+    assert train(table, "--method", "mean-imputation").exit_code == 0
+    assert "ships values of the privileged information" in (table.parent / "model" / "README.md").read_text()
+
+
+def test_export(model, tmp_path):
+    result = good("export", model, "--onnx", tmp_path / "model.onnx")
+    assert "[rows, 2]: size, count" in result.stdout
+    assert "probabilities, [rows, 2]: no, yes" in result.stdout
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+    x = RNG.normal(size=(1000, 2)).astype(np.float32)
+    (y,) = session.run(["y"], {"x": x})
+    p = PrivilegedClassifier.load(model).predict_proba(pd.DataFrame(x, columns=["size", "count"]))
+    np.testing.assert_allclose(y, p, atol=1e-5)
+
+
+def test_overwriting(table):
+    assert train(table).exit_code == 0
+    model = table.parent / "model"
+    before = (model / "weights.safetensors").read_bytes()
+    refused(train(table, "--seed", 1), f"`--output` to be new, but {model} exists: `--overwrite` replaces it.")
+    assert (model / "weights.safetensors").read_bytes() == before
+    (model / "mine.txt").write_text("mine")
+    assert train(table, "--seed", 1, "--overwrite").exit_code == 0
+    assert (model / "weights.safetensors").read_bytes() != before
+    assert (model / "mine.txt").read_text() == "mine"
+    assert "seed 1" in (model / "README.md").read_text()
+    for command, option, name in (("predict", "-o", "p.csv"), ("export", "--onnx", "m.onnx")):
+        arguments = [command, model, *([table] if command == "predict" else []), option, table.parent / name]
+        good(*arguments)
+        refused(run(*arguments), "to be new, but")
+        good(*arguments, "--overwrite")
+
+
+# -------------------------------------------------------------------------------- refusals
+
+
+def test_no_table(tmp_path, model):
+    refused(train(tmp_path / "none.csv"), "a table, but there is no")
+    refused(run("predict", model, tmp_path / "none.csv", "-o", tmp_path / "p.csv"), "a table, but there is no")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "part"),
+    [
+        ("t.parquet", b"PAR1nonsense", "to be a table that can be read"),
+        ("t.csv", b"a,b\n1\n", "to be a table that can be read"),
+        ("t.csv", b"", "to have rows, but it is empty"),
+        ("t.csv", b"id,size,count,annotator,seconds,label,gold\n", "to have rows, but it is empty"),
+    ],
+    ids=["bad Parquet", "bad CSV", "empty", "no rows"],
+)
+def test_a_table_that_cannot_be_read(name, content, part, tmp_path, model):
+    (tmp_path / name).write_bytes(content)
+    refused(train(tmp_path / name), part)
+    refused(run("predict", model, tmp_path / name, "-o", tmp_path / "p.csv"), "to ")
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_a_column_that_is_not_there(table):
+    refused(train(table, roles=["--target", "labels"]), "`--target`", "'labels': did you mean 'label'?")
+    refused(train(table, roles=["--target", "label", "--privileged", "x"]), "`--privileged`", "'x'")
+    refused(train(table, "--kind", "x=text"), "`--kind`", "'x'")
+    refused(train(table, "--kind", "gold=category"), "`--kind` to name an input or a privileged column, but got 'gold'")
+
+
+def test_a_column_in_two_roles(table):
+    refused(train(table, "--ignore", "annotator"), "column 'annotator' in one role, but got --privileged and --ignore")
+
+
+def test_a_target_with_one_value(table):
+    TABLE.assign(label="yes").to_parquet(table)
+    refused(train(table), "target 'label' to have at least two values, but all are 'yes'")
+
+
+def test_a_target_with_missing_values(table):
+    TABLE.assign(label=TABLE["label"].where(TABLE.index != 7)).to_parquet(table)
+    refused(train(table), "target 'label' to have a value in every row, but row 7 has none")
+
+
+def test_an_input_with_missing_values(table, model):
+    TABLE.assign(size=TABLE["size"].where(TABLE.index != 7)).to_parquet(table)
+    refused(train(table), "input column 'size' to have a value in every row, but row 7 has none")
+    refused(run("predict", model, table, "-o", table.parent / "p.csv"), "'size'", "row 7 has none")
+    assert os.listdir(table.parent) == [table.name]
+
+
+def test_the_row_of_a_missing_value_is_that_of_the_table(table, model, monkeypatch):
+    monkeypatch.setattr(tables, "ROWS_AT_ONCE", 50)
+    TABLE.assign(size=TABLE["size"].where(TABLE.index != 207)).to_parquet(table)
+    refused(run("predict", model, table, "-o", table.parent / "p.csv"), "row 207 has none")
+
+
+def test_predictions_without_the_columns_of_the_model(table, model):
+    output = table.parent / "p.parquet"
+    TABLE.drop(columns="size").to_parquet(table)
+    refused(run("predict", model, table, "-o", output), "the model's input columns, but it has no 'size'")
+    TABLE.assign(size="big").to_parquet(table)
+    refused(run("predict", model, table, "-o", output), "column 'size'", "a number as in training, but it is a string")
+    TABLE.assign(size="big").to_csv(table.with_suffix(".csv"))
+    refused(run("predict", model, table.with_suffix(".csv"), "-o", output), "'size'", "but it is a string")
+    TABLE.to_parquet(table)
+    refused(run("predict", model, table, "--keep", "x", "-o", output), "`--keep` to name a column")
+    TABLE.assign(prediction=1).to_parquet(table)
+    refused(run("predict", model, table, "--keep", "prediction", "-o", output), "`--keep`", "'prediction'")
+    assert not output.exists()
+
+
+def test_a_number_that_is_none_far_down_a_csv(model, tmp_path):
+    """Types are guessed by the beginning of a file."""
+    lines = ["size,count", *["0.123456,1"] * 120_000, "big,1"]
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    refused(run("predict", model, tmp_path / "t.csv", "-o", tmp_path / "p.csv"), "t.csv", "invalid value 'big'")
+    assert os.listdir(tmp_path) == ["t.csv"]
+
+
+def test_a_line_that_is_cut_off(model, tmp_path):
+    (tmp_path / "t.csv").write_text("size,count\n1,2\n3\n")
+    refused(
+        run("predict", model, tmp_path / "t.csv", "-o", tmp_path / "p.csv"), "to be a table that can be read", "t.csv"
+    )
+
+
+def test_a_column_that_csv_cannot_hold(table, model):
+    TABLE.assign(pair=[[1, 2]] * N).to_parquet(table)
+    options = ("--keep", "pair", "-o")
+    good("predict", model, table, *options, table.parent / "p.parquet")
+    refused(
+        run("predict", model, table, *options, table.parent / "p.csv"), "columns that a .csv file can hold, but got"
+    )
+    assert sorted(os.listdir(table.parent)) == ["p.parquet", table.name]
+
+
+def test_what_is_no_model(table, tmp_path):
+    refused(run("predict", tmp_path, table, "-o", tmp_path / "p.csv"), "to be a model folder, but it has no model.json")
+    refused(run("export", tmp_path / "none", "--onnx", tmp_path / "m.onnx"), "to be a model folder, but there is none")
+    PrivilegedClassifier("no-pi", epochs=1).fit(TABLE[["size"]], TABLE["label"]).save(tmp_path / "model")
+    refused(run("predict", tmp_path / "model", table, "-o", tmp_path / "p.csv"), "that `lupi train` wrote, but")
+    good("export", tmp_path / "model", "--onnx", tmp_path / "m.onnx")
+
+
+def test_an_output_that_is_something_else(table, model):
+    folder = table.parent / "thesis"
+    folder.mkdir()
+    (folder / "thesis.tex").write_text("mine")
+    result = run("train", table, *ROLES, "-o", folder, "--overwrite")
+    refused(result, "to be new or a model to replace, but", "is something else")
+    assert os.listdir(folder) == ["thesis.tex"]
+    refused(run("predict", model, table, "-o", table.parent / "p.xlsx"), "to be a .parquet or .csv file, but got")
+    (table.parent / "p.csv").mkdir()
+    refused(run("predict", model, table, "-o", table.parent / "p.csv", "--overwrite"), "to be a file, but")
+
+
+def test_a_million_identifiers(table):
+    n = 1_000_000
+    frame = pd.DataFrame({"key": [f"k{i}" for i in range(n)], "x": 1.0, "w": 1, "label": np.arange(n) % 2})
+    frame.to_parquet(table)
+    result = train(table, roles=["--target", "label", "--privileged", "w"])
+    refused(result, "'key' has 1,000,000 distinct strings in 1,000,000 examples: name it in `--ignore`")
+
+
+def test_an_unknown_method(table):
+    refused(train(table, "--method", "trma"), "`method` to be one of no-pi, ", "but got 'trma'.")
+
+
+def test_an_unknown_device(table, model):
+    refused(train(table, "--device", "toaster"), "`device` to be a torch device", "'toaster'")
+    refused(run("predict", model, table, "-o", table.parent / "p.csv", "--device", "toaster"), "'toaster'")
+
+
+def test_a_method_that_needs_privileged_information(table):
+    roles = ["--target", "label", "--ignore", "gold,annotator,seconds", "--example", "id"]
+    refused(train(table, roles=roles), "`--privileged` to name columns, since method 'tram' learns from them")
+    assert train(table, "--method", "no-pi", roles=roles).exit_code == 0
+
+
+def test_an_example_with_two_inputs(table):
+    TABLE.assign(size=RNG.normal(size=N)).to_parquet(table)
+    refused(train(table), "equal `example` ids to have equal X", "'i0', differ")
+
+
+def test_categories_and_text_are_not_exported(table):
+    words = [f"a note of number {i}" for i in range(N)]
+    for column in ({"city": TABLE["gold"]}, {"note": words}):
+        TABLE.assign(**column, id=range(N)).to_parquet(table)
+        assert train(table, "--overwrite").exit_code == 0
+        result = run("export", table.parent / "model", "--onnx", table.parent / "m.onnx")
+        (name,) = column
+        refused(result, "for an ONNX file, but", repr(name), "a category" if name == "city" else "is text")
+    assert not (table.parent / "m.onnx").exists()
+
+
+def test_the_text_extra_is_missing(table, monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    TABLE.assign(note=[f"a note of number {i}" for i in range(N)], id=range(N)).to_parquet(table)
+    refused(train(table, "--text-encoder", "some/model"), "the extra `text` (pip install 'lupi[text]'), but")
+
+
+def test_the_export_extra_is_missing(model, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    refused(run("export", model, "--onnx", tmp_path / "m.onnx"), "the extra `export`")
+
+
+# -------------------------------------------------------------------------------- disks
+
+
+def no_space(*_, **__):
+    raise OSError(errno.ENOSPC, "no")
+
+
+def test_a_folder_that_cannot_be_written(table, model, monkeypatch):
+    def read_only(*_, **__):
+        raise PermissionError(errno.EACCES, "no")
+
+    monkeypatch.setattr(serving.tempfile, "TemporaryFile", read_only)
+    sentence = "to be a place to write to, but got"
+    refused(train(table), "`--output`", sentence, "Permission denied.")
+    refused(run("predict", model, table, "-o", table.parent / "p.csv"), "`--output`", sentence, "Permission denied.")
+    refused(run("export", model, "--onnx", table.parent / "m.onnx"), "`--onnx`", sentence, "Permission denied.")
+
+
+def test_a_folder_below_a_file(table, model):
+    refused(run("predict", model, table, "-o", table / "p.csv"), "`--output` to be a place to write to, but got")
+
+
+@pytest.mark.parametrize("where", ["weights", "encoders", "card"])
+def test_a_full_disk_while_a_model_is_saved(where, table, monkeypatch):
+    write_text = Path.write_text
+    targets = {
+        "weights": (persistence.Path, "write_bytes", no_space),
+        "encoders": (persistence.skops.io, "dump", no_space),
+        "card": (
+            persistence.Path,
+            "write_text",
+            lambda path, *rest: no_space() if path.name == "README.md" else write_text(path, *rest),
+        ),
+    }
+    monkeypatch.setattr(*targets[where])
+    refused(train(table), "`--output` to be a place to write to, but got", "No space left on device.")
+    assert os.listdir(table.parent) == [table.name]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("name", ["p.csv", "p.parquet"])
+def test_a_full_disk_while_predictions_are_written(name, table, model, monkeypatch):
+    """The writer gets a device without space."""
+    find = serving.output_format
+    monkeypatch.setattr(serving, "output_format", lambda path: lambda _, schema: find(path)("/dev/full", schema))
+    monkeypatch.setattr(tables, "ROWS_AT_ONCE", 10)
+    TABLE.loc[TABLE.index.repeat(50)].to_parquet(table)
+    refused(run("predict", model, table, "-o", table.parent / name), f"{name}: No space left on device.")
+    assert os.listdir(table.parent) == [table.name]
+
+
+def test_a_full_disk_while_a_model_is_exported(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(deployment.tempfile, "TemporaryDirectory", no_space)
+    refused(run("export", model, "--onnx", tmp_path / "m.onnx"), "`--onnx` to be a place", "No space left on device.")
+
+
+# -------------------------------------------------------------------------------- the rest
+
+
+def test_a_model_folder_runs_no_code(model):
+    """What is trusted is ours, scikit-learn's and numpy's, and no function."""
+    assert all(name.startswith(("lupi.", "numpy.dtype", "sklearn.")) for name in persistence.TRUSTED)
+    assert set(text.TRUSTED) < set(persistence.TRUSTED)
+    assert sorted(os.listdir(model)) == sorted(
+        ["README.md", "encoders.skops", "model.json", "results.csv", "results.json", "weights.safetensors"]
+    )
+
+
+def test_seeds_repeat(table):
+    weights = []
+    for seed in (1, 1, 2):
+        assert train(table, "--seed", seed, "--overwrite").exit_code == 0
+        weights.append((table.parent / "model" / "weights.safetensors").read_bytes())
+    assert weights[0] == weights[1] != weights[2]
+
+
+@pytest.mark.parametrize("method", methods.names())
+def test_every_method_trains_and_predicts(method, table):
+    assert train(table, "--method", method).exit_code == 0
+    good("predict", table.parent / "model", table, "-o", table.parent / "p.parquet")
+
+
+def test_progress_is_plain_lines_in_a_log(table, model):
+    result = train(table)
+    assert "train epoch 1/1" in result.stderr
+    result = good("predict", model, table, "-o", table.parent / "p.csv")
+    assert result.stderr.splitlines() == ["predict rows (240/240)"]
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys; from typer.testing import CliRunner; from lupi.cli import app\n"
+        "for name in ('train', 'predict', 'export'):\n"
+        "    result = CliRunner().invoke(app, [name, '--help']); assert result.exit_code == 0, result.output\n"
+        "print([name for name in ('torch', 'sklearn', 'pandas', 'numpy', 'pyarrow') if name in sys.modules])"
+    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert output.stdout.strip() == "[]"
+
+
+def test_training_may_stop_early(tmp_path):
+    TABLE.to_parquet(tmp_path / "t.parquet")
+    options = ["--epochs", 40, "--patience", 1, "--learning-rate", 0.05]
+    good("train", tmp_path / "t.parquet", *ROLES, *options, "-o", tmp_path / "m")
+    history = pd.read_csv(tmp_path / "m" / "results.csv")
+    assert 1 < len(history) < 40
+    assert "validation_marginal" in history

@@ -1,0 +1,226 @@
+import json
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from sklearn.metrics import accuracy_score, log_loss, root_mean_squared_error
+from sklearn.model_selection import GroupShuffleSplit
+
+from lupi import PrivilegedClassifier, PrivilegedRegressor
+from lupi.compare import comparison
+from lupi.compare.cases import Plan
+from lupi.compare.comparison import compare_table, format_table, write_results
+from lupi.compare.statistics import clustered_error
+
+RNG = np.random.default_rng(0)
+N = 60
+TABLE = pd.DataFrame({"id": np.repeat(np.arange(N), 2), "size": np.repeat(RNG.normal(size=N), 2)})
+TABLE["annotator"] = RNG.choice(list("abc"), 2 * N)
+LIAR = (TABLE["annotator"] == "a") & (RNG.random(2 * N) < 0.8)
+TABLE["label"] = np.where((TABLE["size"] > 0) ^ LIAR, "yes", "no")
+TABLE["price"] = TABLE["size"] + 3 * RNG.normal(size=2 * N) * (TABLE["annotator"] == "a")
+TABLE["red"], TABLE["blue"] = (TABLE["size"] > 0).astype(int), (TABLE["size"] < 0.5).astype(int)
+TEST = pd.DataFrame({"id": np.repeat(np.arange(20), 2), "size": np.repeat(RNG.normal(size=20), 2)})
+TEST["label"] = np.where(TEST["size"] > 0, "yes", "no")
+TEST["price"] = TEST["size"]
+TEST["red"], TEST["blue"] = (TEST["size"] > 0).astype(int), (TEST["size"] < 0.5).astype(int)
+TARGETS = ["label", "price", "red", "blue"]
+
+
+def found_of(folder, target=("label",), test=None, table=TABLE, out="run", jobs=1, **options):
+    table.to_parquet(folder / "table.parquet")
+    if test is not None:
+        test.to_parquet(folder / "test.parquet")
+    plan = Plan(
+        folder / "table.parquet",
+        target,
+        ["annotator"],
+        example="id",
+        ignore=[name for name in TARGETS if name not in target],
+        test=None if test is None else folder / "test.parquet",
+        settings={"epochs": 2},
+        **{"methods": ["tram"], "seeds": 2, **options},
+    )
+    return compare_table(plan, folder / out, jobs=jobs, say=lambda _: None, progress=False)
+
+
+def scores(found):
+    return found.runs.drop(columns="seconds")
+
+
+def test_scores_are_those_of_models_trained_by_hand(tmp_path):
+    found = found_of(tmp_path)
+    for row in found.runs.itertuples():
+        split = GroupShuffleSplit(1, test_size=0.2, random_state=row.seed).split(TABLE, groups=TABLE["id"])
+        train, test = (TABLE.iloc[rows] for rows in next(split))
+        model = PrivilegedClassifier(row.method, epochs=2, random_state=row.seed)
+        model.fit(train[["size"]], train["label"], privileged=train[["annotator"]], example=train["id"])
+        p = model.predict_proba(test[["size"]])
+        assert row.nll == pytest.approx(log_loss(test["label"], p, labels=["no", "yes"]))
+        assert row.accuracy == pytest.approx(accuracy_score(test["label"], model.predict(test[["size"]])))
+        one = np.stack([test["label"] == "no", test["label"] == "yes"], 1)
+        assert row.brier == pytest.approx(np.square(p - one).sum(1).mean())
+    assert found.runs["method"].tolist() == ["no-pi", "no-pi", "tram", "tram"]
+    assert not found.runs["control"].any()
+    assert found.notes[0].startswith("Scored on held-out noisy labels, not on true ones ")
+    assert "2 splits, each holding out 20% of 60 examples." in found.notes[0]
+    assert "accuracy in %" in found.verdict  # NLL on noisy labels would punish what finds the true ones
+    assert found.metrics == ("accuracy", "nll", "brier", "ece")
+
+
+def test_intervals_of_splits_count_their_overlap(tmp_path):
+    for options, overlap in (({"seeds": 3}, 0.25), ({"folds": 4}, 1 / 3)):
+        found = found_of(tmp_path, out=f"run{overlap}", **options)
+        nll = found.runs.pivot(index="seed", columns="method", values="nll")
+        values = nll["tram"] - nll["no-pi"]
+        half = stats.t.ppf(0.975, len(values) - 1) * values.std() * np.sqrt(1 / len(values) + overlap)
+        row = found.summary.loc["tram"]
+        assert row["nll_difference"] == pytest.approx(values.mean())
+        assert (row["nll_high"] - row["nll_low"]) / 2 == pytest.approx(half)
+
+
+def test_intervals_of_a_test_table_count_its_examples(tmp_path):
+    found = found_of(tmp_path, test=TEST)
+    rows = {}
+    for method in ("no-pi", "tram"):
+        of_seeds = []
+        for seed in range(2):
+            model = PrivilegedClassifier(method, epochs=2, random_state=seed)
+            model.fit(TABLE[["size"]], TABLE["label"], privileged=TABLE[["annotator"]], example=TABLE["id"])
+            p = model.predict_proba(TEST[["size"]])
+            of_seeds.append(-np.log(np.where(TEST["label"] == "yes", p[:, 1], p[:, 0])))
+        rows[method] = np.array(of_seeds)
+    difference = rows["tram"] - rows["no-pi"]
+    by_seed = difference.mean(1)
+    error = np.hypot(by_seed.std(ddof=1) / np.sqrt(2), clustered_error(difference.mean(0), TEST["id"].to_numpy())[0])
+    row = found.summary.loc["tram"]
+    assert row["nll_difference"] == pytest.approx(by_seed.mean())
+    assert row["nll_error"] == pytest.approx(error)
+    assert row["ece_error"] == pytest.approx(
+        stats.sem(found.runs.query("method == 'tram'")["ece"].to_numpy() - found.runs.query("method == 'no-pi'")["ece"])
+    )
+    assert any("2 seeds of training on one training table" in note for note in found.notes)
+
+
+def test_test_labels_are_for_scoring_only(tmp_path):
+    """With all test labels turned round, right becomes wrong and nothing else changes."""
+    turned = TEST.assign(label=np.where(TEST["label"] == "yes", "no", "yes"))
+    one, other = found_of(tmp_path, test=TEST), found_of(tmp_path, test=turned, out="turned")
+    np.testing.assert_allclose(one.runs["accuracy"], 1 - other.runs["accuracy"])
+
+
+def test_what_has_finished_is_not_repeated(tmp_path):
+    one = found_of(tmp_path, seeds=6)
+    files = sorted((tmp_path / "run" / "runs").iterdir())
+    assert [file.name for file in files] == ["no-pi-0-4.npz", "no-pi-5-5.npz", "tram-0-4.npz", "tram-5-5.npz"]
+    times = {file: file.stat().st_mtime_ns for file in files}
+    files[2].unlink()
+    files[1].write_bytes(b"cut off")
+    two = found_of(tmp_path, seeds=6)
+    pd.testing.assert_frame_equal(scores(one), scores(two), check_exact=True)
+    assert [file for file in files if file.stat().st_mtime_ns != times[file]] == files[1:3]
+
+
+@pytest.mark.parametrize("test", [None, TEST], ids=["split", "table"])
+def test_regression(test, tmp_path):
+    found = found_of(tmp_path, ("price",), test, methods=["het-tram"])
+    assert found.metrics == ("rmse",)
+    assert found.reliability.empty
+    runs = found.runs.set_index("method")
+    assert runs.loc["no-pi", "nll"].isna().all()
+    assert runs.loc["het-tram", "nll"].notna().all()
+    assert "RMSE" in found.verdict
+    if test is not None:
+        model = PrivilegedRegressor("het-tram", epochs=2, random_state=0)
+        model.fit(TABLE[["size"]], TABLE["price"], privileged=TABLE[["annotator"]], example=TABLE["id"])
+        predicted = model.predict(test[["size"]])
+        row = found.runs.query("method == 'het-tram' and seed == 0").iloc[0]
+        assert row["rmse"] == pytest.approx(root_mean_squared_error(test["price"], predicted))
+        sd = model._outputs(test[["size"]])[:, 1].numpy() ** 0.5 * model.y_scale_
+        assert row["nll"] == pytest.approx(-stats.norm.logpdf(test["price"], predicted, sd).mean(), rel=1e-5)
+
+
+def test_the_error_of_rmse_is_that_of_a_bootstrap():
+    """The rows of RMSE are its derivative, so that their spread is that of RMSE over test sets."""
+    test = TEST.assign(id=np.arange(40), price=TEST["size"] + np.random.default_rng(1).normal(size=40))
+    model = PrivilegedRegressor("no-pi", epochs=2, random_state=0).fit(TABLE[["size"]], TABLE["price"])
+    rows = comparison.Rows(test[["size"]], test["price"].to_numpy(), test["id"].to_numpy())
+    error, _ = clustered_error(comparison.score(model, rows, 0).rows["rmse"])
+    squared = np.square(model.predict(test[["size"]]) - test["price"].to_numpy())
+    draws = np.random.default_rng(0).integers(40, size=(4000, 40))
+    assert error == pytest.approx(np.sqrt(squared[draws].mean(1)).std(), rel=0.1)
+
+
+def test_multi_label(tmp_path):
+    found = found_of(tmp_path, ("red", "blue"), TEST)
+    assert found.metrics == ("nll", "accuracy", "brier", "ece")
+    model = PrivilegedClassifier("no-pi", epochs=2, random_state=1)
+    model.fit(TABLE[["size"]], TABLE[["red", "blue"]], example=TABLE["id"])
+    p, y = model.predict_proba(TEST[["size"]]), TEST[["red", "blue"]].to_numpy()
+    row = found.runs.query("method == 'no-pi' and seed == 1").iloc[0]
+    assert row["nll"] == pytest.approx(np.mean([log_loss(y[:, j], p[:, j]) for j in range(2)]))
+    assert row["accuracy"] == pytest.approx(np.mean((p > 0.5) == y))
+
+
+def test_controls_are_rows_and_only_early_stopping_stops_early(tmp_path, monkeypatch):
+    trained = []
+    train = comparison.train_together
+    monkeypatch.setattr(comparison, "train_together", lambda m, s: trained.append(m[0]) or train(m, s))
+    found = found_of(tmp_path, controls=True)
+    names = ["no-pi", "tram", "no-pi [early stopping]", "tram [PI zeros]", "tram [PI shuffled]", "tram [PI random]"]
+    assert found.summary.index.tolist() == names
+    assert found.summary["control"].tolist() == [False, False, True, True, True, True]
+    assert [model.patience for model in trained] == [None, None, 5, None, None, None]
+    assert [model.method for model in trained] == ["no-pi", "tram", "no-pi", "tram", "tram", "tram"]
+    assert found.runs.groupby("method")["nll"].first().nunique() == 6
+    assert "Controls, their accuracy in % against that of tram: no-pi [early stopping]" in found.verdict
+
+
+def test_bins_hold_every_decision(tmp_path):
+    found = found_of(tmp_path, test=TEST)
+    assert found.reliability.groupby("method")["count"].sum().tolist() == [80, 80]
+    pooled = found.reliability.query("method == 'tram'")
+    accuracy = np.average(pooled["accuracy"], weights=pooled["count"])
+    assert accuracy == pytest.approx(found.summary.loc["tram", "accuracy"])
+    assert ((pooled["low"] < pooled["confidence"]) & (pooled["confidence"] <= pooled["high"])).all()
+
+
+def test_what_is_written(tmp_path):
+    found = found_of(tmp_path, ("price",), methods=["het-tram"])
+    files = write_results(found, tmp_path / "run", {"command": "lupi compare"})
+    assert [file.name for file in files] == ["results.json", "results.csv", "summary.csv"]
+    pd.testing.assert_frame_equal(pd.read_csv(files[1]), found.runs)
+    summary = pd.read_csv(files[2], index_col="method")
+    pd.testing.assert_frame_equal(summary, found.summary)
+    facts = json.loads(files[0].read_text(), parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert facts["command"] == "lupi compare"
+    assert facts["seeds"] == [0, 1]
+    assert facts["runs"][0]["rmse"] == pytest.approx(found.runs["rmse"][0], rel=1e-14)
+    assert facts["runs"][0]["nll"] is None
+    assert facts["about"]["epochs"] == 2
+
+
+def test_the_table_shows_the_summary(tmp_path):
+    found = found_of(tmp_path, test=TEST)
+    head, first, second = format_table(found).splitlines()
+    assert head.split()[:2] == ["NLL", "difference"]
+    row, base = found.summary.loc["tram"], found.summary.loc["no-pi"]
+    accuracy = f"{100 * base['accuracy']:.1f}±{100 * base['accuracy_sd']:.1f}"
+    assert first.split() == ["no-pi", f"{base['nll']:.3f}±{base['nll_sd']:.3f}", accuracy]
+    assert f"{row['nll_difference']:+.3f} [{row['nll_low']:+.3f}, {row['nll_high']:+.3f}]" in second
+    assert f"{100 * row['accuracy_difference']:+.1f} [" in second
+    assert len({len(line) for line in (head, first, second)}) == 1
+
+
+def test_a_method_that_fails_is_named(tmp_path):
+    broken = TABLE.assign(price=np.where(TABLE["id"] == 3, np.inf, TABLE["price"]))
+    with pytest.raises(ValueError, match="Expected no-pi to train, but it says: Input y contains infinity"):
+        found_of(tmp_path, ("price",), table=broken)
+
+
+def test_warnings_of_training_become_notes(tmp_path, monkeypatch):
+    train = comparison.train_together
+    monkeypatch.setattr(comparison, "train_together", lambda m, s: warnings.warn("slow", stacklevel=1) or train(m, s))
+    assert "no-pi: slow" in found_of(tmp_path).notes

@@ -1,0 +1,80 @@
+import pandas as pd
+import pytest
+
+from lupi.compare.page import comparison_page
+from lupi.report import Section
+
+
+def test_a_metric_is_written_with_its_difference(make):
+    runs, summary = make.compared(["no-pi", "tram"], seeds=4)
+    page = comparison_page(runs, summary, "It helps.", notes=["Note."], command="lupi compare", versions={"lupi": "1"})
+    first = page.sections[0]
+    assert "4 seeds" in first.text
+    assert "95% interval" in first.text
+    assert "control" not in first.text
+    assert first.notes == ("Note.",)
+    assert [figure.caption.partition(" to ")[0] for figure in first.figures] == [
+        "Difference in NLL",
+        "Difference in accuracy, %",
+    ]
+    (table,) = first.tables
+    assert list(table.frame.columns) == [
+        "method",
+        "NLL",
+        "NLL difference",
+        "accuracy, %",
+        "accuracy difference",
+        "time",
+    ]
+    assert table.frame["accuracy, %"].tolist() == pytest.approx((100 * summary["accuracy"]).tolist())
+    assert table.texts["accuracy difference"][0] == "–"
+    row = summary.loc["tram"]
+    gap, low, high = (100 * row[f"accuracy_{part}"] for part in ("difference", "low", "high"))
+    assert table.texts["accuracy difference"][1] == f"{gap:+.1f} [{low:+.1f}, {high:+.1f}]".replace("-", "−")
+    assert table.texts["NLL"][1] == f"{row['nll']:.3f} ± {row['nll_sd']:.3f}"
+
+
+def test_controls_are_marked_explained_and_left_out_of_calibration(make):
+    names = ["no-pi", "tram", "no-pi [early stopping]", "tram [PI shuffled]"]
+    runs, summary = make.compared(names, controls=names[2:])
+    bins = pd.DataFrame({"method": names, "confidence": 0.9, "accuracy": 0.8, "count": 10})
+    page = comparison_page(runs, summary, "It helps.", bins=bins)
+    assert "A control cannot gain" in page.sections[0].text
+    assert page.sections[0].tables[0].frame["kind"].tolist() == ["", "", "control", "control"]
+    svg = page.sections[0].figures[0].svg
+    assert ">no-pi [early stopping]</" in svg  # in a row of its own
+    assert ">tram [PI shuffled]</" not in svg  # below tram
+    calibration = next(section for section in page.sections if section.heading == "Calibration")
+    assert [figure.caption.partition(":")[0] for figure in calibration.figures] == ["no-pi", "tram"]
+
+
+def test_an_unknown_metric_has_its_own_name_and_no_better_side(make):
+    runs, summary = make.compared(["no-pi", "tram"], metrics=("regret",))
+    page = comparison_page(runs, summary, "", bins=pd.DataFrame())
+    assert [section.heading for section in page.sections] == ["Difference to No PI", "Every run"]
+    assert "better" not in page.sections[0].figures[0].caption
+    assert page.sections[0].tables[0].hints["regret"] == ""
+
+
+def test_every_run_is_listed(make):
+    runs, summary = make.compared(["no-pi", "tram"], seeds=3)
+    more = Section("More")
+    page = comparison_page(runs, summary, "", more=[more])
+    assert page.sections[-2] is more
+    (table,) = page.sections[-1].tables
+    assert len(table.frame) == 6
+    assert table.frame["accuracy, %"].tolist() == pytest.approx((100 * runs["accuracy"]).tolist())
+    assert runs["accuracy"].max() < 1  # the caller's table is as it was
+
+
+def test_no_pi_alone_has_no_figure(make):
+    runs, summary = make.compared(["no-pi"])
+    assert comparison_page(runs, summary, "").sections[0].figures == []
+
+
+def test_a_missing_column_is_named(make):
+    runs, summary = make.compared(["no-pi", "tram"])
+    with pytest.raises(ValueError, match=r"Expected `summary` to have .* but got no nll_low"):
+        comparison_page(runs, summary.drop(columns="nll_low"), "")
+    with pytest.raises(ValueError, match=r"Expected `runs` to have .* but got no seed"):
+        comparison_page(runs.drop(columns="seed"), summary, "")

@@ -1,0 +1,250 @@
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lupi.diagnose import diagnosis as module
+from lupi.diagnose.diagnosis import SHUFFLED, TOGETHER, Problem, diagnose, true_codes, worth
+from lupi.theory.information import Information
+
+FAST = {"epochs": 8, "learning_rate": 1e-2, "batch_size": 32}
+TINY = {"epochs": 1}
+EXAMPLES, EACH, PEOPLE = 200, 3, 8
+SKILL = np.array([0.2, 0.35, 0.8, 0.85, 0.9, 0.9, 0.95, 0.95])
+
+
+def crowd(seed=0, blur=1.0, examples=EXAMPLES):
+    """Three classes, seen in two numbers; eight people, of whom two are careless; seconds and confidence say little."""
+    rng = np.random.default_rng(seed)
+    example = np.repeat(np.arange(examples), EACH)
+    n = len(example)
+    truth = rng.integers(3, size=examples)
+    centre = np.array([[2.0, 0.0], [-1.0, 1.7], [-1.0, -1.7]])
+    X = pd.DataFrame((centre[truth] + blur * rng.normal(size=(examples, 2)))[example], columns=["u", "v"])
+    person = rng.integers(PEOPLE, size=n)
+    right = rng.random(n) < SKILL[person]
+    label = np.where(right, truth[example], (truth[example] + rng.integers(1, 3, n)) % 3)
+    A = pd.DataFrame(
+        {
+            "annotator": np.array([f"p{i}" for i in range(PEOPLE)])[person],
+            "seconds": rng.exponential(size=n) * np.where(right, 1.0, 1.5),
+            "confidence": np.where(right, 3, 2) + rng.integers(3, size=n),
+        }
+    )
+    return X, np.array(["a", "b", "c"])[label], A, example, np.array(["a", "b", "c"])[truth[example]], rng
+
+
+@pytest.fixture(scope="module")
+def honest():
+    X, y, A, example, gold, _ = crowd()
+    return diagnose(Problem(X, y, A, example=example, annotator=A["annotator"], gold=gold, folds=4, parameters=FAST))
+
+
+def test_honest_information_is_worth_having_and_leaks_nothing(honest):
+    table = honest.information.set_index("column")
+    assert list(table.index) == ["annotator", "seconds", "confidence", TOGETHER, SHUFFLED]
+    assert not table["leak"].any()
+    assert table.loc["annotator", "low"] > 0
+    assert table.loc[SHUFFLED, "low"] < 0.02
+    assert table.loc["annotator", "estimate"] > table.loc["seconds", "estimate"]
+    assert table.loc[TOGETHER, "share"] == pytest.approx(table.loc[TOGETHER, "estimate"] / honest.loss)
+    assert (table["alone"].dropna() < 0.1).all()
+    assert honest.verdict.startswith("This privileged information is worth having: beyond the inputs it tells 0.")
+    assert "most is in 'annotator'" in honest.verdict
+    assert any("leave out what all networks miss" in note for note in honest.notes)
+    assert any("With 200 examples" in note for note in honest.notes)
+
+
+def test_careless_annotators_are_found(honest):
+    table = honest.annotators
+    assert table["support"].is_monotonic_increasing
+    assert set(table["annotator"][:2]) == {"p0", "p1"}
+    assert set(table.loc[table["flagged"], "annotator"]) == {"p0", "p1"}
+    assert {"agreement", "confidence", "reliability", "low", "high", "confidence_baseline"} <= set(table)
+    assert "2 of 8 annotators are flagged" in honest.verdict
+    assert not any("95 %" in note for note in honest.notes)
+
+
+def test_labels_are_ranked_and_counted(honest):
+    labels = honest.labels
+    assert list(labels) == ["row", "example", "annotator", "given", "likely", "wrong"]
+    assert labels["wrong"].is_monotonic_decreasing
+    assert sorted(labels["row"]) == list(range(EXAMPLES * EACH))
+    _, y, A, example, _, _ = crowd()
+    np.testing.assert_array_equal(labels["given"], y[labels["row"]])
+    np.testing.assert_array_equal(labels["annotator"], A["annotator"].to_numpy()[labels["row"]])
+    np.testing.assert_array_equal(labels["example"], example[labels["row"]])
+    look = int((labels["wrong"] > 0.5).sum())
+    assert f"{look} of 600 labels" in honest.verdict
+    numbers = honest.numbers()
+    assert numbers[numbers["quantity"] == "look wrong"]["value"].tolist() == [look]
+
+
+def test_it_scores_itself_beside_baselines(honest):
+    value = honest.scores.set_index(["score", "estimate"])["value"]
+    assert value["Spearman", "support"] > 0.8
+    assert value["AUROC", "suspicion"] > max(0.85, value["AUROC", "No PI alone"], value["AUROC", "majority vote"])
+    assert any("True labels were used to score the lists, and for nothing else." in note for note in honest.notes)
+
+
+def test_it_repeats_and_gold_changes_nothing_but_the_scores():
+    X, y, A, example, gold, _ = crowd(examples=40)
+    problem = Problem(X, y, A[["annotator"]], example=example, annotator=A["annotator"], folds=2, parameters=TINY)
+    without, scored, other = (
+        diagnose(problem),
+        diagnose(replace(problem, gold=gold)),
+        diagnose(replace(problem, seed=1)),
+    )
+    pd.testing.assert_frame_equal(without.information, scored.information)
+    pd.testing.assert_frame_equal(without.labels, scored.labels)
+    pd.testing.assert_frame_equal(without.annotators, scored.annotators.drop(columns="confidence_baseline"))
+    assert without.verdict == scored.verdict != other.verdict
+    assert without.scores is None
+
+
+def test_leaks_are_named_left_out_and_explained():
+    X, y, A, example, gold, rng = crowd(1, blur=2.0)
+    A = A[["annotator"]].assign(
+        copy=pd.Series(y).map({"a": "x7", "b": "x1", "c": "x9"}),
+        truth=np.where(rng.random(len(y)) < 0.02, y, gold),
+        row=[f"r{i}" for i in range(len(y))],
+    )
+    found = diagnose(Problem(X, y, A, example=example, annotator=A["annotator"], folds=3, parameters=FAST))
+    how = found.information.set_index("column")["how"]
+    assert how.loc[["copy", "truth"]].tolist() == ["copy", "answer"]
+    assert how.loc[["annotator", "row"]].tolist() == ["", ""]
+    assert found.verdict.startswith("Leave out 'copy', 'truth': they give the label away. ")
+    for name in ("copy", "truth"):
+        assert sum(f"`--ignore {name}`" in note for note in found.notes) == 1
+    assert any("'row' has a value of its own in nearly every example" in note for note in found.notes)
+    # Leaks are not learned from: the careless are still found.
+    assert set(found.annotators["annotator"][:2]) == {"p0", "p1"}
+    rows = found.information.set_index("column")["estimate"]
+    assert rows[TOGETHER] < 0.5 * rows["copy"]
+
+
+def test_shuffled_information_is_not_shown_to_be_worth_having():
+    X, y, A, example, _, rng = crowd(2, examples=100)
+    A = A.iloc[rng.permutation(len(A))].reset_index(drop=True)
+    found = diagnose(Problem(X, y, A[["annotator"]], example=example, folds=3, parameters=FAST))
+    assert not found.verdict.startswith("This privileged information is worth having")
+    assert found.annotators is None
+    assert found.labels is not None
+
+
+@pytest.mark.parametrize(("width", "too_small"), [((1, 1), True), ((64, 64), False)])
+def test_a_network_that_is_too_small_is_told(width, too_small):
+    """One unit cannot hold an exclusive or."""
+    rng = np.random.default_rng(0)
+    X = rng.choice([-1.0, 1.0], size=(400, 2)) + 0.1 * rng.normal(size=(400, 2))
+    who = rng.choice(["ann", "bob"], size=400)
+    y = (X[:, 0] * X[:, 1] > 0) ^ ((who == "bob") & (rng.random(400) < 0.3))
+    parameters = {"epochs": 12, "learning_rate": 2e-2, "batch_size": 32, "hidden": width, "tower": width}
+    found = diagnose(Problem(X, y.astype(int), pd.DataFrame({"who": who}), folds=3, parameters=parameters))
+    assert found.capacity.too_small is too_small
+    assert found.capacity.width == width
+    assert ("too small to benefit" in found.verdict) is too_small
+    assert found.capacity.gain == pytest.approx(found.capacity.loss - found.capacity.wider_loss)
+
+
+def test_a_single_annotator_column_missing_leaves_the_models_ranking():
+    X, y, A, example, gold, _ = crowd(examples=40)
+    found = diagnose(Problem(X, y, A[["confidence"]], example=example, gold=gold, folds=2, parameters=TINY))
+    assert found.annotators is None
+    assert list(found.labels) == ["row", "example", "given", "likely", "wrong"]
+    assert set(found.scores["of"]) == {"labels"}
+    assert "annotators" not in found.verdict
+
+
+def test_only_leaks_leave_no_pi():
+    X, y, _, example, _, _ = crowd(examples=40)
+    found = diagnose(Problem(X, y, pd.DataFrame({"copy": y}), example=example, folds=2, parameters=TINY))
+    assert found.capacity is None
+    assert "No privileged information is left" in found.verdict
+    assert any("judged by No PI" in note for note in found.notes)
+
+
+def test_several_targets_and_real_numbers_have_information_and_leaks():
+    rng = np.random.default_rng(0)
+    x, careless = rng.normal(size=(600, 2)), rng.integers(2, size=600)
+    several = np.where(careless[:, None], rng.integers(2, size=(600, 2)), x > 0).astype(int)
+    A = pd.DataFrame({"careless": careless.astype(str), "nothing": rng.integers(3, size=600).astype(str)})
+    found = diagnose(Problem(x, several, A, folds=3, parameters=FAST))
+    table = found.information.set_index("column")
+    assert table.loc["careless", "low"] > 0 > table.loc["nothing", "low"]
+    assert not table["leak"].any()
+    assert found.labels is None
+    assert any("need one target of classes" in note for note in found.notes)
+    y = np.where(careless, 3 * rng.normal(size=600), 0.1 * rng.normal(size=600))
+    A = A[["careless"]].assign(copy=2 * y - 1)
+    found = diagnose(Problem(x, y, A, real=True, folds=3, parameters=FAST))
+    table = found.information.set_index("column")
+    assert table.loc["careless", "low"] > 0
+    assert table["how"].to_dict() == {"careless": "", "copy": "copy", TOGETHER: "", SHUFFLED: ""}
+    assert table["share"].isna().all()
+    assert "worth having" in found.verdict
+
+
+def test_the_interval_is_the_wider_one_and_counts_folds_too():
+    X, y, A, example, _, _ = crowd()
+    problem = Problem(X, y, A, example=example, folds=4)
+    rng = np.random.default_rng(0)
+    one = rng.normal(1, 0.1, len(y))
+    steady, shaky = one - 0.2, one - 0.2 - 0.2 * (problem.fold % 2)
+    assert problem.gain(one, steady).low > 0.19
+    assert problem.gain(one, shaky).low < 0.2 < problem.gain(one, shaky).high
+    assert problem.gain(one, shaky).high - problem.gain(one, shaky).low > 0.3
+    for group in range(4):
+        members = np.unique(problem.group[problem.fold == group])
+        assert not np.isin(members, problem.group[problem.fold != group]).any()
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "control_low", "words"),
+    [
+        (
+            0.1,
+            0.3,
+            0.1,
+            "This privileged information is worth having: beyond the inputs it tells 0.200 nats",
+        ),
+        (0.1, 0.3, -0.1, "This privileged information may be worth having"),
+        (-0.1, 0.5, 0.1, "It is not shown that"),
+        (-0.5, -0.1, -0.1, "This privileged information is not worth having"),
+    ],
+)
+def test_the_verdict_claims_no_more_than_its_intervals(low, high, control_low, words):
+    row = {"estimate": (low + high) / 2, "low": low, "high": high, "share": 0.1, "leak": False}
+    table = pd.DataFrame([{"column": name, **row} for name in ("who", TOGETHER, SHUFFLED)])
+    assert worth(table, Information(0.1, 0.1, control_low, 0.3)).startswith(words)
+
+
+def test_small_data_have_small_batches():
+    X, y, A, _, _, _ = crowd()
+    assert Problem(X, y, A).batch == 9
+    assert Problem(X, y[:60], A).batch == 8
+    assert Problem(X, np.tile(y, 10), A).batch == 96
+
+
+def test_true_labels_are_matched_as_text():
+    found = true_codes(pd.Series([1.0, np.nan, 7.0]), np.array([0, 1]))
+    assert found[0] == 1
+    assert np.isnan(found[1])
+    assert found[2] == -1
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"method": "trams"}, "trams"),
+        ({"folds": 1}, "Expected `folds` to be from 2 to 100, but got 1"),
+        ({"privileged": pd.DataFrame(index=range(600))}, "Expected privileged columns"),
+        ({"example": np.zeros(600)}, "Expected at least 20 examples to diagnose, but got 1"),
+    ],
+)
+def test_refusals(change, words, monkeypatch):
+    monkeypatch.setattr(module, "held_out_losses", None)  # nothing is trained before
+    X, y, A, example, _, _ = crowd()
+    with pytest.raises(ValueError, match=words):
+        diagnose(Problem(X, y, **{"privileged": A, "example": example, **change}))

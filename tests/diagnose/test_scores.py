@@ -1,0 +1,50 @@
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import spearmanr
+from sklearn.metrics import roc_auc_score
+
+from lupi.crowd.reliability import Votes
+from lupi.diagnose.scores import rank_correlation, score_annotators, score_labels
+
+RNG = np.random.default_rng(0)
+ROWS, EXAMPLES, PEOPLE = 300, 100, 12
+EXAMPLE, PERSON = np.repeat(np.arange(EXAMPLES), 3), RNG.integers(PEOPLE, size=ROWS)
+GOLD = RNG.integers(3, size=EXAMPLES)[EXAMPLE].astype(float)
+SKILL = np.linspace(0.3, 1.0, PEOPLE)
+LABEL = np.where(RNG.random(ROWS) < SKILL[PERSON], GOLD, (GOLD + 1) % 3).astype(np.int64)
+VOTES = Votes(EXAMPLE, PERSON, LABEL, EXAMPLES, PEOPLE, 3)
+SUSPICION, NO_PI = RNG.random(ROWS), RNG.random(ROWS)
+
+
+def test_labels_are_scored_as_scikit_learn_does_on_the_rows_with_true_labels():
+    gold = GOLD.copy()
+    gold[::2] = np.nan
+    found = score_labels(VOTES, gold, SUSPICION, NO_PI).set_index("estimate")
+    some = np.arange(1, ROWS, 2)
+    wrong = LABEL[some] != GOLD[some]
+    majority = np.array([np.mean(LABEL[e == EXAMPLE] != label) for e, label in zip(EXAMPLE, LABEL, strict=True)])
+    for name, values in (("suspicion", SUSPICION), ("majority vote", majority), ("No PI alone", 1 - NO_PI)):
+        assert found.loc[name, "value"] == pytest.approx(roc_auc_score(wrong, values[some]))
+    assert set(found["count"]) == {150}
+    assert found.loc["majority vote", "value"] > 0.7
+
+
+def test_annotators_are_scored_by_rank():
+    table = pd.DataFrame({"support": SKILL, "reliability": -SKILL})
+    found = score_annotators(VOTES, GOLD, table, NO_PI).set_index(["score", "estimate"])["value"]
+    true = [np.mean(LABEL[j == PERSON] == GOLD[j == PERSON]) for j in range(PEOPLE)]
+    assert found["Spearman", "support"] == pytest.approx(spearmanr(SKILL, true)[0])
+    assert found["Spearman", "reliability"] == pytest.approx(-spearmanr(SKILL, true)[0])
+    mean = [NO_PI[j == PERSON].mean() for j in range(PEOPLE)]
+    assert found["Spearman", "No PI alone"] == pytest.approx(spearmanr(mean, true)[0])
+    assert found["Spearman", "majority vote"] > 0.6
+
+
+def test_what_has_no_order_has_no_score():
+    assert np.isnan(score_labels(VOTES, LABEL, SUSPICION, NO_PI)["value"]).all()
+    assert np.isnan(rank_correlation(np.ones(5), np.arange(5.0)))
+    few = score_annotators(
+        VOTES, np.where(EXAMPLE < 2, GOLD, np.nan), pd.DataFrame({"support": SKILL, "reliability": SKILL}), NO_PI
+    )
+    assert few.loc[few["score"].str.contains("5 labels"), "value"].isna().all()

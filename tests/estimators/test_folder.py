@@ -1,0 +1,489 @@
+import json
+import os
+import pickle
+import re
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+import skops.io
+import torch
+from sklearn.base import clone
+from torch import nn
+
+from lupi import PrivilegedClassifier, PrivilegedRegressor, methods
+from lupi.estimators import folder as persistence
+from lupi.likelihoods import Bernoulli, Categorical, Gaussian
+
+FILES = ("model.json", "weights.safetensors", "encoders.skops")
+QUICK = {"epochs": 1, "hidden": (8,), "tower": (8, 8), "random_state": 0}
+RNG = np.random.default_rng(0)
+X, X_NEW = RNG.normal(size=(60, 3)), RNG.normal(size=(200, 3))
+PRIVILEGED = pd.DataFrame({"annotator": RNG.choice(["ann", "bob", None], 60), "seconds": RNG.exponential(size=60)})
+NEW_PRIVILEGED = pd.DataFrame({"annotator": RNG.choice(["ann", "eve"], 200), "seconds": RNG.exponential(size=200)})
+LABELS = {
+    "classes": (PrivilegedClassifier, RNG.integers(3, size=60), Categorical),
+    "multi-label": (PrivilegedClassifier, RNG.integers(2, size=(60, 4)), Bernoulli),
+    "real": (PrivilegedRegressor, RNG.normal(size=60), Gaussian),
+}
+
+
+def possible(names):
+    """Methods with the kinds of labels that they take."""
+    return [
+        (method, labels)
+        for method in names
+        for labels, (_, _, likelihood) in LABELS.items()
+        if likelihood in methods.kind(method).likelihoods
+    ]
+
+
+def fitted(method="tram", labels="classes", **parameters):
+    kind, y, _ = LABELS[labels]
+    return kind(method, **QUICK | parameters).fit(X, y, privileged=PRIVILEGED)
+
+
+def expected_y(model, X):
+    return model.predict_proba(X) if isinstance(model, PrivilegedClassifier) else model.predict(X)
+
+
+def given(model, X, privileged):
+    name = "predict_proba_given" if isinstance(model, PrivilegedClassifier) else "predict_given"
+    return getattr(model, name)(X, privileged)
+
+
+class Net(nn.Sequential):
+    """A small convolutional network."""
+
+    def __init__(self, channels=4):
+        super().__init__(nn.Conv2d(1, channels, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+
+IMAGES = RNG.normal(size=(60, 1, 8, 8)).astype(np.float32)
+
+
+# -------------------------------------------------------------------------------- there and back
+
+
+@pytest.mark.parametrize(("method", "labels"), possible(methods.names()))
+def test_a_model_comes_back(method, labels, tmp_path):
+    model = fitted(method, labels)
+    model.save(tmp_path / "model")
+    loaded = type(model).load(tmp_path / "model")
+    np.testing.assert_array_equal(expected_y(loaded, X_NEW), expected_y(model, X_NEW))
+    np.testing.assert_array_equal(loaded.predict(X_NEW), model.predict(X_NEW))
+    if isinstance(model.method_, methods.Conditional):
+        np.testing.assert_array_equal(given(loaded, X_NEW, NEW_PRIVILEGED), given(model, X_NEW, NEW_PRIVILEGED))
+    assert sorted(path.name for path in (tmp_path / "model").iterdir()) == sorted(FILES)
+    assert not loaded.method_.training
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [
+        np.array(["no", "so", "yes"]),
+        np.array(["no", "so", "yes"], dtype=object),
+        np.array([3, 50, 700]),
+        np.array([3, 50, 70], dtype=np.uint8),
+        np.array([1, 2, 4], dtype=np.float32),
+        np.array([False, True]),
+    ],
+    ids=["str", "object", "int", "uint8", "float32", "bool"],
+)
+def test_classes_keep_their_type(classes, tmp_path):
+    y = classes[np.arange(60) % len(classes)]
+    model = PrivilegedClassifier(**QUICK).fit(X, y, privileged=PRIVILEGED)
+    model.save(tmp_path / "model")
+    loaded = PrivilegedClassifier.load(tmp_path / "model")
+    assert loaded.classes_.dtype == model.classes_.dtype == y.dtype
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    assert loaded.predict(X).dtype == y.dtype
+
+
+def test_names_categories_and_parameters_come_back(tmp_path):
+    table = pd.DataFrame({"size": X[:, 0], "city": RNG.choice(["Bern", "Rome"], 60), "open": X[:, 1] > 0})
+    model = PrivilegedClassifier(
+        "het-tram",
+        method_options={"factors": np.int64(2)},
+        numbers={"seconds": "standardize"},
+        tower_skip=True,
+        training={"schedule": "step", "milestones": (1, 2)},
+        l2=np.float64(0.01),
+        **QUICK | {"hidden": [9, 7]},
+    ).fit(table, LABELS["classes"][1], privileged=PRIVILEGED)
+    model.save(tmp_path / "model")
+    loaded = PrivilegedClassifier.load(tmp_path / "model")
+    assert loaded.feature_names_in_.tolist() == ["size", "city", "open"]
+    assert loaded.n_features_in_ == 3
+    np.testing.assert_array_equal(loaded.predict_proba(table), model.predict_proba(table))
+    with pytest.raises(ValueError, match="feature names should match"):
+        loaded.predict(table[["city", "size", "open"]])
+    with pytest.raises(ValueError, match="Expected privileged information with columns"):
+        loaded.predict_proba_given(table, PRIVILEGED[["seconds"]])
+    assert (loaded.method, loaded.l2, loaded.numbers) == ("het-tram", 0.01, {"seconds": "standardize"})
+    refitted = clone(loaded).set_params(random_state=0).fit(table, LABELS["classes"][1], privileged=PRIVILEGED)
+    np.testing.assert_array_equal(refitted.predict_proba(table), model.predict_proba(table))
+
+
+@pytest.mark.filterwarnings("ignore:.*got no `privileged` information:UserWarning")
+def test_a_model_without_privileged_information_comes_back(tmp_path):
+    model = PrivilegedClassifier(**QUICK).fit(X, LABELS["classes"][1])
+    model.save(tmp_path / "model")
+    loaded = PrivilegedClassifier.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    with pytest.raises(ValueError, match="fitted with `privileged`"):
+        loaded.predict_proba_given(X, PRIVILEGED)
+
+
+def test_a_loaded_model_is_saved_again(tmp_path):
+    fitted("full-marginalization").save(tmp_path / "first")
+    PrivilegedClassifier.load(tmp_path / "first").save(tmp_path / "second")
+    for name in ("weights.safetensors", "model.json"):
+        one, other = ((tmp_path / folder / name).read_bytes() for folder in ("first", "second"))
+        if name == "model.json":
+            one, other = ({**json.loads(text), "sha256": None} for text in (one, other))
+        assert one == other
+
+
+def test_facts_for_people(tmp_path):
+    fitted("mean-imputation").save(tmp_path / "model")
+    facts = json.loads((tmp_path / "model" / "model.json").read_text())
+    assert facts["format"] == 1
+    assert facts["estimator"] == "PrivilegedClassifier"
+    assert facts["method"] == "mean-imputation"
+    assert facts["ships_privileged"] is True
+    assert facts["widths"]["outputs"] == 3
+
+
+def test_loading_leaves_the_random_state_alone(tmp_path):
+    fitted().save(tmp_path / "model")
+    before = torch.get_rng_state()
+    PrivilegedClassifier.load(tmp_path / "model")
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+# -------------------------------------------------------------------------------- your own parts
+
+
+def own_method(parts, beta=1.0):
+    return methods.TRAM(parts.trunk(), parts.tower(), parts.tower_head(), parts.head(), beta=beta)
+
+
+@pytest.mark.parametrize("trunk", [Net(), Net], ids=["module", "callable"])
+def test_a_trunk_of_your_own_is_passed_again(trunk, tmp_path):
+    y = LABELS["classes"][1]
+    model = PrivilegedClassifier(trunk=trunk, **QUICK).fit(IMAGES, y, privileged=PRIVILEGED)
+    model.save(tmp_path / "model")
+    loaded = PrivilegedClassifier.load(tmp_path / "model", trunk=trunk)
+    np.testing.assert_array_equal(loaded.predict_proba(IMAGES), model.predict_proba(IMAGES))
+    with pytest.raises(ValueError, match=r"^Expected `trunk` to be the trunk that \S+ was made with, but got None\.$"):
+        PrivilegedClassifier.load(tmp_path / "model")
+    with pytest.raises(ValueError, match=r"(?s)^Expected the network of the weights in \S+, but got another: .*trunk"):
+        PrivilegedClassifier.load(tmp_path / "model", trunk=Net(5))
+
+
+def test_a_method_of_your_own_is_passed_again(tmp_path):
+    model = fitted(own_method, method_options={"beta": 0.5})
+    model.save(tmp_path / "model")
+    loaded = PrivilegedClassifier.load(tmp_path / "model", method=own_method)
+    assert loaded.method_.beta == 0.5
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    with pytest.raises(ValueError, match=r"^Expected `method` to be the method that \S+ was made with, but got None\."):
+        PrivilegedClassifier.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("part", [{"trunk": Net()}, {"method": own_method}], ids=["trunk", "method"])
+def test_a_part_that_the_model_was_made_without(part, tmp_path):
+    fitted().save(tmp_path / "model")
+    (name,) = part
+    with pytest.raises(ValueError, match=f"^Expected `{name}` to be None, since .* without a {name} of your own.$"):
+        PrivilegedClassifier.load(tmp_path / "model", **part)
+
+
+def test_weights_may_be_tied(tmp_path):
+    trunk = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3))
+    trunk[2].weight = trunk[0].weight
+    model = fitted(trunk=trunk)
+    model.save(tmp_path / "model")
+    loaded = PrivilegedClassifier.load(tmp_path / "model", trunk=trunk)
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+
+
+def test_parameters_must_be_plain(tmp_path):
+    model = fitted()
+    model.method_options = {"beta": {1, 2}}
+    with pytest.raises(TypeError, match=r"^Expected parameters that JSON can hold, but got \{1, 2\}\.$"):
+        model.save(tmp_path / "model")
+    assert not any(tmp_path.iterdir())
+
+
+# -------------------------------------------------------------------------------- writing
+
+
+@pytest.fixture(scope="module")
+def models():
+    return fitted(random_state=1), fitted(random_state=2)
+
+
+def same(path, model):
+    return np.array_equal(PrivilegedClassifier.load(path).predict_proba(X), model.predict_proba(X))
+
+
+def test_a_model_is_replaced(models, tmp_path):
+    old, new = models
+    old.save(tmp_path / "deep" / "model")
+    new.save(str(tmp_path / "deep" / "model"))
+    assert same(tmp_path / "deep" / "model", new)
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["model"]
+    assert (tmp_path / "deep" / "model").stat().st_mode & 0o777 == 0o755
+
+
+def test_other_files_beside_a_model_are_kept(models, tmp_path):
+    old, new = models
+    old.save(tmp_path / "model")
+    (tmp_path / "model" / "README.md").write_text("mine")
+    (tmp_path / "model" / "data").mkdir()
+    (tmp_path / "model" / "data" / "table.csv").write_text("1")
+    new.save(tmp_path / "model")
+    assert (tmp_path / "model" / "README.md").read_text() == "mine"
+    assert (tmp_path / "model" / "data" / "table.csv").read_text() == "1"
+    assert same(tmp_path / "model", new)
+
+
+def test_files_of_folders_beside_a_model_are_kept_whatever_their_names(models, tmp_path):
+    models[0].save(tmp_path / "model")
+    (tmp_path / "model" / "older").mkdir()
+    (tmp_path / "model" / "older" / "model.json").write_text("mine")
+    models[1].save(tmp_path / "model")
+    assert (tmp_path / "model" / "older" / "model.json").read_text() == "mine"
+
+
+def test_notes_go_with_their_model(models, tmp_path):
+    """A card must not describe the model that came after."""
+    path = tmp_path / "model"
+    persistence.write(path, models[0]._stored(), {"README.md": "of the first", "extra.txt": "of the first"})
+    assert (path / "README.md").read_text() == "of the first"
+    assert same(path, models[0])
+    (path / "mine.txt").write_text("mine")
+    persistence.write(path, models[1]._stored(), {"README.md": "of the second"})
+    assert sorted(os.listdir(path)) == sorted([*FILES, "README.md", "mine.txt"])
+    assert (path / "README.md").read_text() == "of the second"
+    models[0].save(path)
+    assert sorted(os.listdir(path)) == sorted([*FILES, "mine.txt"])
+    assert same(path, models[0])
+
+
+def test_an_empty_folder_and_a_link_are_written_to(models, tmp_path, monkeypatch):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "link").symlink_to("model", target_is_directory=True)
+    for model in models:
+        model.save(tmp_path / "link")
+        assert same(tmp_path / "model", model)
+    assert (tmp_path / "link").is_symlink()
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    models[0].save(".")
+    monkeypatch.chdir(tmp_path)
+    assert same("here", models[0])
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "another model.json", "broken model.json"])
+def test_what_is_not_a_model_is_not_replaced(kind, models, tmp_path):
+    path = tmp_path / "model"
+    if kind == "file":
+        path.write_text("mine")
+    else:
+        path.mkdir()
+        name, text = {
+            "folder": ("thesis.tex", "mine"),
+            "another model.json": ("model.json", '{"modelTopology": {}}'),
+            "broken model.json": ("model.json", '{"format": 1'),
+        }[kind]
+        (path / name).write_text(text)
+    before = {found: found.is_file() and found.read_text() for found in tmp_path.rglob("*")}
+    message = (
+        f"^Expected {re.escape(str(path))} to be a new folder or a model to replace, but something else is there.$"
+    )
+    with pytest.raises(FileExistsError, match=message):
+        models[0].save(path)
+    assert {found: found.is_file() and found.read_text() for found in tmp_path.rglob("*")} == before
+
+
+@pytest.mark.parametrize("where", ["safetensors", "skops", "json", "copying", "moving"])
+@pytest.mark.parametrize("error", [OSError("no space left"), KeyboardInterrupt()], ids=["error", "interrupt"])
+def test_a_save_that_fails_leaves_the_old_model(where, error, models, tmp_path, monkeypatch):
+    old, new = models
+    old.save(tmp_path / "model")
+
+    def fail(*_, **__):
+        raise error
+
+    rename = persistence.Path.rename
+
+    def fail_to_move(path, target):
+        if target == tmp_path / "model" and not path.name.endswith(".old"):
+            raise error
+        return rename(path, target)
+
+    targets = {
+        "safetensors": (persistence.safetensors.torch, "save", fail),
+        "skops": (persistence.skops.io, "dump", fail),
+        "json": (persistence, "canonical", fail),
+        "copying": (persistence.shutil, "copytree", fail),
+        "moving": (persistence.Path, "rename", fail_to_move),
+    }
+    with monkeypatch.context() as patch:
+        patch.setattr(*targets[where])
+        with pytest.raises(type(error)):
+            new.save(tmp_path / "model")
+    assert same(tmp_path / "model", old)
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    new.save(tmp_path / "model")
+    assert same(tmp_path / "model", new)
+
+
+# -------------------------------------------------------------------------------- bad folders
+
+
+@pytest.fixture
+def saved(models, tmp_path):
+    models[0].save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def refused(path, message, kind=ValueError):
+    with pytest.raises(kind) as caught:
+        PrivilegedClassifier.load(path)
+    text = str(caught.value)
+    assert re.match(message, text), text
+    assert str(path) in text
+
+
+def reseal(path):
+    """Write the digests of files that were changed, as somebody who means harm would."""
+    facts = json.loads((path / "model.json").read_text())
+    facts["sha256"] = {name: persistence.digest((path / name).read_bytes()) for name in FILES[1:]}
+    facts["sha256"]["model.json"] = persistence.digest(persistence.canonical(facts))
+    (path / "model.json").write_text(json.dumps(facts))
+
+
+def edit(path, **changes):
+    facts = json.loads((path / "model.json").read_text()) | changes
+    (path / "model.json").write_text(json.dumps(facts))
+
+
+def test_resealing_is_what_saving_does(saved):
+    reseal(saved)
+    PrivilegedClassifier.load(saved)
+
+
+def test_nothing_there(tmp_path):
+    refused(tmp_path / "model", "Expected .* to be a model folder, but there is none.$", FileNotFoundError)
+
+
+def test_an_empty_folder(tmp_path):
+    refused(tmp_path, "Expected .* to be a model folder, but it has no model.json.$", FileNotFoundError)
+
+
+def test_a_file_in_place_of_a_folder(tmp_path):
+    (tmp_path / "model").write_text("")
+    refused(tmp_path / "model", "Expected .* to be a model folder, but it has no model.json.$", FileNotFoundError)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_is_missing(name, saved):
+    (saved / name).unlink()
+    refused(saved, f"Expected .* to be a model folder, but it has no {name}.$", FileNotFoundError)
+
+
+@pytest.mark.parametrize("share", [0, 0.3, 0.9])
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_is_truncated(name, share, saved):
+    content = (saved / name).read_bytes()
+    (saved / name).write_bytes(content[: int(share * len(content))])
+    refused(saved, rf"Expected \S*{name} .*, but it is truncated or (not JSON|was changed).$")
+
+
+def test_a_bit_is_flipped(saved):
+    for name in FILES:
+        content = (saved / name).read_bytes()
+        for place in range(0, len(content), 3 if name == "model.json" else len(content) // 20):
+            changed = bytearray(content)
+            changed[place] ^= 1
+            (saved / name).write_bytes(changed)
+            refused(saved, r"Expected \S+ (as it was written|to describe a model|to be in format)")
+        (saved / name).write_bytes(content)
+    PrivilegedClassifier.load(saved)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"method": "no-pi"}, {"likelihood": "Gaussian"}, {"estimator": "Other"}, {"new": 1}], ids=str
+)
+def test_facts_are_edited(changes, saved):
+    edit(saved, **changes)
+    refused(saved, r"Expected \S*model.json as it was written, but it was changed.$")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "3", '{"format": 1}', '{"format": 1, "sha256": []}', "[" * 100_000])
+def test_facts_are_something_else(text, saved):
+    (saved / "model.json").write_text(text)
+    refused(saved, r"Expected \S*model.json to describe a model, but it is truncated or not JSON.$")
+
+
+def test_a_newer_format(saved):
+    edit(saved, format=2)
+    refused(saved, "Expected .* to be in format 1, but it is in format 2: upgrade lupi.$")
+
+
+def test_another_estimator(tmp_path):
+    fitted(labels="real").save(tmp_path / "model")
+    refused(tmp_path / "model", "Expected .* to be a PrivilegedClassifier, but it is a PrivilegedRegressor.$")
+
+
+class Payload:
+    """Runs code when it is made again."""
+
+    ran = False
+
+    def __reduce__(self):
+        return (setattr, (Payload, "ran", True))
+
+    def __getstate__(self):
+        return {"a": 1}
+
+    def __setstate__(self, state):
+        Payload.ran = True
+
+
+@pytest.mark.parametrize("sealed", [False, True], ids=["as is", "resealed"])
+@pytest.mark.parametrize(
+    "untrusted", [Payload(), os.system, np.vectorize(os.system)], ids=["class", "function", "wrapped function"]
+)
+def test_types_that_are_not_ours_are_refused(untrusted, sealed, saved):
+    skops.io.dump({"input_encoder_": untrusted, "n_features_in_": 3}, saved / "encoders.skops")
+    if sealed:
+        reseal(saved)
+        refused(saved, "(?s)Expected .* to hold a model of lupi, but got: .*Untrusted types")
+    else:
+        refused(saved, r"Expected \S*encoders.skops as it was written, but it is truncated or was changed.$")
+    assert not Payload.ran
+
+
+@pytest.mark.parametrize("name", FILES[1:])
+@pytest.mark.parametrize("kind", ["pickle", "torch"])
+def test_a_pickle_is_refused(kind, name, saved):
+    if kind == "pickle":
+        (saved / name).write_bytes(pickle.dumps(Payload()))
+    else:
+        torch.save({"weights": Payload()}, saved / name)
+    reseal(saved)
+    refused(saved, "(?s)Expected .* to hold a model of lupi, but got: ")
+    assert not Payload.ran
+
+
+def test_weights_of_another_model(saved, tmp_path):
+    fitted(hidden=(9,)).save(tmp_path / "other")
+    shutil.copy(tmp_path / "other" / "weights.safetensors", saved)
+    reseal(saved)
+    refused(saved, "(?s)Expected the network of the weights in .*, but got another: .*size mismatch")

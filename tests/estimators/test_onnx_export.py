@@ -1,0 +1,166 @@
+import logging
+import os
+import sys
+import warnings
+
+import numpy as np
+import onnxruntime
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+
+from lupi import PrivilegedClassifier, PrivilegedRegressor, methods
+from lupi.estimators import onnx_export as deployment
+from lupi.likelihoods import Bernoulli, Categorical, Gaussian
+from lupi.nn import MLP, Parts
+
+QUICK = {"epochs": 1, "hidden": (8,), "tower": (8, 8), "random_state": 0}
+RNG = np.random.default_rng(0)
+X, X_NEW = RNG.normal(size=(60, 3)), RNG.normal(size=(1000, 3))
+PRIVILEGED = pd.DataFrame({"annotator": RNG.choice(["ann", "bob", None], 60), "seconds": RNG.exponential(size=60)})
+LABELS = {
+    "classes": (PrivilegedClassifier, RNG.integers(3, size=60), Categorical),
+    "multi-label": (PrivilegedClassifier, RNG.integers(2, size=(60, 4)), Bernoulli),
+    "real": (PrivilegedRegressor, RNG.normal(size=60), Gaussian),
+}
+IMAGES = RNG.normal(size=(60, 1, 8, 8)).astype(np.float32)
+
+
+class Net(nn.Sequential):
+    """A small convolutional network."""
+
+    def __init__(self):
+        super().__init__(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+
+@pytest.fixture(scope="module")
+def model():
+    return PrivilegedClassifier(**QUICK).fit(X, LABELS["classes"][1], privileged=PRIVILEGED)
+
+
+def run(path, x):
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    (y,) = session.run(["y"], {"x": x})
+    return y
+
+
+NUMBERS = X_NEW * [1, 100, 1e-3] + [0, -500, 2]
+POSSIBLE = [
+    (method, labels)
+    for method in methods.names()
+    for labels, (_, _, likelihood) in LABELS.items()
+    if likelihood in methods.kind(method).likelihoods
+]
+
+
+def test_every_method_and_likelihood_is_exported():
+    assert {method for method, _ in POSSIBLE} == set(methods.names())
+    assert {labels for _, labels in POSSIBLE} == set(LABELS)
+    assert len(POSSIBLE) >= 2 * len(methods.names())
+
+
+@pytest.mark.parametrize(("method", "labels"), POSSIBLE)
+def test_onnx_equals_torch(method, labels, tmp_path, capfd, caplog):
+    kind, y, _ = LABELS[labels]
+    model = kind(method, **QUICK).fit(NUMBERS[:60], y, privileged=PRIVILEGED)
+    file = tmp_path / "folder" / "model.onnx"
+    with warnings.catch_warnings(record=True, action="always") as warned:
+        model.export_onnx(file)
+    assert capfd.readouterr() == ("", "")
+    assert not warned
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert os.listdir(file.parent) == ["model.onnx"]
+    rows = NUMBERS.astype(np.float32)
+    predict = model.predict if labels == "real" else model.predict_proba
+    expected = predict(rows.astype(np.float64))
+    np.testing.assert_allclose(run(file, rows), expected, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(run(file, rows[:1]), expected[:1], rtol=0, atol=1e-5)
+
+
+def test_onnx_of_a_network_of_your_own(tmp_path):
+    y = LABELS["classes"][1]
+    images = PrivilegedClassifier(trunk=Net(), **QUICK).fit(IMAGES, y, privileged=PRIVILEGED)
+    with pytest.raises(ValueError, match=r"^Expected `X` to be a few inputs, .*, but got None\.$"):
+        images.export_onnx(tmp_path / "images.onnx")
+    images.export_onnx(tmp_path / "images.onnx", X=IMAGES[:5].astype(np.float64))
+    np.testing.assert_allclose(run(tmp_path / "images.onnx", IMAGES), images.predict_proba(IMAGES), rtol=0, atol=1e-5)
+    tokens = RNG.integers(20, size=(60, 5))
+    texts = PrivilegedClassifier(trunk=Words(), **QUICK).fit(tokens, y, privileged=PRIVILEGED)
+    texts.export_onnx(tmp_path / "texts.onnx", X=tokens[:1])
+    np.testing.assert_allclose(run(tmp_path / "texts.onnx", tokens), texts.predict_proba(tokens), rtol=0, atol=1e-5)
+
+
+class Words(nn.Embedding):
+    def __init__(self):
+        super().__init__(20, 4)
+
+    def forward(self, tokens):
+        return super().forward(tokens).mean(1)
+
+
+def test_onnx_of_large_numbers(tmp_path):
+    """Dates in seconds as inputs and prices as outputs, from a frame that is also what the export checks with."""
+    table = pd.DataFrame({"time": 1.7e9 + 1e4 * X_NEW[:200, 0], "rooms": RNG.integers(1, 9, 200)}).astype(np.float32)
+    y = 3e5 + 1e5 * X_NEW[:200, 0] + 1e4 * table["rooms"]
+    model = PrivilegedRegressor("no-pi", epochs=20, random_state=0).fit(table, y)
+    model.export_onnx(tmp_path / "model.onnx", X=table[:20])
+    result = run(tmp_path / "model.onnx", table.to_numpy())
+    assert result.dtype == np.float32
+    np.testing.assert_allclose(result, model.predict(table), rtol=1e-5)
+
+
+def test_onnx_of_categories(tmp_path):
+    table = pd.DataFrame({"size": X[:, 0], "city": RNG.choice(["Bern", "Rome"], 60)})
+    model = PrivilegedClassifier(**QUICK).fit(table, LABELS["classes"][1], privileged=PRIVILEGED)
+    message = "^Expected all columns of X to be numbers for an ONNX file, but 'city' is a category.$"
+    with pytest.raises(ValueError, match=message):
+        model.export_onnx(tmp_path / "model.onnx")
+    assert not any(tmp_path.iterdir())
+
+
+def test_an_onnx_file_that_differs_is_not_left(model, tmp_path, monkeypatch):
+    (tmp_path / "model.onnx").write_bytes(b"old")
+    monkeypatch.setitem(deployment.export_onnx.__kwdefaults__, "tolerance", -1.0)
+    with pytest.raises(ValueError, match=r"^Expected the ONNX file to give torch's outputs, but it differs by \S+\.$"):
+        model.export_onnx(tmp_path / "model.onnx")
+    assert os.listdir(tmp_path) == ["model.onnx"]
+    assert (tmp_path / "model.onnx").read_bytes() == b"old"
+
+
+def test_onnx_needs_an_extra(model, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(ImportError, match=r"^Expected the extra `export` \(pip install 'lupi\[export\]'\), but "):
+        model.export_onnx(tmp_path / "model.onnx")
+
+
+def test_loggers_speak_again():
+    logger = logging.getLogger("lupi.test")
+    logger.setLevel(logging.INFO)
+    with deployment.quiet("lupi.test"):
+        assert logger.level == logging.ERROR
+        warnings.warn("not heard", stacklevel=1)
+    assert logger.level == logging.INFO
+
+
+@pytest.mark.parametrize(
+    ("trunk", "features", "x"),
+    [(lambda: MLP(3, (8, 8)), 8, torch.ones(4, 3)), (Net, 4, torch.ones(4, 1, 8, 8))],
+    ids=["MLP", "convolutions"],
+)
+@pytest.mark.parametrize("labels", LABELS)
+def test_tram_costs_what_no_pi_costs(trunk, features, x, labels):
+    """The two predictors are the same list of operators on tensors of the same shapes."""
+    parts = Parts(trunk, features, 5, 1 if labels == "real" else 3, LABELS[labels][2]())
+
+    def operators(name):
+        program = torch.export.export(
+            methods.build(name, parts).predictor().eval(), (x,), dynamic_shapes=({0: torch.export.Dim("rows")},)
+        )
+        calls = [node for node in program.graph.nodes if node.op == "call_function"]
+        return [(node.target, str(node.meta["val"].shape)) for node in calls], {
+            name: tuple(value.shape) for name, value in program.state_dict.items()
+        }
+
+    assert operators("tram") == operators("no-pi")
+    assert len(operators("tram")[0]) > 3

@@ -1,0 +1,31 @@
+import pandas as pd
+import pytest
+
+from lupi.reproduce import synthetic_regression as regression
+from lupi.reproduce.noise_sweep import PUBLISHED, Settings, beside_the_paper, run
+
+SMALL = Settings(seeds=2, n=200, epochs=1, noise=(0.1, 2.0))
+
+
+def test_a_level_is_the_regression_at_that_noise():
+    found = run(SMALL, progress=False)
+    expected = regression.run(regression.Settings(seeds=2, n=200, epochs=1, noise=2.0, long=1), progress=False).table
+    for variant in ("no PI", "PI", "zeros"):
+        table = found.table[(found.table["noise"] == 2.0) & (found.table["variant"] == variant)]
+        assert table["mse"].tolist() == expected.loc[expected["variant"] == variant, "mse"].tolist()
+    pd.testing.assert_frame_equal(run(SMALL, progress=False).table, found.table, check_exact=True)
+    assert "| 0.1 | 0.400 |" in found.text
+    assert "| 2 | 0.013 |" in found.text
+    assert set(found.figures) == {"fits", "error"}
+
+
+def test_it_says_where_it_is_not_the_papers():
+    mean = {(noise, "PI"): published["PI"] for noise, published in PUBLISHED.items()}
+    assert "within a factor of three" in beside_the_paper(mean, list(PUBLISHED))
+    mean[0.5, "PI"] = 0.01
+    assert "at ε = 0.5: here" in beside_the_paper(mean, list(PUBLISHED))
+
+
+def test_other_settings_are_refused():
+    with pytest.raises(ValueError, match=r"^Expected `noise` to be a number of more than 0, but got 0\.0\.$"):
+        Settings(noise=(0.1, 0.0))

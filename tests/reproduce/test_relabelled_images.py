@@ -1,0 +1,448 @@
+import json
+import os
+import pickle
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+from importlib.util import find_spec
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from PIL import Image
+from typer.testing import CliRunner
+
+from lupi.cli import app
+from lupi.datasets import MALICIOUS
+from lupi.datasets.imagenet_pi import CLASSES
+from lupi.methods import build
+from lupi.reproduce import relabelled_images, tables
+from lupi.reproduce.relabelled_images import (
+    MAIN,
+    PUBLISHED,
+    Settings,
+    annotate,
+    annotator_plans,
+    make_cases,
+    parameters,
+    read_images,
+    relabel,
+    run,
+    shown,
+)
+from lupi.training import loop as training
+
+SMALL = Settings(
+    seeds=4,  # enough to train together
+    images=48,
+    annotators_images=32,
+    annotators_epochs=2,
+    annotators_size=32,
+    width=0.1,
+    annotators_width=0.1,
+    epochs=1,
+    batch_size=24,
+    het_longer=1,
+    device="cpu",
+)
+CPU = torch.device("cpu")
+
+
+def write_cifar(folder, images=20):
+    """CIFAR-10 with few images, whose colour tells the class."""
+    rng = np.random.default_rng(0)
+    inside = folder / "cifar-10-batches-py"
+    inside.mkdir(parents=True)
+    for name in [*(f"data_batch_{number}" for number in range(1, 5)), "test_batch"]:
+        labels = rng.integers(10, size=images)
+        data = np.clip(rng.normal(25 * labels[:, None], 20, (images, 3072)), 0, 255).astype(np.uint8)
+        (inside / name).write_bytes(pickle.dumps({"data": data, "labels": labels.tolist()}))
+    (inside / "batches.meta").write_bytes(pickle.dumps({"label_names": list("abcdefghij")}))
+
+
+@pytest.fixture(scope="module")
+def cifar(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cifar")
+    write_cifar(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(cifar, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("found")
+    return run(SMALL, data=cifar, folder=folder, overwrite=False, progress=False), folder
+
+
+def refuse(*_, **__):
+    raise AssertionError("nothing is left to train")
+
+
+def test_every_case_and_seed_is_there(found, cifar):
+    findings, folder = found
+    cases = list(make_cases(*relabelled(cifar), SMALL))
+    assert cases[: len(MAIN)] == list(MAIN)
+    assert set(cases) == {*PUBLISHED, *(f"{name}-short" for name in MAIN)}
+    assert findings.table[["method", "seed"]].to_numpy().tolist() == [
+        [name, seed] for name in cases for seed in range(4)
+    ]
+    assert np.isfinite(findings.table[["nll", "accuracy"]].to_numpy()).all()
+    assert len(list(folder.glob("runs/*.npz"))) == 16 + 4 * len(cases)
+    for title in ("## One step against two", "## A quarter of the capacity", "## Less privileged information"):
+        assert title in findings.text
+    assert all(f"({name}.svg)" in findings.text for name in findings.figures)
+    assert "9 factors" in findings.text
+
+
+def relabelled(cifar, settings=SMALL):
+    images = read_images(cifar, settings)
+    rng = np.random.default_rng(0)
+    return images, relabel(rng.dirichlet(np.ones(10), (16, len(images.true))).astype(np.float32))
+
+
+def test_a_second_run_trains_nothing_and_is_the_same(found, cifar, monkeypatch):
+    findings, folder = found
+    for module in (relabelled_images, tables):
+        for name in {"fit", "fit_seeds"} & set(vars(module)):
+            monkeypatch.setattr(module, name, refuse)
+    again = run(SMALL, data=cifar, folder=folder, overwrite=False, progress=False)
+    assert again.text == findings.text
+    pd.testing.assert_frame_equal(again.table, findings.table, check_exact=True)
+    with pytest.raises(FileExistsError, match="epochs 1, now 2"):
+        run(replace(SMALL, epochs=2), data=cifar, folder=folder, overwrite=False, progress=False)
+
+
+def test_an_interrupted_run_goes_on_to_the_same(found, cifar, tmp_path, monkeypatch):
+    """First while annotators train, then between two cases."""
+    findings, first = found
+    count, fit = [0], relabelled_images.fit
+
+    def stops(*arguments, **options):
+        count[0] += 1
+        if count[0] == 10:
+            raise KeyboardInterrupt
+        return fit(*arguments, **options)
+
+    def start():
+        return run(SMALL, data=cifar, folder=tmp_path, overwrite=False, progress=False)
+
+    monkeypatch.setattr(relabelled_images, "fit", stops)
+    with pytest.raises(KeyboardInterrupt):
+        start()
+    assert len(list(tmp_path.glob("runs/annotator-*.npz"))) == 9
+    cut = tables.train_case
+
+    def cut_off(case, *rest):
+        if case.name == "mean-imputation":
+            raise KeyboardInterrupt
+        cut(case, *rest)
+
+    monkeypatch.setattr(tables, "train_case", cut_off)
+    with pytest.raises(KeyboardInterrupt):
+        start()
+    assert count[0] == 10 + 7  # the tenth again, and the six after it
+    monkeypatch.setattr(relabelled_images, "fit", refuse)
+    monkeypatch.setattr(tables, "train_case", cut)
+    for number in range(16):
+        one, other = (np.load(file / "runs" / f"annotator-{number}.npz") for file in (tmp_path, first))
+        np.testing.assert_array_equal(one["probabilities"], other["probabilities"])
+    for path in first.glob("runs/*.npz"):  # what the rest of the run would train: not all again, for the time it takes
+        if not path.name.startswith(("no-pi-", "zero-", "mean-", "het-tram-", "two-step-no-pi-")):
+            (tmp_path / "runs" / path.name).write_bytes(path.read_bytes())
+    resumed = start()
+    pd.testing.assert_frame_equal(
+        resumed.table.drop(columns="seconds"), findings.table.drop(columns="seconds"), check_exact=True
+    )
+    assert resumed.text == findings.text
+
+
+def test_annotators_differ_and_are_kept(cifar, found):
+    images = read_images(cifar, SMALL)
+    probabilities = annotate(images, SMALL, found[1], CPU, progress=False)
+    assert len(probabilities) == len(annotator_plans(SMALL)) == len(set(annotator_plans(Settings()))) == 16
+    for number, one in enumerate(probabilities):
+        assert one.shape == (48, 10)
+        np.testing.assert_allclose(one.sum(1), 1, atol=1e-5)
+        assert not any(np.array_equal(one, other) for other in probabilities[:number])
+
+
+def test_annotators_learn_and_label_other_images(cifar, tmp_path):
+    settings = replace(SMALL, annotators_epochs=25, batch_size=16, learning_rate=0.02, annotators_width=0.25)
+    images = read_images(cifar, settings)
+    np.testing.assert_array_equal(images.lesson.new, images.x)
+    assert len(images.lesson.x) == 32
+    (tmp_path / "runs").mkdir()
+    some = annotator_plans(settings)[::4]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(relabelled_images, "annotator_plans", lambda _: some)
+        probabilities = annotate(images, settings, tmp_path, CPU, progress=False)
+    apart = [np.abs(one.argmax(1) - images.true).mean() for one in probabilities]  # colours are in the order of classes
+    assert min(apart) < 1.4  # one or the other may fail to learn; 1.9 and more with shuffled labels
+
+
+def test_labels_are_the_annotators(cifar):
+    """With sure annotators, every label but the malicious one's is theirs, and its probability 1."""
+    images = read_images(cifar, SMALL)
+    many = np.repeat(np.eye(10, dtype=np.float32)[images.true], 200, 0)
+    given = relabel([many] * 16, malicious=SMALL.malicious, random_state=0)
+    malicious = (given.privileged["annotator"] == MALICIOUS).to_numpy()
+    assert malicious.mean() == pytest.approx(0.1, abs=0.02)
+    true = np.repeat(images.true, 200)
+    assert (given.label == true).mean() == pytest.approx(0.9 + 0.1 / 10, abs=0.02)
+    assert (given.label == true)[~malicious].all()
+    cases = make_cases(images, relabel([many[::200]] * 16), SMALL)
+    assert cases["tram"].data.a.shape[1] == cases["tram-reduced"].data.a.shape[1] + 1
+    probability = cases["tram"].data.a[:, -1]
+    assert probability.mean().item() == pytest.approx(0, abs=1e-5)
+    assert probability.std(correction=0).item() == pytest.approx(1, abs=1e-4)
+    assert torch.equal(cases["tram-reduced"].data.a, cases["tram"].data.a[:, :-1])
+
+
+def test_no_pi_in_two_steps_freezes_the_trunk_and_sees_no_pi(cifar):
+    cases = make_cases(*relabelled(cifar), SMALL)
+    method = build(cases["two-step-no-pi"].method, cases["two-step-no-pi"].parts)
+    plain = build("no-pi", cases["no-pi"].parts)
+    stage = next(method.stages(cases["no-pi"].data))
+    plain.trunk.load_state_dict(method.trunk.state_dict())
+    plain.marginal.load_state_dict(method.conditional.state_dict())
+    batch = cases["no-pi"].data.by_annotation(torch.arange(9))
+    loss, expected = stage.method(batch), plain(batch)
+    assert torch.equal(loss, expected)
+    shuffled = batch._replace(a=torch.randn_like(batch.a))
+    assert torch.equal(stage.method(shuffled), plain(batch))
+
+    seen, stages = [], method.stages
+
+    def watched(data):
+        for stage in stages(data):
+            seen.append({name: value.clone() for name, value in method.trunk.state_dict().items()})
+            yield stage
+
+    method.stages = watched
+    history = training.fit(method, cases["no-pi"].data, cases["no-pi"].how, seed=0)
+    assert [row["stage"] for row in history] == ["transfer", "marginalize"]
+    assert not torch.equal(seen[0]["layers.0.convolution.weight"], seen[1]["layers.0.convolution.weight"])
+    for name, value in method.trunk.state_dict().items():
+        assert torch.equal(value, seen[1][name]), name
+    assert not torch.equal(method.marginal.weight, method.conditional.weight)
+
+
+def test_a_quarter_of_the_capacity(cifar):
+    cases = make_cases(*relabelled(cifar), replace(SMALL, width=1.0))
+    for one, other in (("tram", "tram-quarter"), ("no-pi", "no-pi-quarter")):
+        assert parameters(cases[other]) / parameters(cases[one]) == pytest.approx(0.25, abs=0.02)
+
+
+def test_training_is_the_papers():
+    how = Settings().training(90)
+    assert [how.rate(epoch) for epoch in (29, 31, 61, 81)] == pytest.approx([1, 0.1, 0.01, 0.001])
+    assert (how.optimizer, how.momentum, how.learning_rate, how.l2) == ("sgd", 0.9, 0.1, 1e-4)
+
+
+def test_a_control_trains_for_a_third_of_the_epochs(cifar):
+    cases = make_cases(*relabelled(cifar), replace(SMALL, epochs=30))
+    assert cases["tram-short"].how.milestones == (10 / 3, 20 / 3, 80 / 9)
+    for name in MAIN:
+        one, short = cases[name], cases[f"{name}-short"]
+        assert 3 * short.how.epochs == one.how.epochs
+        assert (short.method, short.parts, short.options) == (one.method, one.parts, one.options)
+
+
+def test_het_tram_trains_longer(cifar):
+    cases = make_cases(*relabelled(cifar), replace(SMALL, het_longer=3))
+    assert cases["het-tram"].how.epochs == 3 * cases["tram"].how.epochs
+    assert cases["het-tram"].how.milestones == (1, 2, 8 / 3)
+
+
+def test_what_it_shows_comes_from_the_numbers(found):
+    table = found[0].table.copy()
+    cases = {name: SimpleNamespace(title=name) for name in PUBLISHED}
+    for name, row in PUBLISHED.items():
+        own = table["method"] == name
+        table.loc[own, "nll"], table.loc[own, "accuracy"] = row.nll, row.accuracy / 100
+    for name in MAIN:
+        nll, accuracy = {"no-pi": (1.2, 0.72), "tram": (1.1, 0.73)}.get(name, (1.3, 0.72))
+        table.loc[table["method"] == f"{name}-short", ["nll", "accuracy"]] = nll, accuracy
+        cases[f"{name}-short"] = SimpleNamespace(title=f"{name}, a third", how=10)
+    cases["tram"].how = 30
+    table.loc[table["seed"] == 1, ["nll", "accuracy"]] += 0.001
+    text = shown(table, cases, 1000)
+    assert "TRAM against No PI: −0.039 [−0.039, −0.039] in NLL, +0.8 [+0.8, +0.8] points" in text
+    assert "The gain is smaller, as in the paper; it changes by +0.042 " in text
+    assert "A third of the epochs changes No PI by −0.064 [−0.064, −0.064] in NLL, +0.3 [+0.3, +0.3] points" in text
+    assert "TRAM of all epochs against No PI of a third: +0.025 [+0.025, +0.025] in NLL, +0.5 " in text
+    assert text.endswith("and below in neither: tram, a third.")
+    assert "uniform guess" not in text
+    cases["het-tram-short"].how = 30
+    assert shown(table, cases, 1000).endswith(
+        "trains as long as TRAM does with all of them. Against TRAM: +0.075 "
+        "[+0.075, +0.075] in NLL, −0.5 [−0.5, −0.5] points of accuracy."
+    )
+    assert "- Above ln 6 = 1.792, the NLL of a uniform guess: zero-imputation. " in shown(table, cases, 6)
+    table.loc[table["method"] == "tram-quarter", "nll"] = 1.0
+    assert "The gain is not smaller in both, unlike in the paper" in shown(table, cases, 1000)
+
+
+def test_a_trunk_that_cannot_be_made_fails_before_anything_is_trained(cifar, tmp_path, monkeypatch):
+    monkeypatch.setattr(relabelled_images, "annotate", refuse)
+    with pytest.raises((ImportError, OSError, ValueError)):
+        run(
+            replace(SMALL, trunk=str(tmp_path / "nothing")),
+            data=cifar,
+            folder=tmp_path / "run",
+            overwrite=False,
+            progress=False,
+        )
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_command(found, cifar):
+    folder = found[1]
+    names = ("images", "annotators_images", "annotators_epochs", "annotators_size", "width", "epochs", "batch_size")
+    names = (*names, "annotators_width")
+    changes = [f"--set={name}={getattr(SMALL, name)}" for name in (*names, "het_longer", "device")]
+    options = ["--data", str(cifar), "--seeds", "4", *changes, "-o", str(folder)]
+    result = CliRunner().invoke(app, ["reproduce", "relabelled-images", *options])
+    assert result.exit_code == 0, result.output
+    assert "# Relabelled images" in result.stdout
+    assert json.loads((folder / "results.json").read_text())["settings"]["images"] == 48
+    assert (folder / "relabelled-images-methods.svg").exists()
+    result = CliRunner().invoke(app, ["reproduce", "relabelled-images", "-o", str(folder)])
+    assert result.exit_code == 2
+    assert result.output.startswith("lupi: Expected `--data` to be a folder with cifar-10-batches-py, or ")
+    assert result.output.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"seeds": 1}, "`seeds` to be "),
+        ({"size": 48}, "`size` to be a multiple of 32, but got 48"),
+        ({"malicious": 1.5}, "`malicious` to be "),
+        ({"width": 0.0}, "`width` to be "),
+        ({"annotators_epochs": 1}, "`annotators_images` and `annotators_epochs` to be enough .*, but got 30000 and 1"),
+        ({"noise": "some"}, "`noise` to be 'high' or 'low', but got 'some'"),
+    ],
+)
+def test_other_settings_are_refused(changes, message):
+    with pytest.raises(ValueError, match=f"^Expected {message}"):
+        replace(Settings(), **changes)
+
+
+def test_too_few_images(cifar):
+    with pytest.raises(ValueError, match="more than 80 training images, `annotators_images`, but got 80"):
+        read_images(cifar, replace(SMALL, annotators_images=80))
+    assert len(read_images(cifar, replace(SMALL, images=1000)).true) == 48  # fewer where there are fewer
+
+
+# ImageNet -----------------------------------------------------------------------------------------------------------
+
+
+def write_imagenet(folder, train=12):
+    """ImageNet-PI and ImageNet in the published layout, tiny: an image of each class for validation."""
+    rng = np.random.default_rng(0)
+    names = {
+        "train": [f"n{number % 7:08d}_{number}.JPEG" for number in range(train)],
+        "validation": [f"ILSVRC2012_val_{number + 1:08d}.JPEG" for number in range(CLASSES)],
+    }
+    for split, own in names.items():
+        inside = folder / "imagenet_pi" / "low_noise"
+        labels = rng.integers(CLASSES, size=(len(own), 16))
+        for what, numbers in {"labels": labels, "confidences": rng.random((len(own), 16)).round(4)}.items():
+            (inside / what).mkdir(parents=True, exist_ok=True)
+            pd.DataFrame(numbers, index=own).to_csv(inside / what / f"{split}.csv", header=False)
+        features = pd.DataFrame({"accuracy": np.linspace(-1, 1, 16), "size": np.linspace(14, 18, 16)})
+        features.to_csv(inside / "annotator_features.csv", header=False, index=False)
+        for number, name in enumerate(own):
+            place = folder / split / f"n{number % (7 if split == 'train' else CLASSES):08d}"
+            place.mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (2, 2), tuple(map(int, rng.integers(256, size=3)))).save(place / name, format="PNG")
+
+
+@pytest.fixture(scope="module")
+def imagenet(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("imagenet")
+    write_imagenet(folder)
+    return folder
+
+
+ON_IMAGENET = replace(SMALL, noise="low", batch_size=6)
+
+
+def test_imagenet(imagenet, tmp_path, monkeypatch):
+    images = read_images(imagenet, ON_IMAGENET)
+    assert images.classes == 1000
+    np.testing.assert_array_equal(images.y_test, np.arange(CLASSES))
+    some = images.x[torch.arange(3)]
+    assert some.shape == (3, 3, 32, 32)
+    assert 60 < some.max() <= 255
+    cases = make_cases(images, images.given, ON_IMAGENET)
+    assert cases["tram"].parts.outputs == 1000
+    assert cases["het-tram"].options["factors"] == 15
+
+    fast = tables.train_case
+
+    def train(case, seeds, folder, score, device, _):
+        own = seeds if case.name in ("no-pi", "tram") else []
+        if own:
+            fast(case, own, folder, score, device)
+        for seed in set(seeds) - set(own):
+            content = tables.file_of(folder, "no-pi", seed).read_bytes()
+            tables.file_of(folder, case.name, seed).write_bytes(content)
+
+    monkeypatch.setattr(tables, "train_case", train)
+    findings = run(ON_IMAGENET, data=imagenet, folder=tmp_path, overwrite=False, progress=False)
+    assert "12 images of ImageNet with labels of ImageNet-PI (low noise)." in findings.text
+    assert not list(tmp_path.glob("runs/annotator-*"))
+
+
+def test_validation_images_need_their_classes(imagenet, tmp_path):
+    for name in ("imagenet_pi", "train"):
+        (tmp_path / name).symlink_to(imagenet / name)
+    (tmp_path / "validation").mkdir()
+    with pytest.raises(ValueError, match="validation to hold a folder for each of 1000 classes"):
+        read_images(tmp_path, ON_IMAGENET)
+
+
+TWO = """
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import torch
+
+torch.set_num_threads(1)
+from lupi.reproduce import relabelled_images as own
+
+data, folder = map(Path, sys.argv[1:])
+settings = own.Settings(
+    seeds=2, noise="low", width=0.1, annotators_width=0.1, epochs=2, batch_size=6, het_longer=1, device="cpu", devices=2
+)
+every = own.make_cases
+chosen = ("no-pi", "two-step-tram")
+own.make_cases = lambda *arguments: {name: case for name, case in every(*arguments).items() if name in chosen}
+own.report, own.methods_figure = lambda runs, *_: runs.to_csv(), lambda *_: None
+print(own.run(settings, data=data, folder=folder, overwrite=False, progress=False).text)
+"""
+
+
+@pytest.mark.skipif(find_spec("lightning") is None, reason="needs the extra `distributed`")
+def test_two_devices(imagenet, tmp_path):
+    script, folder = tmp_path / "two.py", tmp_path / "run"
+    script.write_text(TWO)
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = listening.getsockname()[1]
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    if sys.platform == "linux":
+        env["GLOO_SOCKET_IFNAME"] = "lo"
+    done = subprocess.run(
+        [sys.executable, str(script), str(imagenet), str(folder)], capture_output=True, text=True, env=env, timeout=150
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("two-step-tram") == 2  # two seeds, told by one process
+    assert sorted(os.listdir(folder / "runs")) == [
+        f"{name}-{seed}.npz" for name in ("no-pi", "two-step-tram") for seed in (0, 1)
+    ]

@@ -1,0 +1,86 @@
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+
+from lupi.reproduce.synthetic import VARIANTS, draw_samples, features, grid
+from lupi.reproduce.synthetic_regression import SPAN, Settings, errors, fit_variant, fits, marginal_mean, report, run
+
+SMALL = Settings(seeds=2, n=200, epochs=1, long=2)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return run(SMALL, progress=False)
+
+
+def test_the_marginal_mean_is_the_mean_of_labels():
+    (sample,) = draw_samples(400_000, 0.1, [5])
+    place = (sample.x * 10).astype(int)
+    for cell in range(10):
+        labels, x = sample.y[place == cell], sample.x[place == cell]
+        assert abs((labels - marginal_mean(x)).mean()) < 4 * labels.std() / np.sqrt(len(labels))
+
+
+class Sine(nn.Module):
+    """A representation that holds the answer."""
+
+    def forward(self, x):
+        return torch.cat([torch.sin(2 * torch.pi * x), torch.zeros(x.shape[0], 63)], 1)
+
+
+def test_the_probe_finds_what_is_in_the_representation():
+    samples, x = draw_samples(2500, 0.1, [0, 1]), grid(SPAN)
+    error = errors(fits([Sine()] * 2, samples, 0.5, x), x)
+    assert (error < 5e-4).all()  # 0.215 / 2500 for each of two parameters, about
+    nothing = errors(fits([nn.Linear(1, 64)] * 2, samples, 0.5, x), x)
+    assert nothing == pytest.approx(0.0961, abs=2e-3)  # the best straight line, as SPEC has it
+
+
+def test_the_probe_is_ridge():
+    """Against the normal equations with an intercept that is not penalised."""
+    (sample,), x = draw_samples(50, 0.1, [0]), grid(SPAN, 7)
+    trunk = nn.Sequential(nn.Linear(1, 64), nn.Tanh())
+    inner, at = features(trunk, sample.x), features(trunk, x)
+    centred = inner - inner.mean(0)
+    weight = np.linalg.solve(centred.T @ centred + 0.5 * np.eye(64), centred.T @ (sample.y - sample.y.mean()))
+    expected = (at - inner.mean(0)) @ weight + sample.y.mean()
+    assert fits([trunk], [sample], 0.5, x)[0] == pytest.approx(expected, abs=1e-5)
+
+
+def test_every_variant_and_seed_is_there_and_repeats(found):
+    assert set(VARIANTS) < set(found.table["variant"])
+    assert (found.table.groupby("variant").size() == 2).all()
+    assert found.table["rmse"].to_numpy() == pytest.approx(np.sqrt(found.table["mse"]))
+    again = run(SMALL, progress=False)
+    pd.testing.assert_frame_equal(again.table, found.table, check_exact=True)
+    assert again.text == found.text
+
+
+def test_the_report_says_what_the_table_holds(found):
+    """The paper's numbers stand only beside the paper's protocol."""
+    table = found.table.copy()
+    assert "0.0858" not in found.text
+    table.loc[table["variant"] == "no PI", "mse"] = 0.08
+    table.loc[table["variant"] == "PI", "mse"] = 0.002
+    text = report(table, replace(Settings(), seeds=2, long=2))
+    assert "| no PI | a linear head on φ(x) | 0.0800 ± 0.0000 |" in text
+    assert "| 0.0858 |" in text
+    assert "With PI the error (MSE) is 40 times smaller than without." in text
+
+
+def test_privileged_information_helps_with_the_papers_protocol():
+    """A small version of the claim: four seeds instead of twenty."""
+    settings = Settings(seeds=4)
+    samples = draw_samples(settings.n, settings.noise, range(4))
+    mse = {variant: errors(fit_variant(settings, variant, samples), grid(SPAN)).mean() for variant in ("no PI", "PI")}
+    assert mse["no PI"] > 10 * mse["PI"]
+
+
+@pytest.mark.parametrize(("name", "value"), [("seeds", 1), ("noise", 0.0), ("ridge", -1.0), ("initialisation", "x")])
+def test_other_settings_are_refused(name, value):
+    with pytest.raises(ValueError, match=f"^Expected `{name}` to be "):
+        Settings(**{name: value})

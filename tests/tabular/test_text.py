@@ -1,0 +1,139 @@
+import sqlite3
+import sys
+
+import numpy as np
+import pytest
+import skops.io
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.preprocessing import normalize
+
+from lupi.tabular import text
+
+RNG = np.random.default_rng(0)
+WORDS = [f"word{i}" for i in range(400)]
+TEXTS = [" ".join(RNG.choice(WORDS, 12)) for _ in range(300)]
+
+
+# -------------------------------------------------------------------------------- TF-IDF
+
+
+def test_it_is_what_scikit_learn_computes():
+    features = text.TfidfEncoder().fit(TEXTS).transform(TEXTS)
+    weights = TfidfVectorizer(sublinear_tf=True, dtype=np.float32).fit_transform(TEXTS)
+    expected = normalize(TruncatedSVD(256, random_state=0).fit(weights).transform(weights))
+    assert features.shape == (300, 256)
+    assert features.dtype == np.float32
+    np.testing.assert_allclose(features, expected, atol=1e-5)
+
+
+def test_few_words_or_texts_give_few_features():
+    assert text.TfidfEncoder().fit(["good cast", "bad cast"]).transform(["good"]).shape == (1, 2)
+    features = text.TfidfEncoder().fit(["aa bb cc"] * 5).transform(["aa bb", "zz"])
+    np.testing.assert_allclose(features, [[0.5**0.5, 0.5**0.5, 0], [0, 0, 0]], atol=1e-6)
+    assert text.TfidfEncoder(words=3).fit(TEXTS).words_.count("\n") == 2
+
+
+def test_texts_without_words():
+    with pytest.raises(ValueError, match=r"^Expected texts to have words of two letters or more, but got none\.$"):
+        text.TfidfEncoder().fit(["!", "a"])
+
+
+def test_it_comes_back():
+    encoder = text.TfidfEncoder(width=8).fit(TEXTS)
+    stored = skops.io.dumps(encoder)
+    assert skops.io.get_untrusted_types(data=stored) == ["lupi.tabular.text.TfidfEncoder"]
+    loaded = skops.io.loads(stored, trusted=list(text.TRUSTED))
+    np.testing.assert_array_equal(loaded.transform(TEXTS), encoder.transform(TEXTS))
+
+
+# -------------------------------------------------------------------------------- Hugging Face
+
+
+class Counting(text.TransformerEncoder):
+    """An encoder whose model counts letters, and which notes what it was asked."""
+
+    def _load(self):
+        return None, None, self.version
+
+    def _embed(self, texts):
+        self.seen += texts
+        return np.array([[len(t), t.count("a")] for t in texts], dtype=np.float32)
+
+
+def counting(version="1"):
+    encoder = Counting("fake")
+    encoder.version, encoder.seen = version, []
+    return encoder.fit([])
+
+
+def test_embeddings_are_kept_by_content(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first = counting()
+    np.testing.assert_array_equal(first.transform(["aa", "b", "aa"]), [[2, 2], [1, 0], [2, 2]])
+    assert sorted(first.seen) == ["aa", "b"]
+    second = counting()
+    np.testing.assert_array_equal(second.transform(["b", "ccc"]), [[1, 0], [3, 0]])
+    assert second.seen == ["ccc"]
+    other = counting("2")
+    other.transform(["b"])
+    assert other.seen == ["b"]
+    with sqlite3.connect(tmp_path / "lupi" / "embeddings.sqlite") as connection:
+        assert connection.execute("SELECT COUNT(*) FROM embeddings").fetchone() == (4,)
+    connection.close()
+
+
+def test_a_broken_cache_is_a_sentence(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    text.cache_folder().joinpath("embeddings.sqlite").write_bytes(b"no database" * 100)
+    with pytest.raises(OSError, match=r"^Expected \S+lupi to keep embeddings, but got: file is not a database\.$"):
+        counting().transform(["a"])
+
+
+def test_the_extra_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(ImportError, match=r"^Expected the extra `text` \(pip install 'lupi\[text\]'\), but "):
+        text.make_encoder("some/model").fit([])
+
+
+def test_a_folder_is_known_by_its_content(tmp_path):
+    (tmp_path / "a").write_text("1")
+    before = text.content(tmp_path)
+    (tmp_path / "a").write_text("2")
+    changed = text.content(tmp_path)
+    (tmp_path / "a").rename(tmp_path / "b")
+    assert len({before, changed, text.content(tmp_path)}) == 3
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A Bert of a few weights, with its words."""
+    transformers = pytest.importorskip("transformers", reason="needs the extra `text`")
+    (tmp_path / "bert").mkdir()
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "cast"]
+    (tmp_path / "bert" / "vocab.txt").write_text("\n".join(words))
+    transformers.BertTokenizer(str(tmp_path / "bert" / "vocab.txt")).save_pretrained(tmp_path / "bert")
+    config = transformers.BertConfig(
+        vocab_size=len(words), hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8
+    )
+    transformers.BertModel(config).save_pretrained(tmp_path / "bert")
+    return tmp_path / "bert"
+
+
+@pytest.mark.filterwarnings("ignore")  # what transformers says of itself
+def test_a_transformer(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    encoder = text.make_encoder(str(folder)).fit([])
+    rows = encoder.transform(["good cast", "bad", "good cast and more words than the others"])
+    assert rows.shape == (3, 8)
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, rtol=1e-5)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
+    np.testing.assert_allclose(encoder.transform(["bad"]), rows[1:2], atol=1e-6)  # padding does not count
+    loaded = skops.io.loads(skops.io.dumps(encoder), trusted=list(text.TRUSTED))
+    np.testing.assert_allclose(loaded.transform(["bad", "cast"])[:1], rows[1:2], atol=1e-6)
+    (folder / "more").write_text("")
+    changed = skops.io.loads(skops.io.dumps(encoder), trusted=list(text.TRUSTED))
+    with pytest.raises(ValueError, match=r"^Expected text encoder \S+ to be the one that the model was trained with, "):
+        changed.transform(["new"])
+    with pytest.raises(ValueError, match=r"^Expected a text encoder that Hugging Face knows, but got '\S+nothing': "):
+        text.make_encoder(str(tmp_path / "nothing")).fit([])
