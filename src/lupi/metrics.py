@@ -1,33 +1,58 @@
-"""How good predictions are.
+"""Score predictions: one registry of metrics, which comparisons and reports read.
 
-NLL, accuracy and Brier score are given for each row, so that methods can be compared row by row; their means are
-scikit-learn's scores. Labels y are codes 0 … K−1 beside probabilities of K classes, or, multi-label, 0 and 1 in the
-shape of the probabilities.
+A metric is a function of labels and predictions. Labels are codes 0 … K−1 beside probabilities of K classes; 0 and 1 in
+the shape of the probabilities, multi-label; or real numbers beside a `Normal`. To add a metric, add it to `METRICS`.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+__all__ = [
+    "METRICS",
+    "Metric",
+    "Normal",
+    "Score",
+    "accuracy",
+    "brier",
+    "clustered_error",
+    "ece",
+    "evaluate",
+    "gaussian_nll",
+    "nll",
+    "reliability",
+]
+
 Floats = NDArray[np.float64]
-NAMES = {"nll": "NLL", "accuracy": "accuracy", "brier": "Brier score", "ece": "ECE", "rmse": "RMSE"}
-"""Metrics, and what they are called in words."""
-HIGHER_IS_BETTER = ("accuracy",)
-SHOWN = {"accuracy": (100, 1, " in %")}
-"""How a metric is shown: factor, decimals and unit; 1, 3 and none where nothing is said."""
 BINS = 15
-"""Bins of confidence, of equal width, for ECE and reliability diagrams."""
+"""Number of equally wide confidence bins, for ECE and reliability diagrams."""
+
+
+class Normal(NamedTuple):
+    """A normal distribution predicted for each row; `variance` is None where only the mean is predicted."""
+
+    mean: Floats
+    variance: Floats | None = None
+
+
+class Score(NamedTuple):
+    """The value of a metric and, where its error can be estimated from them, the contributions of the test rows."""
+
+    value: float
+    rows: Floats | None = None
 
 
 def nll(y: ArrayLike, p: ArrayLike) -> Floats:
-    """Negative log-probability of the label of each row; multi-label, averaged over the labels.
+    """Return the negative log-probability of the label of each row; multi-label, averaged over the labels.
 
-    Probabilities are at least the smallest step of a float, as in scikit-learn's `log_loss`, which is its mean.
+    Probabilities are clipped to at least the machine epsilon; the mean is scikit-learn's `log_loss`.
 
     Examples
     --------
@@ -36,22 +61,22 @@ def nll(y: ArrayLike, p: ArrayLike) -> Floats:
     """
     p = np.asarray(p, float)
     least = np.finfo(p.dtype).eps
-    return np.asarray(-np.log(np.clip(probability_of(y, p), least, 1)).mean(1))
+    return np.asarray(-np.log(np.clip(_probability_of(y, p), least, 1)).mean(1))
 
 
 def accuracy(y: ArrayLike, p: ArrayLike) -> Floats:
-    """1 where the most probable class is the label, else 0; multi-label, the share of labels that are right.
+    """Return 1 where the most probable class is the label, else 0; multi-label, the fraction of correct labels.
 
     Examples
     --------
     >>> accuracy([1, 0], [[0.4, 0.6], [0.2, 0.8]]).tolist()
     [1.0, 0.0]
     """
-    return np.asarray(decisions(y, p)[1].mean(1))
+    return np.asarray(_decisions(y, p)[1].mean(1))
 
 
 def brier(y: ArrayLike, p: ArrayLike) -> Floats:
-    """Squared distance of the probabilities to the label, summed over classes; multi-label, averaged over labels.
+    """Return the squared error of the probabilities, summed over classes; multi-label, averaged over labels.
 
     Examples
     --------
@@ -65,7 +90,7 @@ def brier(y: ArrayLike, p: ArrayLike) -> Floats:
 
 
 def gaussian_nll(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> Floats:
-    """Negative log-density of each y under a Gaussian.
+    """Return the negative log-density of each y under a normal distribution.
 
     Examples
     --------
@@ -76,13 +101,13 @@ def gaussian_nll(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> Floats:
     return np.asarray(0.5 * (np.square(y - mean) / variance + np.log(2 * math.pi * variance)))
 
 
-def decisions(y: ArrayLike, p: ArrayLike) -> tuple[Floats, Floats]:
-    """How sure each decision is, and whether it is right: [rows, 1], or multi-label [rows, labels].
+def _decisions(y: ArrayLike, p: ArrayLike) -> tuple[Floats, Floats]:
+    """Return the confidence of each decision and whether it is correct: [rows, 1], or multi-label [rows, labels].
 
     Examples
     --------
-    >>> sure, right = decisions([0], [[0.3, 0.7]])
-    >>> sure.tolist(), right.tolist()
+    >>> confidence, correct = _decisions([0], [[0.3, 0.7]])
+    >>> confidence.tolist(), correct.tolist()
     ([[0.7]], [[0.0]])
     """
     y, p = np.asarray(y), np.asarray(p, float)
@@ -92,12 +117,12 @@ def decisions(y: ArrayLike, p: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def reliability(y: ArrayLike, p: ArrayLike, bins: int = BINS) -> pd.DataFrame:
-    """Table of a reliability diagram: in each bin of confidence, how sure the decisions are and how often right.
+    """Return the table of a reliability diagram: confidence and correct decisions in each bin.
 
     Returns
     -------
     DataFrame
-        One row per bin (a, b]: low, high, count, and the sums `confidence` and `correct` over its decisions.
+        One row per bin (low, high]: low, high, count, and the sums `confidence` and `correct` over its decisions.
 
     Examples
     --------
@@ -106,23 +131,23 @@ def reliability(y: ArrayLike, p: ArrayLike, bins: int = BINS) -> pd.DataFrame:
     0  0.0   0.5      0         0.0      0.0
     1  0.5   1.0      2         1.3      1.0
     """
-    sure, right = (part.ravel() for part in decisions(y, p))
-    place = np.clip(np.ceil(sure * bins).astype(int) - 1, 0, bins - 1)
+    confidence, correct = (part.ravel() for part in _decisions(y, p))
+    place = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
     edges = np.linspace(0, 1, bins + 1)
 
     def total(weights: Floats | None = None) -> NDArray[Any]:
         return np.bincount(place, weights, minlength=bins)
 
-    table = {"low": edges[:-1], "high": edges[1:], "count": total(), "confidence": total(sure), "correct": total(right)}
-    return pd.DataFrame(table)
+    sums = {"count": total(), "confidence": total(confidence), "correct": total(correct)}
+    return pd.DataFrame({"low": edges[:-1], "high": edges[1:], **sums})
 
 
 def ece(y: ArrayLike, p: ArrayLike, bins: int = BINS) -> float:
-    """Expected calibration error: mean distance between confidence and accuracy over bins of confidence.
+    """Return the expected calibration error: the mean gap between confidence and accuracy over bins of confidence.
 
     Examples
     --------
-    >>> round(ece([0, 0], [[0.7, 0.3], [0.4, 0.6]], bins=2), 3)  # 0.65 sure on average, and half of them right
+    >>> round(ece([0, 0], [[0.7, 0.3], [0.4, 0.6]], bins=2), 3)  # mean confidence 0.65, half of them correct
     0.15
     """
     table = reliability(y, p, bins)
@@ -130,7 +155,7 @@ def ece(y: ArrayLike, p: ArrayLike, bins: int = BINS) -> float:
 
 
 def agreement(y: ArrayLike, example: ArrayLike) -> float:
-    """Share of equal labels among all pairs of labels of one example; NaN where no example has two.
+    """Return the fraction of equal labels among all pairs of labels of one example; NaN if no example has two.
 
     Examples
     --------
@@ -147,21 +172,141 @@ def agreement(y: ArrayLike, example: ArrayLike) -> float:
     return pairs(["example", "y"]) / total if total else math.nan
 
 
-def shown(metric: str) -> tuple[int, int, str]:
-    """Give the factor, decimals and full name that a metric is shown with.
-
-    Examples
-    --------
-    >>> shown("accuracy"), shown("nll")
-    ((100, 1, 'accuracy in %'), (1, 3, 'NLL'))
-    """
-    scale, digits, unit = SHOWN.get(metric, (1, 3, ""))
-    return scale, digits, NAMES[metric] + unit
-
-
-def probability_of(y: ArrayLike, p: Floats) -> Floats:
-    """Probability of what happened: [rows, 1], or multi-label [rows, labels]."""
+def _probability_of(y: ArrayLike, p: Floats) -> Floats:
+    """Return the probability of the observed labels: [rows, 1], or multi-label [rows, labels]."""
     y = np.asarray(y)
     if y.ndim == 2:
         return np.where(y == 1, p, 1 - p)
     return np.take_along_axis(p, y[:, None], 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """A metric and how it is shown.
+
+    Parameters
+    ----------
+    label : str
+        Name for readers.
+    score : callable
+        From labels and predictions to a `Score`, or to None where the metric does not apply to such predictions.
+    higher_is_better : bool
+        Direction.
+    scale : int
+        Factor for display, such as 100 for per cent.
+    digits : int
+        Decimals for display.
+    unit : str
+        Unit for display.
+    """
+
+    label: str
+    score: Callable[[Any, Any], Score | None]
+    higher_is_better: bool = False
+    scale: int = 1
+    digits: int = 3
+    unit: str = ""
+
+    @property
+    def heading(self) -> str:
+        """Label and unit, for the heading of a table."""
+        return f"{self.label}, {self.unit}" if self.unit else self.label
+
+    def format(self, value: float, sign: str = "") -> str:
+        """Write a value as it is shown; `sign="+"` writes the sign of a positive value, too.
+
+        Examples
+        --------
+        >>> METRICS["accuracy"].format(0.5), METRICS["nll"].format(0.5, "+")
+        ('50.0', '+0.500')
+        """
+        return f"{self.scale * value:{sign}.{self.digits}f}"
+
+
+def _averaged(function: Callable[[Any, Any], Floats]) -> Callable[[Any, Any], Score | None]:
+    """Make the score of a metric of classes that is a mean over rows."""
+
+    def score(y: Any, prediction: Any) -> Score | None:
+        if isinstance(prediction, Normal):
+            return None
+        rows = function(y, prediction)
+        return Score(float(rows.mean()), rows)
+
+    return score
+
+
+def _score_nll(y: Any, prediction: Any) -> Score | None:
+    if not isinstance(prediction, Normal):
+        return _averaged(nll)(y, prediction)
+    if prediction.variance is None:
+        return None
+    rows = gaussian_nll(y, prediction.mean, prediction.variance)
+    return Score(float(rows.mean()), rows)
+
+
+def _score_ece(y: Any, prediction: Any) -> Score | None:
+    return None if isinstance(prediction, Normal) else Score(ece(y, prediction))
+
+
+def _score_rmse(y: Any, prediction: Any) -> Score | None:
+    if not isinstance(prediction, Normal):
+        return None
+    squares = np.square(np.asarray(y) - prediction.mean)
+    rmse = math.sqrt(squares.mean())
+    return Score(rmse, squares / (2 * max(rmse, 1e-12)))  # linearized: the derivative of the root
+
+
+METRICS = {
+    "nll": Metric(label="NLL", score=_score_nll),
+    "accuracy": Metric(
+        label="accuracy", score=_averaged(accuracy), higher_is_better=True, scale=100, digits=1, unit="%"
+    ),
+    "brier": Metric(label="Brier score", score=_averaged(brier)),
+    "ece": Metric(label="ECE", score=_score_ece),
+    "rmse": Metric(label="RMSE", score=_score_rmse),
+}
+"""All metrics by the name of their column in results, in the order in which they are shown."""
+
+
+def evaluate(y: ArrayLike, prediction: ArrayLike | Normal) -> dict[str, Score]:
+    """Score predictions by every metric that applies to them.
+
+    Parameters
+    ----------
+    y : array-like
+        Labels: codes of classes, 0 and 1 (multi-label), or real numbers.
+    prediction : array-like or Normal
+        Probabilities, or a `Normal` for real numbers.
+
+    Examples
+    --------
+    >>> {name: round(score.value, 3) for name, score in evaluate([1, 0], [[0.5, 0.5], [0.9, 0.1]]).items()}
+    {'nll': 0.399, 'accuracy': 0.5, 'brier': 0.26, 'ece': 0.3}
+    """
+    scores = {name: metric.score(y, prediction) for name, metric in METRICS.items()}
+    return {name: score for name, score in scores.items() if score is not None}
+
+
+def clustered_error(values: Floats, cluster: NDArray[Any] | None = None) -> tuple[float, int]:
+    """Return the standard error of a mean whose values come in independent clusters, and the number of clusters.
+
+    Parameters
+    ----------
+    values : ndarray
+        One value per row.
+    cluster : ndarray, optional
+        The cluster of each row, such as the example it belongs to. By default each row is its own cluster.
+
+    Examples
+    --------
+    >>> clustered_error(np.array([1.0, 3.0]))
+    (1.0, 2)
+    >>> clustered_error(np.array([1.0, 1.0, 3.0, 3.0]), np.array([0, 0, 1, 1]))  # repetition adds no information
+    (1.0, 2)
+    """
+    codes = np.arange(len(values)) if cluster is None else np.unique(cluster, return_inverse=True)[1]
+    sums = np.bincount(codes, values - values.mean())
+    count = len(sums)
+    if count < 2:
+        raise ValueError(f"Expected at least two test examples, but got {count}.")
+    return math.sqrt(count / (count - 1) * float(np.square(sums).sum())) / len(values), count

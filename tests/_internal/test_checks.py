@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from lupi._internal.checks import check_number, check_positive, check_whole
+from lupi._internal.checks import check_integer, check_number, check_positive
 
 
 def test_numbers_come_back_as_pythons_own():
@@ -11,22 +11,22 @@ def test_numbers_come_back_as_pythons_own():
         float,
         float,
     ]
-    assert type(check_whole("n", np.int64(3), 1)) is int
-    assert (check_whole("n", 0, 0), check_number("n", 0), check_number("n", 1, most=1)) == (0, 0.0, 1.0)
+    assert type(check_integer("n", np.int64(3), 1)) is int
+    assert (check_integer("n", 0, 0), check_number("n", 0), check_number("n", 1, maximum=1)) == (0, 0.0, 1.0)
 
 
 @pytest.mark.parametrize("value", [-1, math.nan, math.inf, "1", None, True, 1.5])
 def test_what_is_refused(value):
     if value != 1.5:
-        for check, what in ((check_number, "of at least 0"), (check_positive, "of more than 0")):
+        for check, what in ((check_number, "of at least 0"), (check_positive, "greater than 0")):
             with pytest.raises(ValueError, match=f"^Expected `n` to be a number {what}, but got {value!r}.$"):
                 check("n", value)
-    with pytest.raises(ValueError, match=f"^Expected `n` to be a whole number of at least 0, but got {value!r}.$"):
-        check_whole("n", value, 0)
+    with pytest.raises(ValueError, match=f"^Expected `n` to be an integer of at least 0, but got {value!r}.$"):
+        check_integer("n", value, 0)
     with pytest.raises(ValueError, match=f"^Expected `n` to be a number from 0 to 1, but got {value!r}.$"):
-        check_number("n", value, most=1)
+        check_number("n", value, maximum=1)
 
 
 def test_zero_is_not_positive():
-    with pytest.raises(ValueError, match="more than 0, but got 0"):
+    with pytest.raises(ValueError, match="greater than 0, but got 0"):
         check_positive("n", 0)

@@ -2,19 +2,19 @@ import os
 
 import pytest
 
-from lupi._internal.files import write_text, write_whole
+from lupi._internal.files import write_atomic, write_text
 
 
 def test_a_file_that_fails_leaves_the_old_one(tmp_path):
     path = tmp_path / "a"
-    write_whole(path, lambda file: file.write(b"old"))
+    write_atomic(path, lambda file: file.write(b"old"))
 
     def fail(file):
         file.write(b"ne")
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_whole(path, fail)
+        write_atomic(path, fail)
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["a"]
 

@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from lupi._internal import progress
-from lupi._internal.progress import BETWEEN_LINES, Steps
+from lupi._internal.progress import LOG_INTERVAL, Steps
 
 
 class Terminal(io.StringIO):
@@ -34,7 +34,7 @@ def test_silent(capsys, monkeypatch):
 def test_lines_in_a_log(capsys, clock):
     with Steps("train", 6, show=True) as steps:
         for step in range(1, 7):
-            clock[0] += 0.6 * BETWEEN_LINES
+            clock[0] += 0.6 * LOG_INTERVAL
             steps.advance(1, f"step {step}")
     out, err = capsys.readouterr()
     assert out == ""
@@ -44,12 +44,12 @@ def test_lines_in_a_log(capsys, clock):
 def test_the_last_line_of_work_that_ends_early(capsys, clock):
     with Steps("train", 100, show=True, done=40) as steps:
         steps.advance(2, "a")
-        clock[0] += BETWEEN_LINES
+        clock[0] += LOG_INTERVAL
         steps.advance(3, "b")
         steps.advance(1, "c")
     assert capsys.readouterr().err.splitlines() == ["train b (45/100)", "train c (46/100)"]
     with Steps("train", 100, show=True) as steps:
-        clock[0] += BETWEEN_LINES
+        clock[0] += LOG_INTERVAL
         steps.advance(1, "a")
     assert capsys.readouterr().err.splitlines() == ["train a (1/100)"]  # once
     with Steps("train", 100, show=True):

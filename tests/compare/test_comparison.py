@@ -13,6 +13,7 @@ from lupi.compare import comparison
 from lupi.compare.cases import Plan
 from lupi.compare.comparison import compare_table, format_table, write_results
 from lupi.compare.statistics import clustered_error
+from lupi.metrics import evaluate
 
 RNG = np.random.default_rng(0)
 N = 60
@@ -147,7 +148,7 @@ def test_the_error_of_rmse_is_that_of_a_bootstrap():
     test = TEST.assign(id=np.arange(40), price=TEST["size"] + np.random.default_rng(1).normal(size=40))
     model = PrivilegedRegressor("no-pi", epochs=2, random_state=0).fit(TABLE[["size"]], TABLE["price"])
     rows = comparison.Rows(test[["size"]], test["price"].to_numpy(), test["id"].to_numpy())
-    error, _ = clustered_error(comparison.score(model, rows, 0).rows["rmse"])
+    error, _ = clustered_error(evaluate(rows.y, comparison.predict_test(model, rows, 0))["rmse"].rows)
     squared = np.square(model.predict(test[["size"]]) - test["price"].to_numpy())
     draws = np.random.default_rng(0).integers(40, size=(4000, 40))
     assert error == pytest.approx(np.sqrt(squared[draws].mean(1)).std(), rel=0.1)

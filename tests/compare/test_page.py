@@ -48,14 +48,6 @@ def test_controls_are_marked_explained_and_left_out_of_calibration(make):
     assert [figure.caption.partition(":")[0] for figure in calibration.figures] == ["no-pi", "tram"]
 
 
-def test_an_unknown_metric_has_its_own_name_and_no_better_side(make):
-    runs, summary = make.compared(["no-pi", "tram"], metrics=("regret",))
-    page = comparison_page(runs, summary, "", bins=pd.DataFrame())
-    assert [section.heading for section in page.sections] == ["Difference to No PI", "Every run"]
-    assert "better" not in page.sections[0].figures[0].caption
-    assert page.sections[0].tables[0].hints["regret"] == ""
-
-
 def test_every_run_is_listed(make):
     runs, summary = make.compared(["no-pi", "tram"], seeds=3)
     more = Section("More")

@@ -1006,7 +1006,7 @@ OPTIONS = {
         {"method_options": ["beta"]},
         r"Expected `method_options` to be a dict of options, but got \['beta'\]\.",
     ),
-    "epochs": ({"epochs": 0}, r"Expected `epochs` to be a whole number of at least 1, but got 0\."),
+    "epochs": ({"epochs": 0}, r"Expected `epochs` to be an integer of at least 1, but got 0\."),
     "validation_fraction of 1": (
         {"validation_fraction": 1.0},
         r"Expected `validation_fraction` to be a number between 0 and 1, but got 1\.0\.",

@@ -50,19 +50,19 @@ def test_who_ships_values_of_a():
 @pytest.mark.parametrize(
     ("name", "option", "value", "expected"),
     [
-        ("full-marginalization", "samples", 0, "a whole number of at least 1"),
+        ("full-marginalization", "samples", 0, "an integer of at least 1"),
         ("heteroscedastic-dropout", "penalty", -1, "a number of at least 0"),
         ("tram", "beta", "x", "a number of at least 0"),
-        ("het-tram", "samples", 0, "a whole number of at least 1"),
-        ("het-tram", "factors", -1, "a whole number of at least 0"),
-        ("het-tram", "temperature", 0, "a number of more than 0"),
+        ("het-tram", "samples", 0, "an integer of at least 1"),
+        ("het-tram", "factors", -1, "an integer of at least 0"),
+        ("het-tram", "temperature", 0, "a number greater than 0"),
         ("distillation", "weight", 7, "a number from 0 to 1"),
         ("generalized-distillation", "weight", None, "a number from 0 to 1"),
-        ("distilled-tram", "temperature", -2, "a number of more than 0"),
+        ("distilled-tram", "temperature", -2, "a number greater than 0"),
         ("miml-fcn-plus", "weight", float("nan"), "a number of at least 0"),
-        ("tram-plus-plus", "random", -1, "a whole number of at least 0"),
-        ("pi-dual", "random", 1.5, "a whole number of at least 0"),
-        ("pi-transition", "random", -1, "a whole number of at least 0"),
+        ("tram-plus-plus", "random", -1, "an integer of at least 0"),
+        ("pi-dual", "random", 1.5, "an integer of at least 0"),
+        ("pi-transition", "random", -1, "an integer of at least 0"),
     ],
 )
 def test_bad_values_of_options(name, option, value, expected):

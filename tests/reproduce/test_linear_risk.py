@@ -118,12 +118,12 @@ def test_what_is_counted():
     ("setting", "message"),
     [
         ("m=5", "Expected `m` to be at most d = 4, but got 5."),
-        ("n=8", "Expected `n` to be a whole number of at least 9, but got 8."),
+        ("n=8", "Expected `n` to be an integer of at least 9, but got 8."),
         ("overlap=1.5,", "Expected `overlap` to be a number from 0 to 1, but got 1.5."),
         ("overlap=()", "Expected `overlap` to be one number or more, but got none."),
-        ("pi_variance=0.0,", "Expected `pi_variance` to be a number of more than 0, but got 0.0."),
-        ("sigma=0", "Expected `sigma` to be a number of more than 0, but got 0.0."),
-        ("expectation_draws=10", "Expected `expectation_draws` to be a whole number of at least 100, but got 10."),
+        ("pi_variance=0.0,", "Expected `pi_variance` to be a number greater than 0, but got 0.0."),
+        ("sigma=0", "Expected `sigma` to be a number greater than 0, but got 0.0."),
+        ("expectation_draws=10", "Expected `expectation_draws` to be an integer of at least 100, but got 10."),
     ],
 )
 def test_wrong_settings(setting, message):

@@ -27,5 +27,5 @@ def test_it_says_where_it_is_not_the_papers():
 
 
 def test_other_settings_are_refused():
-    with pytest.raises(ValueError, match=r"^Expected `noise` to be a number of more than 0, but got 0\.0\.$"):
+    with pytest.raises(ValueError, match=r"^Expected `noise` to be a number greater than 0, but got 0\.0\.$"):
         Settings(noise=(0.1, 0.0))

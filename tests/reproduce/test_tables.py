@@ -14,7 +14,7 @@ from lupi.likelihoods import Bernoulli, Categorical
 from lupi.methods import NoPI
 from lupi.nn import MLP, Parts
 from lupi.reproduce import tables
-from lupi.reproduce.tables import Case, Claim, Published, claims_table, judged, pick_device, results_table, train_cases
+from lupi.reproduce.tables import Case, Claim, Published, claims_table, judged, results_table, train_cases
 from lupi.training import Settings
 
 CPU = torch.device("cpu")
@@ -141,13 +141,6 @@ def test_progress_counts_pairs(tmp_path, capsys):
     open_folder(tmp_path, {})
     train_cases([make_case()], [0, 1], tmp_path, score, device=CPU, progress=True)
     assert "methods and seeds NO-PI (2/2)" in capsys.readouterr().err
-
-
-def test_a_device_by_name():
-    assert pick_device("cpu") == CPU
-    assert pick_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
-    with pytest.raises(ValueError, match=r"^Expected `device` to be a torch device .*, but got 'nonsense'\.$"):
-        pick_device("nonsense")
 
 
 # -------------------------------------------------------------------------------- tables

@@ -404,9 +404,9 @@ def test_wrong_data(changes, message):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda model: risks(model, draws=99), "Expected `draws` to be a whole number of at least 100, but got 99."),
-        (lambda model: simulate(model, draws=1), "Expected `draws` to be a whole number of at least 2, but got 1."),
-        (lambda model: simulate(model, repeats=1), "Expected `repeats` to be a whole number of at least 2, but got 1."),
+        (lambda model: risks(model, draws=99), "Expected `draws` to be an integer of at least 100, but got 99."),
+        (lambda model: simulate(model, draws=1), "Expected `draws` to be an integer of at least 2, but got 1."),
+        (lambda model: simulate(model, repeats=1), "Expected `repeats` to be an integer of at least 2, but got 1."),
     ],
 )
 def test_wrong_numbers_of_draws(call, message):

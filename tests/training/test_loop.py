@@ -596,8 +596,8 @@ def test_what_fit_refuses():
         ({"settings": Settings(patience=2)}, "Expected `validation` where `patience` is given, but got None."),
         ({"data": empty}, "Expected `data` to have annotations, but it is empty."),
         ({"validation": empty}, "Expected `validation` to have annotations, but it is empty."),
-        ({"seed": -1}, "Expected `seed` to be a whole number of at least 0, but got -1."),
-        ({"seed": 0.5}, "Expected `seed` to be a whole number of at least 0, but got 0.5."),
+        ({"seed": -1}, "Expected `seed` to be an integer of at least 0, but got -1."),
+        ({"seed": 0.5}, "Expected `seed` to be an integer of at least 0, but got 0.5."),
     ):
         method = make_method()
         start = weights(method)
@@ -635,7 +635,7 @@ HOW = Settings(epochs=4, batch_size=8, learning_rate=0.01)
 
 @pytest.mark.parametrize("every", [0, -1, 2.5, None, True])
 def test_checkpoint_refuses(every):
-    with pytest.raises(ValueError, match=f"^Expected `every` to be a whole number of at least 1, but got {every!r}.$"):
+    with pytest.raises(ValueError, match=f"^Expected `every` to be an integer of at least 1, but got {every!r}.$"):
         Checkpoint("here", every=every)
 
 

@@ -535,7 +535,7 @@ def test_what_replicas_refuse():
         ({"fabric": object()}, "Expected `fabric` to be None for replicas, which train on one device."),
         ({"seeds": (1, 2)}, "Expected a `seed` for each of 3 replicas, but got (1, 2)."),
         ({"seeds": 4}, "Expected a `seed` for each of 3 replicas, but got 4."),
-        ({"seeds": (1, 2, -3)}, "Expected `seed` to be a whole number of at least 0, but got -3."),
+        ({"seeds": (1, 2, -3)}, "Expected `seed` to be an integer of at least 0, but got -3."),
         ({"how": Settings(patience=1)}, "Expected `validation` where `patience` is given, but got None."),
         (
             {"sets": [*sets[:2], sets[2].take(torch.arange(30))]},

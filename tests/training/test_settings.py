@@ -7,7 +7,7 @@ import pytest
 
 from lupi.training.settings import Settings
 
-WHOLE = "Expected `{}` to be a whole number of at least 1, but got {!r}."
+WHOLE = "Expected `{}` to be an integer of at least 1, but got {!r}."
 NUMBER = "Expected `{}` to be a number of at least 0, but got {!r}."
 REFUSED = {
     "epochs": (WHOLE, [0, -1, 2.0, True, "3", None]),
@@ -24,7 +24,7 @@ REFUSED = {
         for name in ("learning_rate", "momentum", "eps", "l2", "weight_decay", "factor", "warmup")
     },
     "milestones": ("Expected `{}` to be a tuple of numbers, but got {!r}.", [3, None, "12"]),
-    "clip": ("Expected `{}` to be a number of more than 0, but got {!r}.", [0, -1.0, math.nan, "1"]),
+    "clip": ("Expected `{}` to be a number greater than 0, but got {!r}.", [0, -1.0, math.nan, "1"]),
 }
 
 

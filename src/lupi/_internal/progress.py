@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, plain lines in a log."""
+"""Show the progress of long work: a bar on a terminal, plain lines in a log."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-BETWEEN_LINES = 10.0
+LOG_INTERVAL = 10.0
 """Seconds between two lines in a log."""
 
 
 class Steps:
-    """Counts steps of work on standard error; `show=False` stays silent.
+    """Count steps of work on standard error; `show=False` prints nothing.
 
     Examples
     --------
@@ -42,11 +42,11 @@ class Steps:
     ) -> None:
         if self.bar is not None:
             self.bar.stop()
-        elif self.line:  # work that ended early
-            self.say()
+        elif self.line:  # the work ended between two lines
+            self.print_line()
 
     def advance(self, steps: int, text: str) -> None:
-        """Count steps and say where the work is."""
+        """Count steps and show what was done last."""
         self.done += steps
         if not self.show:
             return
@@ -54,10 +54,10 @@ class Steps:
             self.bar.update(self.task, completed=self.done, description=f"{self.title} {text}")
             return
         self.line = f"{self.title} {text} ({self.done}/{self.total})"
-        if time.monotonic() - self.last >= BETWEEN_LINES or self.done >= self.total:
-            self.say()
+        if time.monotonic() - self.last >= LOG_INTERVAL or self.done >= self.total:
+            self.print_line()
 
-    def say(self) -> None:
-        """Print a line."""
+    def print_line(self) -> None:
+        """Print the current line."""
         print(self.line, file=sys.stderr, flush=True)
         self.line, self.last = "", time.monotonic()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lupi._internal.files import write_whole
+from lupi._internal.files import write_atomic
 
 ABOUT, RUNS = "comparison.json", "runs"
 WRITTEN = ("results.json", "results.csv", "summary.csv", "report.html", "report.md")
@@ -62,7 +62,7 @@ def open_folder(folder: Path, about: Mapping[str, Any], *, overwrite: bool = Fal
         for old in [*(folder / name for name in WRITTEN), *figures, *(folder / RUNS).glob("*.npz")]:
             old.unlink(missing_ok=True)
     (folder / RUNS).mkdir(parents=True, exist_ok=True)
-    write_whole(path, lambda file: file.write((json.dumps(about, indent=2) + "\n").encode()))
+    write_atomic(path, lambda file: file.write((json.dumps(about, indent=2) + "\n").encode()))
 
 
 def spelled(value: Any) -> str:
@@ -73,7 +73,7 @@ def spelled(value: Any) -> str:
 
 def keep(path: Path, arrays: Mapping[str, Any]) -> None:
     """Keep the results of runs that finished."""
-    write_whole(path, lambda file: np.savez(file, **arrays))
+    write_atomic(path, lambda file: np.savez(file, **arrays))
 
 
 def kept(path: Path) -> dict[str, NDArray[Any]] | None:

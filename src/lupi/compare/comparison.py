@@ -11,27 +11,27 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import joblib
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from sklearn.metrics import root_mean_squared_error
 
-from lupi import __version__, metrics
+from lupi import __version__
 from lupi import methods as known
+from lupi._internal.devices import check_device, one_thread
 from lupi._internal.files import write_text
 from lupi._internal.progress import Steps
 from lupi.compare.arms import EARLY, Arm, arms, privileged_of, uses_privileged
 from lupi.compare.cache import RUNS, keep, kept, open_folder
 from lupi.compare.cases import HELD_OUT, Data, Plan, Rows, make_cases, read, splits
-from lupi.compare.engine import BASELINE, one_thread, summarize, train_together
+from lupi.compare.engine import BASELINE, summarize, train_together
 from lupi.compare.statistics import Uncertainty
 from lupi.compare.verdict import verdict
-from lupi.estimators.arguments import check_device
 from lupi.estimators.base import PrivilegedClassifier, PrivilegedEstimator, PrivilegedRegressor
+from lupi.metrics import BINS, METRICS, Normal, evaluate, reliability
 from lupi.serving.tables import resolved, writing
 from lupi.tabular.text import content
 
@@ -97,7 +97,9 @@ def run(
         warnings.simplefilter("always")
         try:
             seconds = train_together(models, sets)
-            found = [score(model, case.test, len(data.classes)) for model, case in zip(models, cases, strict=True)]
+            predictions = [
+                predict_test(model, case.test, len(data.classes)) for model, case in zip(models, cases, strict=True)
+            ]
         except (ValueError, FloatingPointError) as error:
             raise ValueError(f"Expected {arm.name} to train, but it says: {error}") from error
     arrays: dict[str, NDArray[Any]] = {
@@ -105,51 +107,35 @@ def run(
         "seconds": np.full(len(seeds), seconds),
         "warnings": np.array(sorted({str(one.message) for one in caught}), dtype=str),
     }
-    for metric in found[0].values:
-        arrays[f"metric_{metric}"] = np.array([one.values[metric] for one in found])
-    if data.test is not None:
-        for metric in found[0].rows:
-            arrays[f"rows_{metric}"] = np.mean([one.rows[metric] for one in found], axis=0)
+    scores = [evaluate(case.test.y, one) for case, one in zip(cases, predictions, strict=True)]
+    for metric in scores[0]:
+        arrays[f"metric_{metric}"] = np.array([score[metric].value for score in scores])
+        rows = [score[metric].rows for score in scores]
+        if data.test is not None and rows[0] is not None:
+            arrays[f"rows_{metric}"] = np.mean(np.stack([row for row in rows if row is not None]), axis=0)
     if data.task != "regression":
-        arrays["bins"] = np.sum([one.bins for one in found if one.bins is not None], axis=0)
+        tables = [reliability(case.test.y, np.asarray(p)) for case, p in zip(cases, predictions, strict=True)]
+        arrays["bins"] = np.sum([table[SUMS].to_numpy(float) for table in tables], axis=0)
     keep(path, arrays)
 
 
-SUMS = ("count", "confidence", "correct")
-"""What is summed in each bin of confidence."""
+SUMS = ["count", "confidence", "correct"]
+"""Columns of a reliability table that are summed over runs."""
 
 
-class Score(NamedTuple):
-    """Metrics of a run; of each test row, where a metric is a mean over rows; and sums in bins of confidence."""
-
-    values: dict[str, float]
-    rows: dict[str, NDArray[np.float64]]
-    bins: NDArray[np.float64] | None
-
-
-def score(model: PrivilegedEstimator, test: Rows, classes: int) -> Score:
-    """Score a model on rows that it has not seen."""
+def predict_test(model: PrivilegedEstimator, test: Rows, classes: int) -> NDArray[np.float64] | Normal:
+    """Predict test rows: probabilities of all classes, or normal distributions."""
     if isinstance(model, PrivilegedRegressor):
-        mean = model.predict(test.X)
-        rmse = float(root_mean_squared_error(test.y, mean))
-        values, rows = {"rmse": rmse}, {"rmse": np.square(test.y - mean) / (2 * max(rmse, 1e-12))}  # its derivative
         output = model._outputs(test.X).double().numpy()
-        if output.shape[1] == 2:
-            rows["nll"] = metrics.gaussian_nll(test.y, mean, output[:, 1] * model.y_scale_**2)
-            values["nll"] = float(rows["nll"].mean())
-        return Score(values, rows, None)
+        variance = output[:, 1] * model.y_scale_**2 if output.shape[1] == 2 else None
+        return Normal(model.predict(test.X), variance)
     assert isinstance(model, PrivilegedClassifier)
     p = model.predict_proba(test.X)
-    if not model.multi_label_:
-        own, p = p, np.zeros((len(p), classes))
-        p[:, model.classes_] = own  # a rare class may not be in a training part
-    rows = {
-        "nll": metrics.nll(test.y, p),
-        "accuracy": metrics.accuracy(test.y, p),
-        "brier": metrics.brier(test.y, p),
-    }
-    values = {name: float(value.mean()) for name, value in rows.items()} | {"ece": metrics.ece(test.y, p)}
-    return Score(values, rows, metrics.reliability(test.y, p)[list(SUMS)].to_numpy(float))
+    if model.multi_label_:
+        return p
+    full = np.zeros((len(p), classes))
+    full[:, model.classes_] = p  # a rare class may be missing from a training split
+    return full
 
 
 # -------------------------------------------------------------------------------- the whole
@@ -289,7 +275,7 @@ def collect(
             bins[arm.name] = bins.get(arm.name, 0) + found["bins"]
         warned |= dict.fromkeys(f"{arm.name}: {message}" for message in found["warnings"])
     runs = pd.DataFrame(rows)
-    order = [name for name in metrics.NAMES if name in runs]
+    order = [name for name in METRICS if name in runs]
     runs = runs[["method", "control", "seed", *order, "seconds"]]
     if data.test is None:  # see `how_scored`
         order.sort(key=lambda name: name != "accuracy")
@@ -313,10 +299,10 @@ def collect(
 
 def reliability_of(bins: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:
     """Turn the sums in bins, over all runs of a method, into means; empty bins are left out."""
-    edges = np.linspace(0, 1, metrics.BINS + 1)
+    edges = np.linspace(0, 1, BINS + 1)
     parts = [pd.DataFrame(columns=["method", "low", "high", "confidence", "accuracy", "count"])]
     for name, sums in bins.items():
-        table = pd.DataFrame(sums, columns=list(SUMS)).assign(method=name, low=edges[:-1], high=edges[1:])
+        table = pd.DataFrame(sums, columns=SUMS).assign(method=name, low=edges[:-1], high=edges[1:])
         table = table[table["count"] > 0].astype({"count": int})
         means = {"confidence": table["confidence"] / table["count"], "accuracy": table["correct"] / table["count"]}
         parts.append(table.assign(**means)[parts[0].columns])
@@ -373,8 +359,8 @@ def format_table(found: Comparison, shown: int = 2) -> str:
     width = max(map(len, found.summary.index)) + 2
     head, lines = f"{'':{width}}", {name: f"{name:{width}}" for name in found.summary.index}
     for metric in found.metrics[:shown]:
-        scale, digits, title = metrics.shown(metric)
-        head += f"{title:>14}{'difference [95 % interval]':>32}"
+        scale, digits = METRICS[metric].scale, METRICS[metric].digits
+        head += f"{METRICS[metric].heading:>14}{'difference [95 % interval]':>32}"
         for name, row in found.summary.iterrows():
             mean, sd, gain, low, high = (
                 scale * row[metric + part] for part in ("", "_sd", "_difference", "_low", "_high")

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import joblib
 import numpy as np
 import pandas as pd
-import torch
 from sklearn.metrics import log_loss
 
+from lupi._internal.devices import one_thread
 from lupi._internal.progress import Steps
 from lupi.compare.statistics import ONLY_RUNS, Uncertainty, difference
 from lupi.estimators.base import PrivilegedClassifier, PrivilegedEstimator, fit_together
@@ -133,17 +132,6 @@ def train_together(models: Sequence[PrivilegedEstimator], sets: Sequence[Mapping
     begin = time.perf_counter()
     fit_together(models, sets)
     return (time.perf_counter() - begin) / len(models)
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Let torch use one thread: small networks are faster so, and jobs do not get into each other's way."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def summarize(

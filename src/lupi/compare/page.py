@@ -3,35 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import pandas as pd
 
+from lupi.metrics import METRICS
 from lupi.report.figures import calibration, check_columns, difference
 from lupi.report.page import Page, Section, Table, written
-
-
-class Metric(NamedTuple):
-    """How a metric is written."""
-
-    name: str
-    scale: int = 1
-    digits: int = 3
-    better: str | None = None
-
-
-METRICS = {
-    "nll": Metric("NLL", better="lower"),
-    "accuracy": Metric("accuracy, %", 100, 1, "higher"),
-    "agreement": Metric("agreement, %", 100, 1, "higher"),
-    "brier": Metric("Brier score", better="lower"),
-    "ece": Metric("ECE", better="lower"),
-    "rmse": Metric("RMSE", better="lower"),
-    "mse": Metric("MSE", better="lower"),
-    "mae": Metric("MAE", better="lower"),
-    "f1": Metric("F1", better="higher"),
-}
-"""Metrics that are known; another is written under its own name, and no side of it is called better."""
 
 
 def comparison_page(
@@ -94,7 +71,9 @@ def comparison_page(
     others = summary.index != baseline
     figures = []
     for metric in metrics:
-        name, scale, digits, better = METRICS.get(metric, Metric(metric))
+        known = METRICS[metric]
+        name, scale, digits = known.heading, known.scale, known.digits
+        better = "higher" if known.higher_is_better else "lower"
         table = pd.DataFrame(
             {
                 "method": summary.index[others],
@@ -154,14 +133,16 @@ def _scores(summary: pd.DataFrame, metrics: Sequence[str], control: pd.Series[bo
     values: dict[str, object] = {"method": summary.index.astype(str)}
     texts, hints = {}, {}
     for metric in metrics:
-        name, scale, digits, better = METRICS.get(metric, Metric(metric))
+        known = METRICS[metric]
+        name, scale, digits = known.heading, known.scale, known.digits
+        better = "higher" if known.higher_is_better else "lower"
         mean, spread, gap, low, high = (
             scale * summary[f"{metric}{part}"].to_numpy(float) for part in ("", "_sd", "_difference", "_low", "_high")
         )
         style, sign = f"z.{digits}f", f"+z.{digits}f"
         values[name] = mean
         texts[name] = [f"{written(m, style)} ± {written(s, style)}" for m, s in zip(mean, spread, strict=True)]
-        hints[name] = f"{better} is better" if better else ""
+        hints[name] = f"{better} is better"
         to = f"{name.removesuffix(', %')} difference"
         values[to] = pd.Series(gap).where(summary.index != baseline)
         texts[to] = [
@@ -183,7 +164,7 @@ def _runs(runs: pd.DataFrame) -> Table:
     names, formats = {}, {"seed": "d"} if runs["seed"].dtype.kind in "iu" else {}
     for column in runs.columns:
         if column in METRICS:
-            name, scale, digits, _ = METRICS[column]
+            name, scale, digits = METRICS[column].heading, METRICS[column].scale, METRICS[column].digits
             scaled[column] *= scale
             names[column], formats[name] = name, f".{digits + 1}f"
     if "seconds" in runs:

@@ -16,6 +16,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
+from lupi.metrics import clustered_error
+
 Floats = NDArray[np.float64]
 
 
@@ -78,24 +80,6 @@ class Uncertainty:
 
 ONLY_RUNS = Uncertainty()
 """Nothing adds to how differences vary from run to run."""
-
-
-def clustered_error(values: Floats, cluster: NDArray[np.int64] | None = None) -> tuple[float, int]:
-    """Standard error of a mean whose values come in independent clusters, the rows of one example, and their number.
-
-    Examples
-    --------
-    >>> clustered_error(np.array([1.0, 3.0]))
-    (1.0, 2)
-    >>> clustered_error(np.array([1.0, 1.0, 3.0, 3.0]), np.array([0, 0, 1, 1]))  # no more is known
-    (1.0, 2)
-    """
-    places = np.arange(len(values)) if cluster is None else np.unique(cluster, return_inverse=True)[1]
-    sums = np.bincount(places, values - values.mean())
-    count = len(sums)
-    if count < 2:
-        raise ValueError(f"Expected at least two test examples, but got {count}.")
-    return math.sqrt(count / (count - 1) * float(np.square(sums).sum())) / len(values), count
 
 
 def paired(values: Floats, *, overlap: float = 0.0, of_test: tuple[float, int] = (0.0, 0)) -> Difference:

@@ -8,7 +8,7 @@ import pandas as pd
 
 from lupi.compare.engine import BASELINE
 from lupi.compare.statistics import ONLY_RUNS, Uncertainty, difference
-from lupi.metrics import HIGHER_IS_BETTER, shown
+from lupi.metrics import METRICS
 
 LEVEL = 0.95
 
@@ -50,13 +50,13 @@ def verdict(
     """
     if not methods:
         return "No method with privileged information was compared."
-    m, sign = len(methods), -1 if metric in HIGHER_IS_BETTER else 1
+    m, sign = len(methods), -1 if METRICS[metric].higher_is_better else 1
     found = {name: difference(runs, name, BASELINE, metric, uncertainty) for name in methods}
     intervals = {name: one.interval(1 - (1 - LEVEL) / m) for name, one in found.items()}
     best = min(found, key=lambda name: sign * found[name].mean)
     better = [name for name, (low, high) in intervals.items() if (high < 0 if sign > 0 else low > 0)]
     worse = [name for name, (low, high) in intervals.items() if (low > 0 if sign > 0 else high < 0)]
-    scale, digits, what = shown(metric)
+    scale, digits, what = METRICS[metric].scale, METRICS[metric].digits, METRICS[metric].heading.replace(",", " in")
     means = scale * runs.groupby("method")[metric].mean()
     gain, (low, high) = scale * found[best].mean, (scale * end for end in intervals[best])
     who = best if m == 1 else f"{best}, the best of {m} methods,"
@@ -99,13 +99,13 @@ def against_controls(
 ) -> tuple[str, list[str]]:
     """Compare a method with its controls, and list those that are not surely worse."""
     parts, level = [], []
-    scale, digits, what = shown(metric)
+    scale, digits, what = METRICS[metric].scale, METRICS[metric].digits, METRICS[metric].heading.replace(",", " in")
     for name in controls:
         gap = difference(runs, name, best, metric, uncertainty)
         low, high = gap.interval(LEVEL)
         numbers = [f"{scale * value:+.{digits}f}" for value in (gap.mean, low, high)]
         parts.append(f"{name} {numbers[0]} ({numbers[1]} to {numbers[2]})")
-        if not (high < 0 if metric in HIGHER_IS_BETTER else low > 0):
+        if not (high < 0 if METRICS[metric].higher_is_better else low > 0):
             level.append(name)
     return f"Controls, their {what} against that of {best}: {'; '.join(parts)}.", level
 

@@ -27,8 +27,8 @@ from pandas.api.types import is_bool_dtype, is_numeric_dtype
 from sklearn.model_selection import GroupKFold
 
 from lupi import methods
+from lupi._internal.devices import one_thread
 from lupi._internal.progress import Steps
-from lupi.compare.engine import one_thread
 from lupi.crowd.reliability import annotators, infer
 from lupi.diagnose.leaks import GIVEN, Alone, advice, alone, leak, value_codes
 from lupi.diagnose.scores import of_annotator, score_annotators, score_labels

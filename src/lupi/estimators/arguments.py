@@ -34,18 +34,6 @@ def check_widths(name: str, widths: Any, count: int | None = None) -> None:
         raise ValueError(f"Expected `{name}` to be {what} of at least 1, but got {widths!r}.")
 
 
-def check_device(device: Any) -> None:
-    """Look for a device that torch has."""
-    try:
-        kind = torch.device(device).type
-    except (RuntimeError, TypeError):
-        raise ValueError(
-            f"Expected `device` to be a torch device such as 'cpu' or 'cuda', but got {device!r}."
-        ) from None
-    if kind == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"Expected `device` to be a device of this machine, but got {device!r} and torch sees no GPU.")
-
-
 def check_index(X: Any, privileged: Any) -> None:
     """Compare the indices of two pandas tables."""
     tables = (pd.DataFrame, pd.Series)

@@ -23,10 +23,10 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from torch import Tensor, nn
 
 from lupi import __version__, methods
+from lupi._internal.devices import check_device
 from lupi.data import Annotations, Batch, SparseRows
 from lupi.estimators.arguments import (
     Inputs,
-    check_device,
     check_index,
     check_length,
     check_widths,

@@ -50,7 +50,7 @@ class Distillation(Method):
         self.teacher, self.student = teacher, student
         self.likelihood = student.likelihood
         self.temperature = check_positive("temperature", temperature)
-        self.weight = check_number("weight", weight, most=1)
+        self.weight = check_number("weight", weight, maximum=1)
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Loss of the student, on annotations whose targets are softened."""

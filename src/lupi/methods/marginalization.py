@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from lupi._internal.checks import check_whole
+from lupi._internal.checks import check_integer
 from lupi.data import Annotations, SparseRows, distinct
 from lupi.likelihoods import Categorical, Likelihood
 from lupi.methods.base import Stage
@@ -51,7 +51,7 @@ class FullMarginalization(ConditionalMethod):
         samples: int | None = None,
     ) -> None:
         super().__init__(trunk, tower, conditional, likelihood=likelihood)
-        self.samples = None if samples is None else check_whole("samples", samples, 1)
+        self.samples = None if samples is None else check_integer("samples", samples, 1)
         # The rows of a, as `SparseRows`, and their weights; before training, the one row of zeros.
         self.register_buffer("index", torch.zeros(1, 0, dtype=torch.int32))
         self.register_buffer("value", torch.zeros(1, 0))

@@ -12,7 +12,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from lupi._internal.checks import check_whole
+from lupi._internal.checks import check_integer
 from lupi.data import Annotations, Batch
 from lupi.likelihoods import Categorical, Likelihood
 from lupi.methods.base import Conditional, Method, Stage
@@ -75,7 +75,7 @@ class PiDUAL(Method, Conditional):
 
 def pi_dual(parts: Parts, *, random: int = 16) -> PiDUAL:
     """Make the method "pi-dual"."""
-    inputs = parts.privileged + check_whole("random", random, 0)
+    inputs = parts.privileged + check_integer("random", random, 0)
     return PiDUAL(
         parts.trunk(),
         parts.head(),

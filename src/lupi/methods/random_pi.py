@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from lupi._internal.checks import check_whole
+from lupi._internal.checks import check_integer
 from lupi.data import Annotations
 
 
@@ -33,7 +33,7 @@ class RandomPI(nn.Module):
 
     def __init__(self, features: int) -> None:
         super().__init__()
-        self.features = check_whole("random", features, 0)
+        self.features = check_integer("random", features, 0)
         self.register_buffer("seed", torch.randint(2**31, ()))  # a buffer, so that a checkpoint keeps it
 
     def append(self, data: Annotations) -> Annotations:

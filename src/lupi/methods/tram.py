@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor, nn
 
-from lupi._internal.checks import check_number, check_whole
+from lupi._internal.checks import check_integer, check_number
 from lupi.data import Annotations, Batch
 from lupi.likelihoods import Categorical, Likelihood
 from lupi.methods.base import Conditional, Method, Stage
@@ -151,7 +151,7 @@ def tram_plus_plus(parts: Parts, *, beta: float = 1.0, random: int = 16) -> TRAM
     """Make the method "tram-plus-plus": TRAM with random features after a (Ortiz-Jimenez et al., 2023)."""
     return TRAM(
         parts.trunk(),
-        parts.tower(check_whole("random", random, 0)),
+        parts.tower(check_integer("random", random, 0)),
         parts.tower_head(),
         parts.head(),
         likelihood=parts.likelihood,

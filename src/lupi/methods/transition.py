@@ -13,7 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from lupi._internal.checks import check_whole, is_number
+from lupi._internal.checks import check_integer, is_number
 from lupi.data import Annotations, Batch
 from lupi.likelihoods import Bernoulli, Categorical, Likelihood
 from lupi.methods.base import Conditional, Method, Stage
@@ -94,7 +94,7 @@ def pi_transition(parts: Parts, *, random: int = 0, diagonal: float = 0.9) -> PI
     """Make the method "pi-transition"; `diagonal` is the diagonal of T(a) before training."""
     if not (is_number(diagonal) and 0 < diagonal < 1):
         raise ValueError(f"Expected `diagonal` to lie between 0 and 1, but got {diagonal}.")
-    check_whole("random", random, 0)
+    check_integer("random", random, 0)
     if isinstance(parts.likelihood, Bernoulli):
         start = near_identity(2, diagonal).repeat(parts.outputs)
     else:

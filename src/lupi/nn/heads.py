@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lupi._internal.checks import check_positive, check_whole
+from lupi._internal.checks import check_integer, check_positive
 from lupi.likelihoods import Bernoulli, Gaussian, Likelihood, at_least_float32
 
 SMALLEST_SCALE = 1e-3
@@ -93,14 +93,14 @@ class HeteroscedasticHead(nn.Module):
         evaluation_samples: int = 1000,
     ) -> None:
         super().__init__()
-        check_whole("factors", factors, 0)
+        check_integer("factors", factors, 0)
         self.likelihood = likelihood
         self.mean = nn.Linear(features, outputs)
         self.factor = nn.Linear(features, outputs * factors) if factors else None
         self.scale = nn.Linear(features, outputs)
         self.factors, self.outputs = factors, outputs
         self.temperature = check_positive("temperature", temperature)
-        self.samples = check_whole("samples", samples, 1)
+        self.samples = check_integer("samples", samples, 1)
         self.register_buffer("evaluation_noise", torch.randn(factors + outputs, evaluation_samples))
 
     def forward(self, features: Tensor) -> Tensor:

@@ -25,7 +25,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lupi._internal.checks import check_number, check_whole
+from lupi._internal.checks import check_integer, check_number
+from lupi._internal.devices import pick_device
 from lupi.compare.cache import kept, open_folder
 from lupi.data import Annotations, SparseRows
 from lupi.datasets import load_cifar10, load_cifar10h
@@ -136,9 +137,9 @@ class Settings:
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        check_whole("seed", self.seed, 0)
-        check_whole("seeds", self.seeds, 2)
-        check_number("momentum", self.momentum, most=1)
+        check_integer("seed", self.seed, 0)
+        check_integer("seeds", self.seeds, 2)
+        check_number("momentum", self.momentum, maximum=1)
         self.training()
         if self.evaluate not in range(10_000, 50_001, 10_000):
             raise ValueError(f"Expected `evaluate` to be 10000, 20000 and so on to 50000, but got {self.evaluate}.")
@@ -284,7 +285,7 @@ def run(settings: Settings, *, data: Path | None, folder: Path, overwrite: bool,
             "Expected `--data` to be a folder with cifar-10-batches-py, cifar10h-raw.csv and mobilenet_v1_1.0_224.npz, "
             "but got none."
         )
-    task, device = read_task(data, settings), tables.pick_device(settings.device)
+    task, device = read_task(data, settings), pick_device(settings.device)
     about = {name: value for name, value in dataclasses.asdict(settings).items() if name not in NOT_RESULTS}
     parts = make_parts(task, read_trunk(data, settings, task.train.x))
     about |= {"experiment": "cifar10h", "data": digest(task), "weights": weights_digest(data, settings)}

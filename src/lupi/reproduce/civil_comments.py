@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 from torch import Tensor
 
-from lupi._internal.checks import check_whole
+from lupi._internal.checks import check_integer
+from lupi._internal.devices import pick_device
 from lupi.compare.cache import open_folder
 from lupi.compare.cases import digest
 from lupi.compare.statistics import difference
@@ -44,7 +45,6 @@ from lupi.reproduce.tables import (
     differences,
     in_words,
     interval,
-    pick_device,
     results_table,
     score_on,
     train_cases,
@@ -129,9 +129,9 @@ class Settings:
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        check_whole("seeds", self.seeds, 2)
+        check_integer("seeds", self.seeds, 2)
         for name in ("seed", "comments", "task"):
-            check_whole(name, getattr(self, name), 0)
+            check_integer(name, getattr(self, name), 0)
         self.training()
 
     def training(self) -> Training:

@@ -15,7 +15,7 @@ import matplotlib as mpl
 import pandas as pd
 from matplotlib.figure import Figure
 
-from lupi._internal.files import write_text, write_whole
+from lupi._internal.files import write_atomic, write_text
 from lupi.report.svg import COLOURS
 
 __all__ = ["COLOURS", "STYLE", "Findings", "change", "figure", "markdown_table", "save_figure", "write_findings"]
@@ -136,7 +136,7 @@ def write_findings(findings: Findings, settings: Any, facts: Mapping[str, Any], 
     for name, text in texts.items():
         write_text(folder / name, text)
     for name, made in findings.figures.items():
-        write_whole(folder / f"{name}.svg", partial(save_figure, made))
+        write_atomic(folder / f"{name}.svg", partial(save_figure, made))
     return [folder / name for name in (*texts, *(f"{name}.svg" for name in findings.figures))]
 
 

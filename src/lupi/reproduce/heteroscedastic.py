@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from torch import Tensor, nn
 
-from lupi._internal.checks import check_whole
+from lupi._internal.checks import check_integer
 from lupi._internal.progress import Steps
 from lupi.data import Annotations
 from lupi.likelihoods import Gaussian
@@ -63,11 +63,11 @@ class Settings:
     batch_size: int = 128
 
     def __post_init__(self) -> None:
-        check_whole("seed", self.seed, 0)
-        check_whole("seeds", self.seeds, 1)
-        check_whole("annotators", self.annotators, 2)
+        check_integer("seed", self.seed, 0)
+        check_integer("seeds", self.seeds, 1)
+        check_integer("annotators", self.annotators, 2)
         for name in ("annotations", "epochs", "batch_size"):
-            check_whole(name, getattr(self, name), 1)
+            check_integer(name, getattr(self, name), 1)
 
 
 def annotator_means(x: Floats, annotators: int) -> Floats:

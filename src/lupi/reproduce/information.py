@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from lupi._internal.checks import check_positive, check_whole
+from lupi._internal.checks import check_integer, check_positive
 from lupi._internal.progress import Steps
 from lupi.reproduce.findings import COLOURS, Findings, figure, markdown_table
 from lupi.theory.information import binned_information, draw_synthetic, estimate_information, exact_information
@@ -49,16 +49,16 @@ class Settings:
     folds: int = 3
 
     def __post_init__(self) -> None:
-        check_whole("seed", self.seed, 0)
+        check_integer("seed", self.seed, 0)
         if not self.noise:
             raise ValueError("Expected `noise` to be one number or more, but got none.")
         for noise in self.noise:
             check_positive("noise", noise)
-        check_whole("seeds", self.seeds, 2)
-        check_whole("sample", self.sample, 1000)
-        check_whole("bins", self.bins, 2)
-        check_whole("folds", self.folds, 2)
-        check_whole("annotations", self.annotations, 10 * self.folds)
+        check_integer("seeds", self.seeds, 2)
+        check_integer("sample", self.sample, 1000)
+        check_integer("bins", self.bins, 2)
+        check_integer("folds", self.folds, 2)
+        check_integer("annotations", self.annotations, 10 * self.folds)
 
 
 def run(settings: Settings, *, progress: bool) -> Findings:

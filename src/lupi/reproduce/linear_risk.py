@@ -15,7 +15,7 @@ import pandas as pd
 from matplotlib import colormaps
 from matplotlib.lines import Line2D
 
-from lupi._internal.checks import check_number, check_positive, check_whole
+from lupi._internal.checks import check_integer, check_number, check_positive
 from lupi._internal.progress import Steps
 from lupi.reproduce.findings import COLOURS, Findings, figure, markdown_table
 from lupi.theory.risk import BLOCK, ESTIMATORS, PROPOSITIONS, Estimate, LinearModel, conditions, risks, simulate
@@ -59,12 +59,12 @@ class Settings:
     expectation_draws: int = 20_000
 
     def __post_init__(self) -> None:
-        check_whole("seed", self.seed, 0)
-        check_whole("d", self.d, 1)
-        check_whole("m", self.m, 1)
+        check_integer("seed", self.seed, 0)
+        check_integer("d", self.d, 1)
+        check_integer("m", self.m, 1)
         if self.m > self.d:
             raise ValueError(f"Expected `m` to be at most d = {self.d}, but got {self.m}.")
-        check_whole("n", self.n, self.d + self.m + 4)
+        check_integer("n", self.n, self.d + self.m + 4)
         check_positive("sigma", self.sigma)
         for name in ("pi_variance", "overlap"):
             if not getattr(self, name):
@@ -72,10 +72,10 @@ class Settings:
         for variance in self.pi_variance:
             check_positive("pi_variance", variance)
         for overlap in self.overlap:
-            check_number("overlap", overlap, most=1)
-        check_whole("draws", self.draws, 2)
-        check_whole("repeats", self.repeats, 2)
-        check_whole("expectation_draws", self.expectation_draws, 2 * BLOCK)
+            check_number("overlap", overlap, maximum=1)
+        check_integer("draws", self.draws, 2)
+        check_integer("repeats", self.repeats, 2)
+        check_integer("expectation_draws", self.expectation_draws, 2 * BLOCK)
 
 
 def run(settings: Settings, *, progress: bool) -> Findings:

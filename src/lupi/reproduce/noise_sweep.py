@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from lupi._internal.checks import check_positive, check_whole
+from lupi._internal.checks import check_integer, check_positive
 from lupi._internal.progress import Steps
 from lupi.reproduce import synthetic_regression as regression
 from lupi.reproduce.findings import COLOURS, Findings, figure, markdown_table
@@ -51,7 +51,7 @@ class Settings:
     noise: tuple[float, ...] = (0.1, 0.5, 1.0, 1.5, 2.0)
 
     def __post_init__(self) -> None:
-        check_whole("seeds", self.seeds, 2)
+        check_integer("seeds", self.seeds, 2)
         for value in self.noise:
             check_positive("noise", value)
 

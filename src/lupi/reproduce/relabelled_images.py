@@ -32,7 +32,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lupi._internal.checks import check_number, check_positive, check_whole
+from lupi._internal.checks import check_integer, check_number, check_positive
+from lupi._internal.devices import pick_device
 from lupi._internal.progress import Steps
 from lupi.compare.cache import RUNS, keep, kept, open_folder
 from lupi.compare.statistics import Difference, paired
@@ -56,7 +57,6 @@ from lupi.reproduce.tables import (
     differences,
     file_of,
     in_words,
-    pick_device,
     results_table,
     score_on,
     train_cases,
@@ -184,19 +184,19 @@ class Settings:
     devices: int = 1
 
     def __post_init__(self) -> None:
-        check_whole("seed", self.seed, 0)
-        check_whole("seeds", self.seeds, 2)
+        check_integer("seed", self.seed, 0)
+        check_integer("seeds", self.seeds, 2)
         for name in ("images", "annotators_images", "annotators_epochs", "epochs", "batch_size", "het_longer"):
-            check_whole(name, getattr(self, name), 1)
+            check_integer(name, getattr(self, name), 1)
         for name in ("samples", "devices"):
-            check_whole(name, getattr(self, name), 1)
+            check_integer(name, getattr(self, name), 1)
         for name in ("width", "annotators_width", "learning_rate"):
             check_positive(name, getattr(self, name))
-        check_number("malicious", self.malicious, most=1)
+        check_number("malicious", self.malicious, maximum=1)
         if self.noise not in ("high", "low"):
             raise ValueError(f"Expected `noise` to be 'high' or 'low', but got {self.noise!r}.")
         for name in ("size", "annotators_size"):
-            if check_whole(name, getattr(self, name), 32) % 32:
+            if check_integer(name, getattr(self, name), 32) % 32:
                 raise ValueError(f"Expected `{name}` to be a multiple of 32, but got {getattr(self, name)}.")
         if len(set(annotator_plans(self))) < len(WIDTHS) * len(TRAININGS):
             raise ValueError(

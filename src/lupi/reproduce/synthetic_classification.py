@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from sklearn.linear_model import LogisticRegression
 from torch import nn
 
-from lupi._internal.checks import check_positive, check_whole
+from lupi._internal.checks import check_integer, check_positive
 from lupi._internal.progress import Steps
 from lupi.likelihoods import Bernoulli, Gaussian, Likelihood
 from lupi.reproduce.findings import COLOURS, Findings, figure, markdown_table
@@ -75,7 +75,7 @@ class Settings(Protocol):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole("seeds", self.seeds, 2)
+        check_integer("seeds", self.seeds, 2)
         check_positive("noise", self.noise)
         check_positive("c", self.c)
         if self.loss not in LOSSES:

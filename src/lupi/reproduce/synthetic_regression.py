@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from sklearn.linear_model import Ridge
 from torch import nn
 
-from lupi._internal.checks import check_positive, check_whole
+from lupi._internal.checks import check_integer, check_positive
 from lupi._internal.progress import Steps
 from lupi.likelihoods import Gaussian
 from lupi.reproduce.findings import COLOURS, Findings, figure, markdown_table
@@ -72,7 +72,7 @@ class Settings(Protocol):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole("seeds", self.seeds, 2)
+        check_integer("seeds", self.seeds, 2)
         check_positive("noise", self.noise)
         check_positive("ridge", self.ridge)
 

@@ -16,7 +16,6 @@ from lupi._internal.progress import Steps
 from lupi.compare.cache import RUNS, keep, kept
 from lupi.compare.statistics import Difference, difference
 from lupi.data import Annotations
-from lupi.estimators.arguments import check_device
 from lupi.likelihoods import Categorical
 from lupi.methods import Method, build
 from lupi.nn import Parts
@@ -80,20 +79,6 @@ class Case:
 
 Score = Callable[[Case, Method], Mapping[str, Any]]
 """From a trained method to its scores: "nll", "accuracy" as a fraction, other numbers, and arrays to be kept."""
-
-
-def pick_device(name: str) -> torch.device:
-    """Give the device of a name; "auto" is a GPU where there is one.
-
-    Examples
-    --------
-    >>> pick_device("cpu")
-    device(type='cpu')
-    """
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    check_device(name)
-    return torch.device(name)
 
 
 def score_on(x: Tensor, y: Tensor) -> Score:

@@ -18,9 +18,9 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from lupi import methods
+from lupi._internal.devices import check_device
 from lupi._internal.progress import Steps
 from lupi.estimators import folder as persistence
-from lupi.estimators.arguments import check_device
 from lupi.estimators.base import PrivilegedClassifier, PrivilegedEstimator, PrivilegedRegressor
 from lupi.serving.card import card
 from lupi.tabular.tables import (

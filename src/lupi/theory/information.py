@@ -24,7 +24,7 @@ from sklearn.model_selection import GroupKFold
 from sklearn.utils.multiclass import type_of_target
 from torch import Tensor, nn
 
-from lupi._internal.checks import check_positive, check_whole
+from lupi._internal.checks import check_integer, check_positive
 from lupi.data import Annotations, Batch, SparseRows
 from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
 from lupi.methods import Method
@@ -137,7 +137,7 @@ def binned_information(x: Floats, a: NDArray[np.int64], y: Floats, bins: int) ->
     >>> f"{binned_information(x, shuffled, y, bins=60):.3f}, exactly 0"
     '0.013, exactly 0'
     """
-    bins = check_whole("bins", bins, 2)
+    bins = check_integer("bins", bins, 2)
     return plug_in_information(equal_bins(x, bins), a, equal_bins(y, bins))
 
 
@@ -290,7 +290,7 @@ def held_out_losses(
     >>> held_out_losses(x[:, None], y, a[:, None], folds=2, parameters={"epochs": 1}).shape
     (300,)
     """
-    folds = check_whole("folds", folds, 2)
+    folds = check_integer("folds", folds, 2)
     y = np.asarray(y)
     if y.ndim != 1 and type_of_target(y) != "multilabel-indicator":
         raise ValueError(f"Expected `y` to be one label per annotation, or 0 and 1, but got shape {y.shape}.")

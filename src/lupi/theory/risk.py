@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lupi._internal.checks import check_number, check_whole
+from lupi._internal.checks import check_integer, check_number
 
 Array = NDArray[np.float64]
 Seed = int | np.random.SeedSequence
@@ -238,7 +238,7 @@ def conditions(model: LinearModel, *, draws: int = 10_000, seed: Seed = 0) -> di
 def moments(model: LinearModel, *, draws: int = 10_000, seed: Seed = 0) -> Moments:
     """Average over draws of A, in blocks whose spread gives the standard errors."""
     rng = stream(seed)
-    blocks = math.ceil(check_whole("draws", draws, 2 * BLOCK) / BLOCK)
+    blocks = math.ceil(check_integer("draws", draws, 2 * BLOCK) / BLOCK)
     values = np.array([block(model, model.draw(rng, BLOCK)) for _ in range(blocks)])
     return Moments(*(average(column) for column in values.T))
 
@@ -283,7 +283,7 @@ def simulate(model: LinearModel, *, draws: int = 2_000, repeats: int = 10, seed:
     [True, True, True, True]
     """
     rng = stream(seed)
-    draws, repeats = check_whole("draws", draws, 2), check_whole("repeats", repeats, 2)
+    draws, repeats = check_integer("draws", draws, 2), check_integer("repeats", repeats, 2)
     at_once = max(1, NUMBERS // (repeats * model.n * (model.d + model.m)))
     sizes = [min(at_once, draws - start) for start in range(0, draws, at_once)]
     values = np.vstack([errors(model, size, repeats, rng) for size in sizes])
@@ -375,7 +375,7 @@ def estimate_model(X: Any, A: Any, y: Any, *, features: Any) -> LinearModel:
 def stream(seed: Seed) -> np.random.Generator:
     """Random numbers of our own: X may well come from `np.random.default_rng(0)`, and A must not repeat it."""
     if not isinstance(seed, np.random.SeedSequence):
-        seed = np.random.SeedSequence([check_whole("seed", seed, 0), 1])
+        seed = np.random.SeedSequence([check_integer("seed", seed, 0), 1])
     return np.random.default_rng(seed)
 
 

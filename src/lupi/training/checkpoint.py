@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lupi._internal.checks import check_whole
+from lupi._internal.checks import check_integer
 from lupi.data import Annotations
 from lupi.methods.base import Method
 from lupi.training.replicas import StackedAnnotations
@@ -29,7 +29,7 @@ class Checkpoint:
     every: int = 1000
 
     def __post_init__(self) -> None:
-        check_whole("every", self.every, 1)
+        check_integer("every", self.every, 1)
 
     def read(self, run: dict[str, Any]) -> dict[str, Any] | None:
         """Read the state of an interrupted run, which must be the same run."""

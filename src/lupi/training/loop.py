@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lupi._internal.checks import check_whole
+from lupi._internal.checks import check_integer
 from lupi._internal.progress import Steps
 from lupi.data import Annotations, Batch
 from lupi.methods.base import Method, Stage
@@ -274,14 +274,14 @@ def fit_replicas(
 def check_seeds(method: Method, seed: int | Sequence[int], settings: Settings, fabric: Any) -> int | list[int]:
     """Check that there is a seed, or one for each replica, and that replicas can train so."""
     if not isinstance(method, Replicas):
-        return check_whole("seed", seed, 0)
+        return check_integer("seed", seed, 0)
     if isinstance(seed, int) or len(seed) != len(method.members):
         raise ValueError(f"Expected a `seed` for each of {len(method.members)} replicas, but got {seed!r}.")
     if settings.clip is not None:
         raise ValueError("Expected `clip` to be None for replicas, whose gradients have one norm together.")
     if fabric is not None:
         raise ValueError("Expected `fabric` to be None for replicas, which train on one device.")
-    return [check_whole("seed", one, 0) for one in seed]
+    return [check_integer("seed", one, 0) for one in seed]
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from lupi._internal.checks import check_number, check_positive, check_whole
+from lupi._internal.checks import check_integer, check_number, check_positive
 
 CHOICES: dict[str, tuple[str | bool, ...]] = {
     "draw": ("annotations", "examples"),
@@ -94,11 +94,13 @@ class Settings:
                 raise ValueError(
                     f"Expected `{name}` to be one of {', '.join(map(str, choices))}, but got {getattr(self, name)!r}."
                 )
-        checked: dict[str, Any] = {name: check_whole(name, getattr(self, name), 1) for name in ("epochs", "batch_size")}
+        checked: dict[str, Any] = {
+            name: check_integer(name, getattr(self, name), 1) for name in ("epochs", "batch_size")
+        }
         for name in ("learning_rate", "momentum", "eps", "l2", "weight_decay", "factor", "warmup"):
             checked[name] = check_number(name, getattr(self, name))
         if self.patience is not None:
-            checked["patience"] = check_whole("patience", self.patience, 1)
+            checked["patience"] = check_integer("patience", self.patience, 1)
         if self.clip is not None:
             checked["clip"] = check_positive("clip", self.clip)
         if not isinstance(self.milestones, tuple | list):

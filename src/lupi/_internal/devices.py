@@ -1,0 +1,54 @@
+"""Choose where torch computes and with how many threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+
+def check_device(device: Any) -> None:
+    """Raise a `ValueError` unless this machine has the device.
+
+    Examples
+    --------
+    >>> check_device("gpu")
+    Traceback (most recent call last):
+    ...
+    ValueError: Expected `device` to be a torch device such as 'cpu' or 'cuda', but got 'gpu'.
+    """
+    try:
+        kind = torch.device(device).type
+    except (RuntimeError, TypeError):
+        raise ValueError(
+            f"Expected `device` to be a torch device such as 'cpu' or 'cuda', but got {device!r}."
+        ) from None
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"Expected `device` to be a device of this machine, but got {device!r} and torch sees no GPU.")
+
+
+def pick_device(name: str) -> torch.device:
+    """Return a device by name; "auto" is a GPU where there is one, else the CPU.
+
+    Examples
+    --------
+    >>> pick_device("cpu")
+    device(type='cpu')
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    check_device(name)
+    return torch.device(name)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Limit torch to one thread: small networks train faster, and parallel jobs do not compete for cores."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

@@ -1,0 +1,28 @@
+import pytest
+import torch
+
+from lupi._internal.devices import check_device, one_thread, pick_device
+
+
+def test_a_device_is_picked_by_name():
+    assert pick_device("cpu") == torch.device("cpu")
+    assert pick_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
+
+
+@pytest.mark.parametrize("name", ["nonsense", "gpu", None, "cuda:x"])
+def test_an_unknown_device_is_named(name):
+    with pytest.raises(ValueError, match=f"`device`.*{name!r}"):
+        check_device(name)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_a_missing_gpu_is_named():
+    with pytest.raises(ValueError, match="no GPU"):
+        pick_device("cuda")
+
+
+def test_threads_are_restored():
+    before = torch.get_num_threads()
+    with one_thread():
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == before
