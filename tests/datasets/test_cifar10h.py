@@ -129,21 +129,21 @@ def test_archive_folder_and_the_described_name(path, tmp_path):
 
 def test_missing_files_say_what_to_download(tmp_path):
     for place in (tmp_path, tmp_path / "none.csv"):
-        with pytest.raises(FileNotFoundError, match=r"Expected `path` .*download https.*cifar10h-raw\.zip, .*trial"):
+        with pytest.raises(FileNotFoundError, match=r"path.*download https.*cifar10h-raw\.zip"):
             load_cifar10h(place)
 
 
 def test_other_tables(path):
     table = published()
     table.drop(columns=["reaction_time", "cifar10_test_test_idx"]).to_csv(path, index=False)
-    with pytest.raises(ValueError, match="but got none named cifar10_test_test_idx, reaction_time"):
+    with pytest.raises(ValueError, match="cifar10_test_test_idx, reaction_time"):
         load_cifar10h(path)
     table.loc[table["is_attn_check"] == 0, "cifar10_test_test_idx"] += 9_990
     table.to_csv(path, index=False)
-    with pytest.raises(ValueError, match=r"to be numbered from 0 to 9999, but got 1\d\d\d\d"):
+    with pytest.raises(ValueError, match=r"image.*1\d\d\d\d"):
         load_cifar10h(path)
 
 
 def test_more_others_than_there_are(path):
-    with pytest.raises(ValueError, match=r"Expected `others` to be at most 24, .*85%, but got 25"):
+    with pytest.raises(ValueError, match=r"others.*24.*85%.*25"):
         load_cifar10h(path).subsample(others=25)

@@ -88,7 +88,7 @@ def test_tensorflows_order_is_turned_into_pythons(tmp_path):
     np.testing.assert_array_equal(got.gold, expected.gold)
     pd.testing.assert_frame_equal(got.privileged, expected.privileged)
     np.save(tmp_path / "image_order_c10.npy", order[1:])
-    with pytest.raises(ValueError, match="to hold each image once"):
+    with pytest.raises(ValueError, match="image_order_c10"):
         load_cifar10n(tmp_path)
 
 
@@ -110,7 +110,7 @@ def test_batches_in_any_order(tmp_path):
 @pytest.mark.parametrize("ranges", [["0--9"] * 6, ["0-9"] * 6, [f"{first}--{first + 8}" for first in range(0, 60, 10)]])
 def test_batches_must_hold_every_image_once(tmp_path, ranges):
     write10(tmp_path, side=side10().assign(**{"Image-batch": ranges}))
-    with pytest.raises(ValueError, match=r"Expected `Image-batch` of .*each of 60 images once, but got"):
+    with pytest.raises(ValueError, match=r"Image-batch.*60 images"):
         load_cifar10n(tmp_path)
 
 
@@ -125,12 +125,12 @@ class Harm:
 def test_malicious_files_do_nothing(tmp_path):
     mark = tmp_path / "mark"
     write10(tmp_path, content=labels10() | {"more": Harm(mark)})
-    with pytest.raises(ValueError, match=r"CIFAR-10_human\.pt to be a torch file of nothing but labels, .*Unpickling"):
+    with pytest.raises(ValueError, match=r"CIFAR-10_human\.pt to be a torch file .*Unpickling"):
         load_cifar10n(tmp_path)
     (tmp_path / "data" / "CIFAR-10_human.pt").unlink()
     path = tmp_path / "data" / "CIFAR-10_human_ordered.npy"
     np.save(path, np.array({"clean_label": Harm(mark)}, dtype=object), allow_pickle=True)
-    with pytest.raises(ValueError, match=r"_ordered\.npy to be a pickle of .*names subprocess"):
+    with pytest.raises(ValueError, match=r"_ordered\.npy to be a pickle of .*subprocess.check_call is not allowed"):
         load_cifar10n(tmp_path)
     assert not mark.exists()
     np.load(path, allow_pickle=True)
@@ -138,22 +138,22 @@ def test_malicious_files_do_nothing(tmp_path):
 
 
 def test_missing_files_say_what_to_download(tmp_path):
-    with pytest.raises(FileNotFoundError, match=rf"hold CIFAR-10_human\.pt, .*clone {URL}, which has data/CIFAR-10_h"):
+    with pytest.raises(FileNotFoundError, match=rf"CIFAR-10_human\.pt, .*clone {URL}"):
         load_cifar10n(tmp_path)
     write10(tmp_path)
     (tmp_path / "side_info_cifar10N.csv").unlink()
-    with pytest.raises(FileNotFoundError, match=r"hold side_info_cifar10N\.csv, "):
+    with pytest.raises(FileNotFoundError, match=r"side_info_cifar10N\.csv, "):
         load_cifar10n(str(tmp_path))
-    with pytest.raises(FileNotFoundError, match=r"hold CIFAR-100_human\.pt, "):
+    with pytest.raises(FileNotFoundError, match=r"CIFAR-100_human\.pt, "):
         load_cifar100n(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"clean_label": np.arange(3)}, "but got none named aggre_label, random_label1"),
-        (labels10() | {"worse_label": np.arange(3)}, "to be equally many, but got .*'worse_label': 3"),
-        (np.arange(3), "to hold a dictionary of labels, but got ndarray"),
+        ({"clean_label": np.arange(3)}, "but got no aggre_label, random_label1"),
+        (labels10() | {"worse_label": np.arange(3)}, "equal lengths, but got .*'worse_label': 3"),
+        (np.arange(3), "dictionary of labels, but got ndarray"),
     ],
 )
 def test_other_content(tmp_path, content, message):
@@ -164,12 +164,12 @@ def test_other_content(tmp_path, content, message):
 
 def test_other_tables(tmp_path):
     write10(tmp_path, side=side10().drop(columns="Worker2-id"))
-    with pytest.raises(ValueError, match=r"side_info_cifar10N\.csv to have .*but got none named Worker2-id"):
+    with pytest.raises(ValueError, match=r"side_info_cifar10N\.csv to have .*but got no Worker2-id"):
         load_cifar10n(tmp_path)
 
 
 def test_a_file_that_is_no_torch_file(tmp_path):
     write10(tmp_path)
     (tmp_path / "data" / "CIFAR-10_human.pt").write_bytes(pickle.dumps(labels10()))
-    with pytest.raises(ValueError, match="to be a torch file of nothing but labels, but"):
+    with pytest.raises(ValueError, match="torch file"):
         load_cifar10n(tmp_path)

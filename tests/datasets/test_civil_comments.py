@@ -104,17 +104,17 @@ def test_ready_for_the_encoder(tmp_path):
 
 
 def test_missing_files_say_what_to_download(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"there is no .*train\.csv: download it from https://www\.kaggle\.com"):
+    with pytest.raises(FileNotFoundError, match=r"path.*train\.csv.*download it from https://www\.kaggle\.com"):
         load_civil_comments(tmp_path / "train.csv")
 
 
 def test_other_tables(tmp_path):
     path = tmp_path / "train.csv"
     write(path, published().drop(columns="hindu"))
-    with pytest.raises(ValueError, match=r"train\.csv to have .*but got none named hindu"):
+    with pytest.raises(ValueError, match=r"train\.csv.*hindu"):
         load_civil_comments(path)
     write(path, published().assign(insult=np.nan))
-    with pytest.raises(ValueError, match=r"labels of .* to be numbers, but got \d+ missing"):
+    with pytest.raises(ValueError, match=r"labels.*\d+ missing"):
         load_civil_comments(path)
     write(path, published().assign(insult="much"))
     with pytest.raises(ValueError, match=r"Expected .*train\.csv to .*much"):

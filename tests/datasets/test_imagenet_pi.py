@@ -108,7 +108,7 @@ def test_annotators_are_drawn_evenly(tmp_path):
 @pytest.mark.parametrize("annotations", [0, 17])
 def test_bad_annotations(tmp_path, annotations):
     write(tmp_path)
-    with pytest.raises(ValueError, match=f"Expected `annotations` to be 1 to 16, but got {annotations}"):
+    with pytest.raises(ValueError, match=f"annotations.*16.*{annotations}"):
         load_imagenet_pi(tmp_path, tmp_path).annotations(annotations)
 
 
@@ -155,22 +155,22 @@ def test_pixels_are_inputs(tmp_path):
 
 
 def test_missing_files_say_what_to_download(tmp_path):
-    with pytest.raises(FileNotFoundError, match=rf"hold high_noise/labels/train\.csv, .*clone {URL} and run 'git lfs"):
+    with pytest.raises(FileNotFoundError, match=rf"folder.*high_noise/labels/train\.csv.*clone {URL}"):
         load_imagenet_pi(tmp_path, tmp_path)
-    with pytest.raises(FileNotFoundError, match=r"no .*nowhere: download ILSVRC2012 from https://www\.image-net"):
+    with pytest.raises(FileNotFoundError, match=r"images.*nowhere.*https://www\.image-net"):
         load_imagenet_pi(tmp_path, tmp_path / "nowhere")
     write(tmp_path)
     (tmp_path / "high_noise" / "labels" / "train.csv").write_text(
         "version https://git-lfs.github.com/spec/v1\noid sha256:885b4f1b\nsize 632\n"
     )
-    with pytest.raises(FileNotFoundError, match=r"train\.csv to be a table, but got a link to it: run 'git lfs pull'"):
+    with pytest.raises(FileNotFoundError, match=r"train\.csv.*run 'git lfs pull'"):
         load_imagenet_pi(tmp_path, tmp_path)
 
 
 def test_bad_options(tmp_path):
-    with pytest.raises(ValueError, match="Expected `noise` to be 'high' or 'low', but got 'some'"):
+    with pytest.raises(ValueError, match=r"noise.*some"):
         load_imagenet_pi(tmp_path, tmp_path, noise="some")
-    with pytest.raises(ValueError, match="Expected `split` to be 'train' or 'validation', but got 'test'"):
+    with pytest.raises(ValueError, match=r"split.*test"):
         load_imagenet_pi(tmp_path, tmp_path, split="test")
 
 
@@ -178,13 +178,13 @@ def test_other_tables(tmp_path):
     write(tmp_path)
     inside = tmp_path / "high_noise"
     (inside / "annotator_features.csv").write_text("1,2\n3,4\n")
-    with pytest.raises(ValueError, match=r"to be 16 × 2 numbers, but got \(2, 2\)"):
+    with pytest.raises(ValueError, match=r"annotator_features.*\(2, 2\)"):
         load_imagenet_pi(tmp_path, tmp_path)
     write(tmp_path, names=names_of("train", 9))
     confidences = inside / "confidences" / "train.csv"
     confidences.write_text("\n".join(confidences.read_text().splitlines()[1:]))
-    with pytest.raises(ValueError, match=r"to name the labels' images, but got no n00000001_8\.JPEG"):
+    with pytest.raises(ValueError, match=r"confidences.*n00000001_8\.JPEG"):
         load_imagenet_pi(tmp_path, tmp_path)
     (inside / "labels" / "train.csv").write_text("n00000001_8.JPEG,1,2\n")
-    with pytest.raises(ValueError, match=r"labels/train\.csv to hold an image and 16 numbers a row, but got"):
+    with pytest.raises(ValueError, match=r"labels/train\.csv.*16"):
         load_imagenet_pi(tmp_path, tmp_path)

@@ -190,29 +190,29 @@ def changed(value):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"probabilities": GOOD[0]}, r"Expected `probabilities` to have the shape \[.*but got .* \(5,\)"),
+        ({"probabilities": GOOD[0]}, r"probabilities.*\(5,\)"),
         (
             {"probabilities": GOOD[None]},
-            r"Expected `probabilities` to have the shape .*but got .* \(2, 4, 5\)",
+            r"probabilities.*\(2, 4, 5\)",
         ),
         ({"probabilities": [GOOD[0], GOOD[1, :3]]}, r"shape .*but got models of shape \(3, 5\), \(4, 5\)"),
-        ({"probabilities": []}, "Expected `probabilities` to have the shape .*but got .* no models"),
-        ({"probabilities": GOOD[:, :0]}, r"Expected `probabilities` .*none of them zero, but got .*\(0, 5\)"),
+        ({"probabilities": []}, "probabilities.*no models"),
+        ({"probabilities": GOOD[:, :0]}, r"probabilities.*\(0, 5\)"),
         (
             {"probabilities": GOOD[..., :0]},
-            r"Expected `probabilities` .*none of them zero, but got .*\(4, 0\)",
+            r"probabilities.*\(4, 0\)",
         ),
         ({"probabilities": changed(0.5)}, "to sum to one .*but got a sum of 1.3 for model 1, example 2"),
         ({"probabilities": changed(np.nan)}, "to sum to one .*but got a sum of nan for model 1, example 2"),
         ({"probabilities": changed(np.inf)}, "to sum to one .*but got a sum of inf for model 1, example 2"),
         ({"probabilities": [[[1.5, -0.5]]]}, "at least zero, but got -0.5 for model 0, example 0"),
-        ({"annotations": 0}, "Expected `annotations` to be at least 1, but got 0"),
-        ({"malicious": 1.1}, "Expected `malicious` to be a probability, but got 1.1"),
-        ({"malicious": float("nan")}, "Expected `malicious` to be a probability, but got nan"),
-        ({"names": ["ann"]}, r"Expected `names` to be 2 different names, .*but got \['ann'\]"),
-        ({"names": ["ann", "ann"]}, "Expected `names` to be 2 different names"),
-        ({"names": ["ann", "bob", "bob"]}, "Expected `names` to be 2 different names"),
-        ({"names": ["ann", MALICIOUS]}, "Expected `names` to be 2 different names, none of them 'malicious'"),
+        ({"annotations": 0}, "annotations.*0"),
+        ({"malicious": 1.1}, "malicious.*1.1"),
+        ({"malicious": float("nan")}, "malicious.*nan"),
+        ({"names": ["ann"]}, r"names.*2.*\['ann'\]"),
+        ({"names": ["ann", "ann"]}, "names.*2"),
+        ({"names": ["ann", "bob", "bob"]}, "names.*2"),
+        ({"names": ["ann", MALICIOUS]}, "names.*malicious"),
     ],
 )
 def test_bad_input(arguments, message):
@@ -261,5 +261,5 @@ def test_annotate_takes_data_frames():
 
 
 def test_annotate_needs_a_model():
-    with pytest.raises(ValueError, match="Expected `models` to hold at least one classifier, but got none"):
+    with pytest.raises(ValueError, match="models"):
         annotate([], np.zeros((3, 2)))

@@ -1,8 +1,8 @@
-"""Data sets with privileged information.
+"""Which published formats can be read: data sets with privileged information.
 
-`relabel` and `annotate` make one of any labelled set, by the paper's ImageNet procedure;
-`load_digits_annotated` is one that needs no download. The others are readers of published files: none downloads
-anything, and what is missing is named with the address where it is to be had.
+`relabel` and `annotate` add simulated annotators to any labelled set, by the paper's ImageNet procedure, and
+`load_digits_annotated` is such a set that needs no download. The other loaders read published files; none downloads
+anything, and an error for a missing file gives its address.
 """
 
 from lupi.datasets.cifar import CIFAR, load_cifar10, load_cifar100

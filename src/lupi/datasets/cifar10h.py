@@ -1,8 +1,8 @@
-"""CIFAR-10H: the CIFAR-10 test images as labelled by 2571 people, one row per label.
+"""CIFAR-10H: labels of the CIFAR-10 test images by 2571 people, one row per label.
 
-Published is the archive ``cifar10h-raw.zip`` of one file, ``cifar10h-raw.csv``. Each person has 200 rows and 10
-more that are attention checks: easy images from elsewhere, marked ``is_attn_check`` and with -99999 for an index.
-They are no labels of CIFAR-10 and are left out here, also from the count of earlier labels.
+The published archive ``cifar10h-raw.zip`` contains one file, ``cifar10h-raw.csv``. Each person has 200 rows, and 10
+more for attention checks: easy images from elsewhere, marked ``is_attn_check``, with the index -99999. Attention
+checks are dropped, and do not count as earlier labels.
 
 References
 ----------
@@ -24,39 +24,39 @@ from numpy.typing import NDArray
 URL = "https://github.com/jcpeterson/cifar-10h/raw/master/data/cifar10h-raw.zip"
 COLUMNS = ["annotator_id", "trial_index", "is_attn_check", "true_label", "chosen_label", "reaction_time"]
 INDEX = ["cifar10_test_test_idx", "cifar10_test_set_idx"]
-"""The image's column: as the published file has it, and as its description names it."""
+"""Column of the image, as the published file and its description name it."""
 
 
 @dataclass(frozen=True, eq=False)
 class CIFAR10H:
-    """Labels of the CIFAR-10 test images, one row per label, in the order of annotators and their trials."""
+    """Labels of the CIFAR-10 test images, one row per label, ordered by annotator and trial."""
 
     y: NDArray[np.int64]
-    """The label that the annotator gave."""
+    """Label given by the annotator."""
     privileged: pd.DataFrame
-    """`annotator` (categorical), `reaction_time` in milliseconds, and how many labels they gave before: `earlier`."""
+    """`annotator` (categorical), `reaction_time` in milliseconds, and `earlier`, the number of labels given before."""
     example: NDArray[np.int64]
-    """The image, as its row in the CIFAR-10 test set: ``load_cifar10(folder).X_test[example]``."""
+    """Row of the image in the CIFAR-10 test set: ``load_cifar10(folder).X_test[example]``."""
     gold: NDArray[np.int64]
-    """The true label. For scoring only: a method that sees it is cheating."""
+    """True label, for evaluation only."""
 
     def agreement(self) -> "pd.Series[float]":
-        """Return how often each annotator agrees with the true labels."""
+        """Return the fraction of each annotator's labels that are correct."""
         right = pd.Series(self.y == self.gold)
         return right.groupby(self.privileged["annotator"].to_numpy(), observed=True).mean()
 
     def subsample(self, others: int = 41, below: float = 0.85, random_state: int = 0) -> "CIFAR10H":
-        """Keep the annotators who agree with the truth too rarely, and as many others: the paper's subsample.
+        """Keep all inaccurate annotators and a sample of the others, as the paper does.
 
-        Of the published file this keeps 41 + 41 annotators and their 16 400 labels, of which 79.2 % are right.
+        From the published file this keeps 41 + 41 annotators and their 16 400 labels, 79.2 % of which are correct.
 
         Parameters
         ----------
-        others
-            How many of the other annotators to keep. The paper does not say which: they are drawn.
-        below
-            Annotators who agree less often than this are kept.
-        random_state
+        others : int
+            Number of accurate annotators to keep. The paper does not say which; they are drawn at random.
+        below : float
+            Annotators with a lower accuracy are kept.
+        random_state : int
             Seed of the draw.
 
         Returns
@@ -69,36 +69,36 @@ class CIFAR10H:
         good = agreement.index[agreement >= below]
         if not 0 <= others <= len(good):
             raise ValueError(
-                f"Expected `others` to be at most {len(good)}, the annotators who agree at least {below:.0%}, "
-                f"but got {others}."
+                f"Expected `others` to be at most {len(good)}, the number of annotators with an accuracy of at least "
+                f"{below:.0%}, but got {others}."
             )
         drawn = np.random.default_rng(random_state).choice(len(good), others, replace=False)
         return self._take(self.privileged["annotator"].isin(bad.append(good[drawn])).to_numpy())
 
     def _take(self, keep: NDArray[np.bool_]) -> "CIFAR10H":
+        """Select rows."""
         privileged = self.privileged[keep].reset_index(drop=True)
         privileged["annotator"] = privileged["annotator"].cat.remove_unused_categories()
         return CIFAR10H(self.y[keep], privileged, self.example[keep], self.gold[keep])
 
 
 def load_cifar10h(path: str | Path) -> CIFAR10H:
-    r"""Load all labels of CIFAR-10H; `CIFAR10H.subsample` makes the paper's training set of them.
+    r"""Load all labels of CIFAR-10H; `CIFAR10H.subsample` selects the paper's training set.
 
     Parameters
     ----------
-    path
+    path : str or Path
         ``cifar10h-raw.csv`` or ``cifar10h-raw.zip``, or the folder that holds one of them.
 
     Returns
     -------
     CIFAR10H
-        514 200 labels of the published file, 94.9 % of them right.
+        For the published file 514 200 labels, 94.9 % of them correct.
 
     Notes
     -----
-    `privileged` is ready for ``PrivilegedEncoder()``, whose 10 quantiles are the paper's. `earlier` is the paper's
-    "number of prior annotations" and counts from 0 to 199. A few published reaction times are negative; they are
-    left so, and fall into the lowest quantile.
+    `earlier` is the paper's "number of prior annotations", 0 to 199. A few published reaction times are negative; they
+    are kept, and fall into the lowest quantile.
 
     Examples
     --------
@@ -125,11 +125,11 @@ def load_cifar10h(path: str | Path) -> CIFAR10H:
     table = table[table["is_attn_check"] == 0].sort_values(["annotator_id", "trial_index"], ignore_index=True)
     if not table["example"].between(0, 9999).all():
         wrong = table["example"][~table["example"].between(0, 9999)].iloc[0]
-        raise ValueError(f"Expected the images of {path} to be numbered from 0 to 9999, but got {wrong}.")
+        raise ValueError(f"Expected image indices of {path} to be 0 to 9999, but got {wrong}.")
     person, names = pd.factorize(table["annotator_id"])
     privileged = pd.DataFrame(
         {
-            "annotator": pd.Categorical.from_codes(person, pd.Index(names.astype(str))),  # a number is no quantity here
+            "annotator": pd.Categorical.from_codes(person, pd.Index(names.astype(str))),  # an id, not a quantity
             "reaction_time": table["reaction_time"].astype(np.float64),
             "earlier": table.groupby("annotator_id").cumcount(),
         }
@@ -139,18 +139,19 @@ def load_cifar10h(path: str | Path) -> CIFAR10H:
 
 
 def _file(path: Path) -> Path:
+    """Find the published file."""
     places = [path / f"cifar10h-raw.{kind}" for kind in ("csv", "zip")] if path.is_dir() else [path]
     for place in places:
         if place.is_file():
             return place
     raise FileNotFoundError(
         f"Expected `path` to be cifar10h-raw.csv, cifar10h-raw.zip or a folder with one of them, but got {path}: "
-        f"download {URL}, which holds the table, a row per trial with the columns {', '.join([*COLUMNS, INDEX[0]])}."
+        f"download {URL}."
     )
 
 
 def _read(path: Path) -> pd.DataFrame:
-    """Read the columns that are needed, the image's one as `example`."""
+    """Read the columns that are needed, and rename the image's to `example`."""
     wanted: Any = {*COLUMNS, *INDEX}.__contains__
     if path.suffix == ".zip":
         with zipfile.ZipFile(path) as archive, archive.open("cifar10h-raw.csv") as file:
@@ -161,5 +162,5 @@ def _read(path: Path) -> pd.DataFrame:
     missing = {*COLUMNS, "example"} - {*table}
     if missing:
         names = ", ".join(sorted(missing)).replace("example", INDEX[0])
-        raise ValueError(f"Expected {path} to have the columns of cifar10h-raw.csv, but got none named {names}.")
+        raise ValueError(f"Expected {path} to have the columns of cifar10h-raw.csv, but got no {names}.")
     return table

@@ -1,15 +1,14 @@
-"""CIFAR-10N and CIFAR-100N: the CIFAR training images as labelled by workers of Amazon Mechanical Turk.
+"""CIFAR-10N and CIFAR-100N: labels of the CIFAR training images by workers of Amazon Mechanical Turk.
 
-Published are the labels (``data/CIFAR-10_human.pt``) and, in a second file (``side_info_cifar10N.csv``), the worker of
-each batch of images and the seconds they spent on it: 10 images a batch and three workers for CIFAR-10N, 5 images and
-one worker for CIFAR-100N.
+The labels are in ``data/CIFAR-10_human.pt``. A second file, ``side_info_cifar10N.csv``, gives the workers of each batch
+of images and the seconds they spent on it: three workers per batch of 10 images for CIFAR-10N, one worker per batch
+of 5 images for CIFAR-100N.
 
-**The order of the images.** The ``.pt`` files are in the order of CIFAR's Python version, which is that of
-`load_cifar10` and `load_cifar100`. The ``_ordered.npy`` files are in the order of TensorFlow Datasets, and
-``image_order_c10.npy`` says which image of the Python version each of those is; what comes back is in the Python
-version's order. The batches of the second file are taken to be in that order too, as TensorFlow Datasets takes them:
-the repository says only that they are "indexes of the CIFAR training images". With the files at hand, check it: some
-batches were done in three seconds, and their labels should be wrong more often.
+**Order of the images.** The ``.pt`` files use the order of CIFAR's Python version, as `load_cifar10` and
+`load_cifar100` do. The ``_ordered.npy`` files use the order of TensorFlow Datasets, and ``image_order_c10.npy`` maps
+it to the Python version's, which the loaders return. The batches of the second file are assumed to be in that order
+too, as TensorFlow Datasets assumes: the repository only says that they are "indexes of the CIFAR training images".
+To verify this on the published files, check that labels from batches done in three seconds are wrong more often.
 
 References
 ----------
@@ -27,26 +26,26 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from lupi.datasets.cifar import STAND_INS, Array, NumberType, plain, unpickle
+from lupi.datasets.pickles import ALLOWED, Array, DType, unpickle, unwrap
 
 URL = "https://github.com/UCSC-REAL/cifar-10-100n"
 
 
 @dataclass(frozen=True, eq=False)
 class CIFARN:
-    """Labels of the CIFAR training images, one row per label, image after image."""
+    """Labels of the CIFAR training images, one row per label, ordered by image."""
 
     y: NDArray[np.int64]
-    """The label that the worker gave."""
+    """Label given by the worker."""
     privileged: pd.DataFrame
-    """`annotator` (categorical), and the `seconds` that they spent on the batch of images this one was in."""
+    """`annotator` (categorical), and the `seconds` they spent on the batch that contains the image."""
     example: NDArray[np.int64]
-    """The image, as its row in the CIFAR training set: ``load_cifar10(folder).X_train[example]``."""
+    """Row of the image in the CIFAR training set: ``load_cifar10(folder).X_train[example]``."""
     gold: NDArray[np.int64]
-    """The true label. For scoring only: a method that sees it is cheating."""
+    """True label, for evaluation only."""
     combined: pd.DataFrame
-    """[images] labels made of an image's three: `aggregate`, the majority, and `worst`, a wrong one if there is any.
-    Without columns for CIFAR-100N."""
+    """[images] combinations of an image's three labels: `aggregate`, the majority, and `worst`, a wrong one if there
+    is any. It has no columns for CIFAR-100N."""
 
 
 def load_cifar10n(folder: str | Path) -> CIFARN:
@@ -54,9 +53,9 @@ def load_cifar10n(folder: str | Path) -> CIFARN:
 
     Parameters
     ----------
-    folder
-        A clone of the repository, or a folder with its ``side_info_cifar10N.csv`` and ``CIFAR-10_human.pt``. Where the
-        latter is missing, ``CIFAR-10_human_ordered.npy`` and ``image_order_c10.npy`` are read.
+    folder : str or Path
+        A clone of the repository, or a folder with its ``side_info_cifar10N.csv`` and ``CIFAR-10_human.pt``. If the
+        latter is missing, ``CIFAR-10_human_ordered.npy`` and ``image_order_c10.npy`` are read instead.
 
     Returns
     -------
@@ -100,9 +99,9 @@ def load_cifar100n(folder: str | Path) -> CIFARN:
 
     Parameters
     ----------
-    folder
-        A clone of the repository, or a folder with its ``side_info_cifar100N.csv`` and ``CIFAR-100_human.pt``. Where
-        the latter is missing, ``CIFAR-100_human_ordered.npy`` and ``image_order_c100.npy`` are read.
+    folder : str or Path
+        A clone of the repository, or a folder with its ``side_info_cifar100N.csv`` and ``CIFAR-100_human.pt``. If the
+        latter is missing, ``CIFAR-100_human_ordered.npy`` and ``image_order_c100.npy`` are read instead.
 
     Returns
     -------
@@ -137,19 +136,19 @@ def _load(
     gold: NDArray[np.int64],
     combined: pd.DataFrame,
 ) -> CIFARN:
-    """Put an image's labels one under the other, each beside its worker."""
+    """Combine labels and workers, one row per label."""
     images = len(gold)
-    path = _file(folder, f"side_info_cifar{classes}N.csv", classes)
+    path = _file(folder, f"side_info_cifar{classes}N.csv")
     batches = pd.read_csv(path)
     wanted = {"Image-batch", *(name for pair in workers for name in pair)}
     if not wanted <= {*batches}:
         names = ", ".join(sorted(wanted - {*batches}))
-        raise ValueError(f"Expected {path} to have the published columns, but got none named {names}.")
+        raise ValueError(f"Expected {path} to have the published columns, but got no {names}.")
     batch = _batch_of_image(batches["Image-batch"], images, path)
     who = np.stack([batches[name].to_numpy()[batch] for name, _ in workers], axis=1).ravel()
     seconds = np.stack([batches[name].to_numpy(np.float64)[batch] for _, name in workers], axis=1).ravel()
     codes, people = pd.factorize(who, sort=True)
-    annotator = pd.Categorical.from_codes(codes, pd.Index(people.astype(str)))  # a number is no quantity here
+    annotator = pd.Categorical.from_codes(codes, pd.Index(people.astype(str)))  # an id, not a quantity
     return CIFARN(
         y=np.stack(labels, axis=1).ravel(),
         privileged=pd.DataFrame({"annotator": annotator, "seconds": seconds}),
@@ -160,13 +159,13 @@ def _load(
 
 
 def _batch_of_image(ranges: "pd.Series[str]", images: int, path: Path) -> NDArray[np.int64]:
-    """Turn "0--9", "10--19" and so on into the batch of each image."""
+    """Return the batch of each image, given ranges such as "0--9" and "10--19"."""
     ends = ranges.astype(str).str.extract(r"^(\d+)--(\d+)$").dropna()
     inside = [np.arange(int(first), int(last) + 1) for first, last in ends.itertuples(index=False)]
     image = np.concatenate([np.arange(0), *inside])
     if len(inside) < len(ranges) or not np.array_equal(np.sort(image), np.arange(images)):
         raise ValueError(
-            f"Expected `Image-batch` of {path} to be ranges like 0--9 that hold each of {images} images once, "
+            f"Expected `Image-batch` of {path} to be ranges such as 0--9 that cover each of {images} images once, "
             f"but got {len(image)} images in {len(inside)} ranges."
         )
     batch = np.repeat(np.arange(len(inside)), [len(some) for some in inside])
@@ -177,69 +176,72 @@ def _labels(folder: Path, classes: str, keys: Sequence[str]) -> dict[str, NDArra
     """Read the labels in the order of CIFAR's Python version."""
     ordered = _find(folder, f"CIFAR-{classes}_human_ordered.npy")
     if ordered is None or _find(folder, f"CIFAR-{classes}_human.pt"):
-        path = _file(folder, f"CIFAR-{classes}_human.pt", classes)
+        path = _file(folder, f"CIFAR-{classes}_human.pt")
         return _same_length(_read_pt(path), keys, path)
     content = _read_npy(ordered)
     if "noise_label" in content:
-        content["noisy_label"] = content["noise_label"]  # its name in this one of the published files
+        content["noisy_label"] = content["noise_label"]  # the name in the published .npy file
     labels = _same_length(content, keys, ordered)
-    order = np.load(_file(folder, f"image_order_c{classes}.npy", classes), allow_pickle=False)
+    order = np.load(_file(folder, f"image_order_c{classes}.npy"), allow_pickle=False)
     if not np.array_equal(np.sort(order), np.arange(len(labels[keys[0]]))):
-        raise ValueError(f"Expected `image_order_c{classes}.npy` to hold each image once, but it does not.")
+        raise ValueError(f"Expected `image_order_c{classes}.npy` to list each image once, but it does not.")
     return {key: label[np.argsort(order)] for key, label in labels.items()}
 
 
 def _same_length(content: dict[str, Any], keys: Sequence[str], path: Path) -> dict[str, NDArray[np.int64]]:
+    """Select labels, and check that their lengths are equal."""
     missing = set(keys) - set(content)
     if missing:
-        raise ValueError(f"Expected {path} to hold {', '.join(keys)}, but got none named {', '.join(sorted(missing))}.")
+        raise ValueError(f"Expected {path} to contain {', '.join(keys)}, but got no {', '.join(sorted(missing))}.")
     labels = {key: np.asarray(content[key], dtype=np.int64).ravel() for key in keys}
     lengths = {key: len(label) for key, label in labels.items()}
     if len(set(lengths.values())) != 1:
-        raise ValueError(f"Expected the labels of {path} to be equally many, but got {lengths}.")
+        raise ValueError(f"Expected the labels of {path} to have equal lengths, but got {lengths}.")
     return labels
 
 
 def _read_pt(path: Path) -> dict[str, Any]:
-    """Read a file of ``torch.save`` that holds a dictionary of tensors or arrays."""
-    import torch  # takes a second
+    """Read a dictionary of tensors or arrays that ``torch.save`` wrote."""
+    import torch  # slow to import
 
-    safe = [(stand_in, name) for name, stand_in in STAND_INS.items()]
+    safe = [(stand_in, name) for name, stand_in in ALLOWED.items()]
     try:
-        with torch.serialization.safe_globals([*safe, Array, NumberType]), warnings.catch_warnings(action="ignore"):
-            content = plain(torch.load(path, map_location="cpu", weights_only=True))
-    except Exception as error:  # whatever another file leads to
+        with torch.serialization.safe_globals([*safe, Array, DType]), warnings.catch_warnings(action="ignore"):
+            content = unwrap(torch.load(path, map_location="cpu", weights_only=True))
+    except Exception as error:  # another file may raise anything
         raise ValueError(
-            f"Expected {path} to be a torch file of nothing but labels, but got one that "
-            f"torch.load(weights_only=True) does not read ({type(error).__name__})."
+            f"Expected {path} to be a torch file that only contains labels, but torch.load(weights_only=True) raised "
+            f"{type(error).__name__}."
         ) from error
-    return _as_dictionary(content, path)
+    return _check_dictionary(content, path)
 
 
 def _read_npy(path: Path) -> dict[str, Any]:
-    """Read a file of ``numpy.save`` that holds a dictionary of arrays: a header, then a pickle."""
+    """Read a dictionary of arrays that ``numpy.save`` wrote: a header, then a pickle."""
     with path.open("rb") as file:
         version = np.lib.format.read_magic(file)
         read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         read_header(file)
-        return _as_dictionary(unpickle(file), path)
+        return _check_dictionary(unpickle(file), path)
 
 
-def _as_dictionary(content: object, path: Path) -> dict[str, Any]:
+def _check_dictionary(content: object, path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
-        raise ValueError(f"Expected {path} to hold a dictionary of labels, but got {type(content).__name__}.")
+        raise ValueError(f"Expected {path} to contain a dictionary of labels, but got {type(content).__name__}.")
     return content
 
 
 def _find(folder: Path, name: str) -> Path | None:
+    """Find a file in the folder or in its subfolder data."""
     return next((place for place in (folder / name, folder / "data" / name) if place.is_file()), None)
 
 
-def _file(folder: Path, name: str, classes: str) -> Path:
+def _file(folder: Path, name: str) -> Path:
+    """Find a file that must exist."""
     path = _find(folder, name)
     if path is None:
         raise FileNotFoundError(
-            f"Expected `folder` to hold {name}, there or in its folder data, but got {folder} without it: clone {URL}, "
-            f"which has data/CIFAR-{classes}_human.pt and side_info_cifar{classes}N.csv."
+            f"Expected `folder` to contain {name}, directly or in its subfolder data, but got {folder} without it: "
+            f"clone {URL}."
         )
     return path

@@ -1,10 +1,10 @@
-"""Civil Comments Identities: comments on news, seven kinds of toxicity, and which identities a comment mentions.
+"""Civil Comments Identities: comments on news with seven toxicity labels and the identities that they mention.
 
-Published on Kaggle are two million comments, each with the share of readers who found it toxic. Of about a quarter,
-other readers also said which of 24 identities (male, christian and so on) it mentions: this subset is kept, and those
-shares are its privileged information. The published ``train.csv``, ``test_public_expanded.csv`` and
-``test_private_expanded.csv`` are the training, validation and test set of TensorFlow Datasets, whose subsets have the
-sizes that the paper gives: 405 130, 21 293 and 21 577 comments.
+The two million comments on Kaggle have the fraction of readers who found each toxic. For about a quarter of them,
+other readers also said which of 24 identities (male, christian, …) the comment mentions. The loader keeps this subset,
+with these fractions as privileged information. The published ``train.csv``, ``test_public_expanded.csv`` and
+``test_private_expanded.csv`` are the training, validation and test sets of TensorFlow Datasets; their subsets have the
+sizes that the paper reports, 405 130, 21 293 and 21 577 comments.
 
 References
 ----------
@@ -36,29 +36,29 @@ _BLOCK = 2**24  # bytes read together
 
 @dataclass(frozen=True, eq=False)
 class CivilComments:
-    """Comments whose mentions of identities are known, one row per comment."""
+    """Comments with annotated identities, one row per comment."""
 
     X: NDArray[np.object_]
-    """[comments] the text."""
+    """[comments] texts."""
     y: NDArray[np.int64]
-    """[comments, 7] 1 where at least half of the readers found the comment to be so."""
+    """[comments, 7] 1 where at least half of the readers gave the comment this label."""
     labels: tuple[str, ...]
-    """The seven names, toxicity first."""
+    """Names of the seven labels, toxicity first."""
     privileged: pd.DataFrame
-    """[comments, 24] the share of other readers who said that the comment mentions the identity."""
+    """[comments, 24] fraction of other readers who said that the comment mentions the identity."""
 
 
 def load_civil_comments(path: str | Path, threshold: float = 0.5) -> CivilComments:
-    r"""Load the comments of one published file whose identities were annotated.
+    r"""Load the comments of a published file whose identities were annotated.
 
-    The file is read in blocks, of which only such comments are kept.
+    The file is read in blocks, so that the other comments never fill memory.
 
     Parameters
     ----------
-    path
-        ``train.csv``, or one of ``test_public_expanded.csv`` and ``test_private_expanded.csv``.
-    threshold
-        A label is 1 where the share of readers is at least this.
+    path : str or Path
+        ``train.csv``, ``test_public_expanded.csv`` or ``test_private_expanded.csv``.
+    threshold : float
+        A label is 1 where the fraction of readers is at least this.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def load_civil_comments(path: str | Path, threshold: float = 0.5) -> CivilCommen
 
     Examples
     --------
-    Two comments, of which the identities were annotated for the first alone:
+    Two comments, only the first with annotated identities:
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp(), "train.csv")
@@ -97,23 +97,23 @@ def load_civil_comments(path: str | Path, threshold: float = 0.5) -> CivilCommen
 
 
 def _read(path: Path) -> Any:
-    """Read the columns that are needed as an Arrow table, of the rows in which no identity is missing."""
+    """Read the needed columns as an Arrow table, without rows that miss an identity."""
     import pyarrow as pa
     from pyarrow import csv
 
     if not path.is_file():
         raise FileNotFoundError(
-            f"Expected `path` to be train.csv of Civil Comments, but there is no {path}: download it from {URL} (which "
-            "needs an account), a table with comment_text, target, its six kinds and the 24 identities."
+            f"Expected `path` to be train.csv of Civil Comments, but got {path}, which does not exist: download it "
+            f"from {URL} (an account is required)."
         )
     with path.open(newline="", encoding="utf-8") as file:
         header = file.readline().rstrip("\r\n").split(",")
-    # The label that train.csv calls target is toxicity in the other files.
+    # train.csv names the label target, the other files toxicity.
     published = {"toxicity": "target"} if "target" in header else {}
     columns = {name: published.get(name, name) for name in ["comment_text", *LABELS, *IDENTITIES]}
     missing = sorted(set(columns.values()) - set(header))
     if missing:
-        raise ValueError(f"Expected {path} to have the columns of Civil Comments, but got none named {missing[0]}.")
+        raise ValueError(f"Expected {path} to have the columns of Civil Comments, but got no {missing[0]}.")
     types = {name: pa.float32() for name in columns.values()} | {"comment_text": pa.string()}
     try:
         blocks = csv.open_csv(
@@ -124,12 +124,12 @@ def _read(path: Path) -> Any:
         )
         kept = [block.filter(_annotated(block)) for block in blocks]
     except pa.ArrowInvalid as error:
-        raise ValueError(f"Expected {path} to be a table of texts and numbers, but got another ({error}).") from error
+        raise ValueError(f"Expected {path} to be a table of texts and numbers, but got: {error}.") from error
     return pa.Table.from_batches(kept, blocks.schema).rename_columns(list(columns))
 
 
 def _annotated(block: Any) -> Any:
-    """Tell which rows of an Arrow table have all identities."""
+    """Return a mask of the rows that have all identities."""
     from pyarrow import compute
 
     return functools.reduce(compute.and_, [compute.is_valid(block[name]) for name in IDENTITIES])

@@ -1,10 +1,10 @@
-"""Scikit-learn's handwritten digits with the labels of seventeen annotators: a small demonstration set.
+"""Scikit-learn's handwritten digits with labels from seventeen annotators: a small demonstration set.
 
-Nothing is downloaded or stored. The 1797 digits are split in three:
+Nothing is downloaded or stored. The 1797 digits are split into three parts:
 
-- 297 digits, with their true labels, to train sixteen models of different kinds and quality: the *pool*;
-- 1000 digits, which these models and a malicious annotator label as in `relabel`: the training set;
-- 500 digits with their true labels, which no annotator has seen: the test set.
+- the *pool*: 297 digits with true labels, on which sixteen models of different kinds and quality are trained;
+- the training set: 1000 digits that these models and a malicious annotator label as in `relabel`;
+- the test set: 500 digits with true labels, unseen by the annotators.
 """
 
 from dataclasses import dataclass
@@ -32,37 +32,37 @@ from lupi.datasets.relabelling import Annotator, annotate
 POOL, TRAIN, TEST = 297, 1000, 500
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class AnnotatedDigits:
     """Training annotations of digits, one row per annotation, and a test set with true labels."""
 
     X_train: NDArray[np.float64]
-    """Pixels, 8 × 8, from 0 to 16. The annotations of an example repeat its row."""
+    """Pixels, 8 × 8, 0 to 16. An example with several annotations has several equal rows."""
     y_train: NDArray[np.int64]
-    """The label that the annotator gave."""
+    """Label given by the annotator."""
     privileged: pd.DataFrame
-    """`annotator`, and the `probability` that the label had for them, to three decimals."""
+    """`annotator`, and the `probability` that they gave their label, to three decimals."""
     example: NDArray[np.int64]
-    """The digit, as its row in scikit-learn's set."""
+    """Row of the digit in scikit-learn's set."""
     gold_train: NDArray[np.int64]
-    """The true label. For scoring annotators only: a method that sees it is cheating."""
+    """True label, for evaluation only."""
     X_test: NDArray[np.float64]
     y_test: NDArray[np.int64]
-    """The true labels of the test digits."""
+    """True labels of the test digits."""
 
 
 def load_digits_annotated(annotations: int = 1, random_state: int = 0) -> AnnotatedDigits:
     """Load the digits as annotated by sixteen models and a malicious annotator.
 
-    The models' labels are right from about 35 % to about 95 % of the time, the malicious annotator's 10 %;
-    somewhat more than a third of all labels is wrong.
+    The models' accuracies range from about 35 % to about 95 %, and the malicious annotator's is 10 %. More than a third
+    of all labels are wrong.
 
     Parameters
     ----------
-    annotations
+    annotations : int
         Labels per training digit.
-    random_state
-        Seed of everything: the split, the annotators and their labels.
+    random_state : int
+        Seed of the split, the annotators and their labels.
 
     Returns
     -------
@@ -89,25 +89,33 @@ def load_digits_annotated(annotations: int = 1, random_state: int = 0) -> Annota
         annotations=annotations,
         random_state=random_state,
     )
-    privileged["probability"] = privileged["probability"].round(3)  # as it would be stated: many are 1
+    privileged["probability"] = privileged["probability"].round(3)  # as people would state it: many are 1
     example = train[row]
-    return AnnotatedDigits(X[example], label, privileged, example, y[example], X[test], y[test])
+    return AnnotatedDigits(
+        X_train=X[example],
+        y_train=label,
+        privileged=privileged,
+        example=example,
+        gold_train=y[example],
+        X_test=X[test],
+        y_test=y[test],
+    )
 
 
 def _split(y: NDArray[np.int64], random_state: int) -> tuple[NDArray[np.int64], ...]:
-    """Return the rows of the pool, the training and the test set, each with every digit in proportion."""
+    """Return the rows of the pool, the training set and the test set, stratified by digit."""
     pool, rest = train_test_split(np.arange(len(y)), train_size=POOL, stratify=y, random_state=random_state)
     train, test = train_test_split(rest, train_size=TRAIN, test_size=TEST, stratify=y[rest], random_state=random_state)
     return pool, train, test
 
 
 def _fit_annotators(X: NDArray[np.float64], y: NDArray[np.int64], random_state: int) -> dict[str, Annotator]:
-    """Train the sixteen: weak ones see few digits, few pixels or are too simple."""
+    """Fit sixteen annotators; weak ones see few digits or few pixels, or are too simple."""
     seed = {"random_state": random_state}
     left, middle = np.s_[:, :4], np.s_[3:6, 3:6]
     soft = {"C": 0.01, "max_iter": 1000}
     smooth = {"solver": "lbfgs", "alpha": 1, "tol": 0.01, "max_iter": 1000, **seed}
-    # An unfitted classifier and how many digits of the pool it learns from.
+    # An unfitted classifier, and the number of digits of the pool that it learns from.
     models: dict[str, tuple[Any, int]] = {
         "nearest neighbour": (KNeighborsClassifier(1), POOL),
         "five nearest of 60": (KNeighborsClassifier(5), 60),
@@ -130,6 +138,6 @@ def _fit_annotators(X: NDArray[np.float64], y: NDArray[np.int64], random_state: 
 
 
 def _seeing(window: Any, model: Any) -> Any:
-    """Show a model only a window of the picture."""
+    """Restrict a model to a window of the image."""
     pixels = np.arange(64).reshape(8, 8)[window].ravel()
     return make_pipeline(make_column_transformer(("passthrough", pixels)), model)

@@ -1,8 +1,8 @@
-"""ImageNet-PI: ImageNet ILSVRC12 as labelled by sixteen models, each with its confidence.
+"""ImageNet-PI: labels of ImageNet ILSVRC12 by sixteen models, with their confidences.
 
-The published labels were drawn from the models' predictive distributions, made flatter at random: those of `noise`
-"high" agree with ImageNet's 16.2 % of the time, those of "low" 51.9 %. The images are ImageNet's own and are read only
-when they are asked for.
+The published labels were drawn from randomly flattened predictive distributions of the models. Labels with `noise`
+"high" agree with ImageNet's 16.2 % of the time, those with "low" 51.9 %. The images are ImageNet's own, and are read
+lazily.
 
 References
 ----------
@@ -30,16 +30,13 @@ MODELS = [
     *("InceptionV3", "MobileNet", "MobileNetV2", "MobileNetV3Large", "MobileNetV3Small", "NASNetMobile"),
     *("VGG16", "VGG19", "Xception"),
 ]
-"""The annotators, in the order in which the repository's description lists them."""
+"""The annotators, in the order of the repository's description."""
 CLASSES = 1000
 
 
 @dataclass(frozen=True, eq=False)
 class ImageRows:
-    """Images in files, read when they are drawn: a source of inputs that is larger than memory.
-
-    An image is scaled and cropped around its middle to a square.
-    """
+    """Images that are read from files when indexed, then resized and centre-cropped to a square."""
 
     folder: Path
     path: NDArray[np.object_]
@@ -47,11 +44,11 @@ class ImageRows:
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """Images, channels (red, green, blue), height and width."""
+        """Number of images, channels (red, green, blue), height and width."""
         return len(self.path), 3, self.size, self.size
 
     def __getitem__(self, index: "Tensor") -> "Tensor":
-        """Read the images of these rows, as numbers from 0 to 1."""
+        """Read images, with values from 0 to 1."""
         import torch
 
         pixels = np.stack([self._read(self.folder / self.path[row]) for row in index.tolist()])
@@ -61,42 +58,42 @@ class ImageRows:
         from PIL import Image, ImageOps
 
         with Image.open(path) as image:
-            image.draft("RGB", (2 * self.size, 2 * self.size))  # a JPEG need not be unpacked in full
+            image.draft("RGB", (2 * self.size, 2 * self.size))  # decode a JPEG at a lower resolution
             return np.asarray(ImageOps.fit(image.convert("RGB"), (self.size, self.size), Image.Resampling.BILINEAR))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ImageNetPI:
-    """Sixteen labels of each image, and where the image lies."""
+    """Sixteen labels of each image, and the paths of the images."""
 
     images: Path
-    """The folder of images."""
+    """Folder of the images."""
     path: NDArray[np.object_]
-    """[images] the image's path inside that folder."""
+    """[images] path of each image inside that folder."""
     y: NDArray[np.int16]
-    """[images, 16] the labels: places of ImageNet's classes in the sorted list of their WordNet ids."""
+    """[images, 16] labels, as indices into the sorted WordNet ids of ImageNet's classes."""
     confidence: NDArray[np.float32]
-    """[images, 16] the probability that the model gave to its label."""
+    """[images, 16] probability that the model gave its label."""
     annotators: pd.DataFrame
-    """[16] the models: their `accuracy`, standardised over the sixteen, and `log_parameters`, the log of their size."""
+    """[16] standardized `accuracy` and `log_parameters`, the log of the number of parameters, of each model."""
     gold: NDArray[np.int64] | None
-    """[images] the true label, from the image's folder; None unless there are 1000 of these. For scoring only."""
+    """[images] true label by the image's folder, for evaluation only; None unless there are 1000 folders."""
 
     def annotations(self, annotations: int = 1, random_state: int = 0) -> Relabelled:
-        """Draw for each image some of its sixteen labels, no annotator twice.
+        """Draw some of the sixteen labels of each image, without replacement.
 
         Parameters
         ----------
-        annotations
+        annotations : int
             Labels per image, 1 to 16.
-        random_state
+        random_state : int
             Seed of the draw.
 
         Returns
         -------
         Relabelled
-            Row of the image, label and privileged information, image after image. The privileged columns are
-            `annotator`, `probability` (its confidence), and its `accuracy` and `log_parameters`.
+            Row of the image, label and privileged information, ordered by image. The privileged columns are
+            `annotator`, `probability` (its confidence), `accuracy` and `log_parameters`.
         """
         if not 1 <= annotations <= len(self.annotators):
             raise ValueError(f"Expected `annotations` to be 1 to {len(self.annotators)}, but got {annotations}.")
@@ -113,7 +110,7 @@ class ImageNetPI:
         return Relabelled(row, self.y[row, who].astype(np.int64), privileged)
 
     def pixels(self, size: int = 224) -> ImageRows:
-        """Return the images as a source of inputs, which `lupi.data.Annotations` takes as its x."""
+        """Return the images as inputs for `lupi.data.Annotations`, resized to `size` × `size` pixels."""
         return ImageRows(self.images, self.path, size)
 
 
@@ -128,25 +125,25 @@ def load_imagenet_pi(
 
     Parameters
     ----------
-    folder
+    folder : str or Path
         A clone of the repository with its large files ("git lfs pull").
-    images
-        ImageNet's images of this split. Those of training lie in a folder per class, as in
-        ``n01440764/n01440764_10026.JPEG``; those of validation too, or all in one folder.
-    noise
-        Which of the two published sets of labels.
-    split
-        Which of ImageNet's splits.
+    images : str or Path
+        Folder of ImageNet's images of this split. Training images are in one folder per class, as in
+        ``n01440764/n01440764_10026.JPEG``; validation images may be in one folder.
+    noise : "high" or "low"
+        Which of the two published sets of labels to load.
+    split : "train" or "validation"
+        Which of ImageNet's splits to load.
 
     Returns
     -------
     ImageNetPI
-        A row per image: 1 281 167 of training, 50 000 of validation.
+        One row per image: 1 281 167 for training, 50 000 for validation.
 
     Notes
     -----
-    The repository describes the files and lists the models; that the sixteen columns and the rows of
-    ``annotator_features.csv`` follow that list is read into it.
+    The repository describes the files and lists the models. We assume that the sixteen columns and the rows of
+    ``annotator_features.csv`` follow that list.
 
     Examples
     --------
@@ -178,8 +175,8 @@ def load_imagenet_pi(
     images = Path(images)
     if not images.is_dir():
         raise FileNotFoundError(
-            f"Expected `images` to be the folder of ImageNet's {split} images, but there is no {images}: download "
-            "ILSVRC2012 from https://www.image-net.org/download-images and unpack it into a folder per class."
+            f"Expected `images` to be the folder of ImageNet's {split} images, but got {images}, which does not exist: "
+            "download ILSVRC2012 from https://www.image-net.org/download-images."
         )
     inside = Path(folder, f"{noise}_noise")
     names, y = _read(_file(inside, "labels", split), np.int16)
@@ -188,35 +185,39 @@ def load_imagenet_pi(
         place = pd.Index(others).get_indexer(pd.Index(names))
         if (place < 0).any():
             image = names[np.argmax(place < 0)]
-            raise ValueError(f"Expected the confidences of {inside} to name the labels' images, but got no {image}.")
+            raise ValueError(
+                f"Expected the confidences of {inside} to have the images of the labels, but got no {image}."
+            )
         confidence = confidence[place]
     features = pd.read_csv(_file(inside, "annotator_features"), header=None).to_numpy(np.float64)
     if features.shape != (len(MODELS), 2):
-        raise ValueError(f"Expected annotator_features.csv of {inside} to be 16 × 2 numbers, but got {features.shape}.")
+        raise ValueError(
+            f"Expected annotator_features.csv of {inside} to have shape (16, 2), but got {features.shape}."
+        )
     annotators = pd.DataFrame(features, pd.Index(MODELS, name="annotator"), ["accuracy", "log_parameters"])
     path = _paths(names, images)
-    return ImageNetPI(images, path, y, confidence, annotators, _gold(path))
+    return ImageNetPI(images=images, path=path, y=y, confidence=confidence, annotators=annotators, gold=_gold(path))
 
 
 def _file(folder: Path, *name: str) -> Path:
-    """Find a file by the name that the loaders of the repository give it, or the one in its description."""
+    """Find a file by its name in the repository's loaders, or in its description."""
     places = [folder / f"{'/'.join(name)}.csv", folder / f"{'-'.join(name).replace('_', '-')}.csv"]
     path = next((place for place in places if place.is_file()), None)
     if path is None:
         raise FileNotFoundError(
-            f"Expected `folder` to hold {folder.name}/{'/'.join(name)}.csv, but got {folder.parent} without it: "
-            f"clone {URL} and run 'git lfs pull' in it, which makes the folders high_noise and low_noise."
+            f"Expected `folder` to contain {folder.name}/{'/'.join(name)}.csv, but got {folder.parent} without it: "
+            f"clone {URL} and run 'git lfs pull' in it."
         )
     with path.open("rb") as file:
         if file.read(24) == b"version https://git-lfs.":
             raise FileNotFoundError(
-                f"Expected {path} to be a table, but got a link to it: run 'git lfs pull' in the clone."
+                f"Expected {path} to be a table, but got a Git LFS pointer: run 'git lfs pull' in the clone."
             )
     return path
 
 
 def _read(path: Path, dtype: type) -> tuple[NDArray[np.object_], NDArray[Any]]:
-    """Read a table without a header: a name and sixteen numbers a row."""
+    """Read a table without a header: a name and sixteen numbers per row."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -229,8 +230,7 @@ def _read(path: Path, dtype: type) -> tuple[NDArray[np.object_], NDArray[Any]]:
             convert_options=csv.ConvertOptions(column_types=types),
         )
     except pa.ArrowInvalid as error:
-        what = "an image and 16 numbers a row"
-        raise ValueError(f"Expected {path} to hold {what}, but got another row ({error}).") from error
+        raise ValueError(f"Expected {path} to have an image and 16 numbers per row, but got: {error}.") from error
     numbers: NDArray[Any] = np.empty((len(table), len(MODELS)), dtype)
     for place, name in enumerate(MODELS):
         numbers[:, place] = table[name].to_numpy()
@@ -238,7 +238,7 @@ def _read(path: Path, dtype: type) -> tuple[NDArray[np.object_], NDArray[Any]]:
 
 
 def _paths(names: NDArray[np.object_], images: Path) -> NDArray[np.object_]:
-    """Put the folder of the class before the names: training images carry it, validation images may lie in one."""
+    """Prepend the class folder, which is in the names of training images and may exist for validation images."""
     if all(_class_of(name) for name in names):
         return np.array([f"{_class_of(name)}/{name}" for name in names], dtype=object)
     inside = {path.name: f"{path.parent.name}/{path.name}" for path in images.glob("n*/*")}
@@ -246,12 +246,13 @@ def _paths(names: NDArray[np.object_], images: Path) -> NDArray[np.object_]:
 
 
 def _class_of(name: str) -> str:
-    """Return the WordNet id at the start of a name, as in n02097047_2079.JPEG; "" where there is none."""
+    """Return the WordNet id that starts a name, as in n02097047_2079.JPEG, or an empty string."""
     start = name.partition("_")[0]
     return start if len(start) == 9 and start[0] == "n" and start[1:].isdigit() else ""
 
 
 def _gold(paths: Sequence[str] | NDArray[np.object_]) -> NDArray[np.int64] | None:
+    """Return class numbers by folder, if there is a folder for each of the classes."""
     folder = [path.rpartition("/")[0] for path in paths]
     code, folders = pd.factorize(np.array(folder, dtype=object), sort=True)
     return code.astype(np.int64) if len(folders) == CLASSES else None

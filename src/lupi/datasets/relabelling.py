@@ -1,11 +1,11 @@
-"""Relabel any labelled set with models as its annotators, the way the paper relabels ImageNet.
+"""Relabel a data set with models as annotators, as the paper relabels ImageNet.
 
-One annotation of one example is made in two draws:
+An annotation of an example is drawn in two steps:
 
-1. an annotator: the malicious one with probability `malicious`, otherwise any of the models, equally likely;
-2. a label from that annotator's predictive distribution for the example; the malicious one's is uniform.
+1. the annotator: the malicious one with probability `malicious`, otherwise one of the models, uniformly;
+2. the label, from the annotator's predictive distribution for the example; the malicious one's is uniform.
 
-The privileged information of the label is who gave it and how probable it was to them.
+The privileged information of a label is who gave it, and its probability according to them.
 
 References
 ----------
@@ -21,32 +21,32 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 MALICIOUS = "malicious"
-"""The name of the annotator that answers at random."""
+"""Name of the annotator that answers at random."""
 
-_TOLERANCE = 1e-3  # distributions kept in half precision sum to one only this well
-_BLOCK = 2**22  # probabilities looked at together, so that memory-mapped ones are never copied whole
+_TOLERANCE = 1e-3  # distributions stored in half precision sum to one only approximately
+_BLOCK = 2**22  # probabilities read at a time, so that memory-mapped arrays are never loaded whole
 
 
 class Relabelled(NamedTuple):
-    """Annotations of a set of examples: one entry per annotation, in the order of the examples."""
+    """Annotations of examples, ordered by example."""
 
     row: NDArray[np.int64]
-    """The example that each annotation belongs to."""
+    """Example of each annotation."""
     label: NDArray[Any]
-    """The label that was given."""
+    """Label of each annotation."""
     privileged: pd.DataFrame
-    """Who gave it (`annotator`, categorical) and how probable the label was to them (`probability`)."""
+    """`annotator` (categorical), and the `probability` that they gave the label."""
 
 
 class Annotator(Protocol):
-    """A fitted scikit-learn classifier, or anything that has these two."""
+    """A fitted scikit-learn classifier, or any object with these two attributes."""
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """The labels, one per column of `predict_proba`."""
+        """Labels, one per column of `predict_proba`."""
 
     def predict_proba(self, X: Any, /) -> NDArray[np.floating]:
-        """Return the predictive distribution of every example."""
+        """Return the predictive distribution of each example."""
 
 
 def relabel(
@@ -57,39 +57,38 @@ def relabel(
     names: Sequence[str] | None = None,
     random_state: int | np.random.Generator | None = 0,
 ) -> Relabelled:
-    """Draw annotations of examples from the predictive distributions of models.
+    """Draw annotations from the predictive distributions of models.
 
     Parameters
     ----------
-    probabilities
-        For each model its predictive distribution of each example: [models, examples, classes], or a sequence
-        of [examples, classes]. Memory-mapped arrays are read a block of rows at a time.
-    annotations
+    probabilities : array or sequence of arrays
+        Predictive distributions, [models, examples, classes]. Memory-mapped arrays are read in blocks.
+    annotations : int
         Annotations per example.
-    malicious
-        Probability that an annotation comes from the malicious annotator, which is added to the models and
-        always answers with a class drawn uniformly. With 0 there is no such annotator.
-    names
-        Names of the models, "model-0", "model-1", … unless given.
-    random_state
+    malicious : float
+        Probability that an annotation comes from an additional, malicious annotator, whose labels are uniform. With 0
+        there is no such annotator.
+    names : sequence of str, optional
+        Names of the models; by default "model-0", "model-1", ….
+    random_state : int or Generator, optional
         Seed or generator of the draws.
 
     Returns
     -------
     Relabelled
-        Row, label (the number of the class) and privileged information of every annotation.
+        Row, label (the index of the class) and privileged information of each annotation.
 
     Notes
     -----
-    Where the paper leaves a choice:
+    Choices that the paper leaves open:
 
-    - It draws one annotation per example. Several are independent draws here, so a model may answer twice.
-    - It does not say which probability goes with a malicious label. Here it is 1 / classes, the probability
-      with which that label was sampled, as for every other annotator.
+    - The paper draws one annotation per example. Here several are drawn independently, so a model may answer twice.
+    - The paper does not say which probability a malicious label has. Here it is 1 / classes, the probability of
+      drawing that label, as for every other annotator.
 
     Examples
     --------
-    Two models and three classes; the second model is always sure.
+    Two models and three classes; the second model is certain.
 
     >>> probabilities = [[[0.2, 0.3, 0.5]], [[0.0, 1.0, 0.0]]]
     >>> row, label, privileged = relabel(probabilities, annotations=4, malicious=0.25, names=["mild", "sure"])
@@ -114,9 +113,9 @@ def relabel(
     row = np.repeat(np.arange(examples), annotations)
     annotator = rng.integers(len(models), size=len(row))
     annotator[rng.random(len(row)) < malicious] = len(models)
-    quantile = rng.random(len(row))  # a label is this quantile of its annotator's distribution
+    quantile = rng.random(len(row))  # of the annotator's distribution, where the label lies
 
-    # Everyone is malicious at first; then each model overwrites its own annotations.
+    # Start with malicious labels; then each model overwrites its own annotations.
     label = np.floor(quantile * classes).astype(np.int64)
     probability = np.full(len(row), 1 / classes)
     for number, model in enumerate(models):
@@ -141,24 +140,23 @@ def annotate(
     names: Sequence[str] | None = None,
     random_state: int | np.random.Generator | None = 0,
 ) -> Relabelled:
-    """Let fitted classifiers annotate the rows of X: `relabel` with the models' own predictions.
+    """Annotate the rows of X with fitted classifiers: `relabel` with their predictions.
 
-    The classes are those that any of the models knows; a model gives those it does not know probability zero.
-    Labels come back as classes, not as their numbers.
+    The classes are the union of the models' classes. Classes that a model does not know have probability zero.
 
     Parameters
     ----------
-    models
-        Fitted classifiers: they have `classes_` and `predict_proba`.
-    X
-        Examples, as the models take them.
+    models : sequence of Annotator
+        Fitted classifiers.
+    X : array or DataFrame
+        Examples, as the models accept them.
     annotations, malicious, names, random_state
         As for `relabel`.
 
     Returns
     -------
     Relabelled
-        Row of X, label and privileged information of every annotation.
+        Row of X, label (the class itself) and privileged information of each annotation.
 
     Examples
     --------
@@ -174,7 +172,7 @@ def annotate(
     0.71
     """
     if len(models) == 0:
-        raise ValueError("Expected `models` to hold at least one classifier, but got none.")
+        raise ValueError("Expected `models` to have at least one classifier, but got none.")
     classes = np.unique(np.concatenate([model.classes_ for model in models]))
     probabilities = []
     for model in models:
@@ -189,46 +187,48 @@ def annotate(
 
 
 def _at_quantile(distributions: NDArray[np.floating], quantile: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Invert the cumulative distribution of each row. A class of probability zero is never the answer."""
+    """Invert the cumulative distribution of each row. Classes of probability zero are never returned."""
     cumulative = np.cumsum(distributions, axis=1, dtype=np.float64)
-    # Scaled by the total, which rounding keeps from being exactly one: a quantile < 1 always finds a class.
+    # The total is not exactly one because of rounding; scaling by it ensures that each quantile < 1 has a class.
     label: NDArray[np.int64] = np.sum(cumulative <= quantile[:, None] * cumulative[:, -1:], axis=1)
     return label
 
 
 def _blocks(model: NDArray[np.floating]) -> Iterator[tuple[int, NDArray[np.floating]]]:
-    """Cut the rows into blocks, each with the number of its first row."""
+    """Yield blocks of rows, each with the index of its first row."""
     size = max(1, _BLOCK // model.shape[1])
     for start in range(0, len(model), size):
         yield start, model[start : start + size]
 
 
 def _as_models(probabilities: Sequence[ArrayLike] | NDArray[np.floating]) -> list[NDArray[np.floating]]:
-    """Look at the distributions as one array [examples, classes] per model, without copying arrays."""
+    """Return one array [examples, classes] per model, without copying."""
     models = [np.asarray(model) for model in probabilities]
     shapes = {model.shape for model in models}
     if len(shapes) != 1 or models[0].ndim != 2 or models[0].size == 0:
         got = ", ".join(map(str, sorted(shapes))) or "no models"
         raise ValueError(
-            "Expected `probabilities` to have the shape [models, examples, classes], none of them zero, "
+            "Expected `probabilities` to have the shape [models, examples, classes] without zeros, "
             f"but got models of shape {got}."
         )
     return models
 
 
 def _as_names(names: Sequence[str] | None, models: int) -> list[str]:
+    """Return checked or default names."""
     if names is None:
         return [f"model-{number}" for number in range(models)]
     if len(names) != models or len({*names, MALICIOUS}) != models + 1:
         raise ValueError(
-            f"Expected `names` to be {models} different names, none of them {MALICIOUS!r}, but got {list(names)}."
+            f"Expected `names` to be {models} distinct names other than {MALICIOUS!r}, but got {list(names)}."
         )
     return list(names)
 
 
 def _check_distributions(block: NDArray[np.floating], model: int, start: int) -> None:
+    """Raise an error unless the rows are distributions."""
     total = block.sum(axis=1, dtype=np.float64)
-    wrong = ~(np.abs(total - 1) <= _TOLERANCE)  # so written, NaN is wrong too
+    wrong = ~(np.abs(total - 1) <= _TOLERANCE)  # written such that NaN is wrong too
     if wrong.any():
         example = int(np.argmax(wrong))
         raise ValueError(
