@@ -1,1 +1,25 @@
-"""How a table becomes arrays."""
+"""How a table becomes arrays: read files, assign roles and kinds to columns, encode values."""
+
+from lupi.tabular.columns import Schema
+from lupi.tabular.dataset import AnnotationTable, TableDataset, read_annotations, read_dataset
+from lupi.tabular.encoding import InputEncoder, PrivilegedEncoder
+from lupi.tabular.kinds import KINDS, Kind
+from lupi.tabular.reading import read_table
+from lupi.tabular.spec import TableSpec
+from lupi.tabular.text import TfidfEncoder, TransformerEncoder
+
+__all__ = [
+    "KINDS",
+    "AnnotationTable",
+    "InputEncoder",
+    "Kind",
+    "PrivilegedEncoder",
+    "Schema",
+    "TableDataset",
+    "TableSpec",
+    "TfidfEncoder",
+    "TransformerEncoder",
+    "read_annotations",
+    "read_dataset",
+    "read_table",
+]

@@ -1,4 +1,4 @@
-"""Texts to float arrays: TF-IDF that needs no download, or the mean of a Hugging Face model's last layer."""
+"""Encode texts: by TF-IDF, which needs no download, or by a Hugging Face model."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ TEXTS_AT_ONCE = 32
 
 
 class TfidfEncoder:
-    """TF-IDF of the words, reduced by a truncated singular value decomposition, of length one.
+    """Encode texts by TF-IDF, reduced by a truncated singular value decomposition and L2-normalized.
 
     Parameters
     ----------
     width : int
         Number of features; fewer where there are fewer words or texts.
     words : int
-        The most frequent words are kept, at most so many.
+        Size of the vocabulary: the most frequent words are kept.
 
     Attributes
     ----------
     words_ : str
-        The words, one per line: as one string it is stored quickly.
+        The vocabulary, one word per line; one string is faster to store than a list.
     idf_ : ndarray
-        Weight of each word.
+        Inverse document frequency of each word.
     axes_ : ndarray
-        The decomposition's axes, one row per feature.
+        Axes of the decomposition, one row per feature.
 
     Examples
     --------
@@ -56,7 +56,7 @@ class TfidfEncoder:
         self.width, self.words = width, words
 
     def fit(self, texts: Sequence[str]) -> Self:
-        """Learn the words and axes of distinct texts."""
+        """Learn the vocabulary and the axes from distinct texts."""
         vectorizer = TfidfVectorizer(sublinear_tf=True, max_features=self.words, dtype=np.float32)
         try:
             counts = vectorizer.fit_transform(texts)
@@ -72,7 +72,7 @@ class TfidfEncoder:
         return self
 
     def transform(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one row of features per text; a text without known words is zeros."""
+        """Return one row of features per text; a text without known words becomes zeros."""
         vectorizer = TfidfVectorizer(sublinear_tf=True, vocabulary=self.words_.split("\n"), dtype=np.float32)
         vectorizer.idf_ = self.idf_
         features: NDArray[np.float32] = normalize(vectorizer.transform(texts) @ self.axes_.T)
@@ -80,22 +80,22 @@ class TfidfEncoder:
 
 
 class TransformerEncoder:
-    """Mean of a Hugging Face model's last layer over the tokens, of length one.
+    """Encode texts by the last layer of a Hugging Face model, averaged over tokens and L2-normalized.
 
-    Embeddings are kept on disk by the hash of model and text (folder ``lupi`` in ``$XDG_CACHE_HOME`` or ``~/.cache``).
+    Embeddings are cached on disk (folder ``lupi`` in ``$XDG_CACHE_HOME`` or ``~/.cache``), by model and text.
     Needs the extra `text`.
 
     Parameters
     ----------
     name : str
-        A folder with model and tokenizer, or a name on the Hugging Face hub.
+        Folder of a model and its tokenizer, or a name on the Hugging Face hub.
     device : str
-        Where to run it.
+        Where to run the model.
 
     Attributes
     ----------
     version_ : str
-        Hash of the folder's files, or the hub's commit: a model that was trained on one encoder refuses another.
+        Hash of the files in the folder, or the commit on the hub. A model refuses an encoder that has changed.
     """
 
     def __init__(self, name: str, device: str = "cpu") -> None:
@@ -107,13 +107,13 @@ class TransformerEncoder:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, device="cpu")
 
-    def fit(self, texts: Sequence[str]) -> Self:  # noqa: ARG002  as of `TfidfEncoder`
-        """Find the version of the model; nothing is learned."""
+    def fit(self, texts: Sequence[str]) -> Self:  # noqa: ARG002  the signature of `TfidfEncoder`
+        """Determine the version of the model; nothing is learned."""
         self.version_ = self._load()[2]
         return self
 
     def transform(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one row of features per text, computing those that the cache does not hold."""
+        """Return one row of features per text, and compute those that are not cached."""
         keys = [hashlib.sha256(f"{self.version_}\0{text}".encode()).digest() for text in texts]
         connection = sqlite3.connect(cache_folder() / "embeddings.sqlite", timeout=60)
         try:
@@ -121,7 +121,7 @@ class TransformerEncoder:
             query = "SELECT value FROM embeddings WHERE key = ?"
             found = {key: row[0] for key in set(keys) if (row := connection.execute(query, (key,)).fetchone())}
             new = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
-            # Of similar lengths, so that little of a batch is padding.
+            # Texts of similar length share a batch, which needs little padding.
             order = sorted(new, key=lambda key: len(new[key]))
             with Steps("embed", len(new), show=bool(new)) as steps:
                 for start in range(0, len(order), TEXTS_AT_ONCE):
@@ -129,11 +129,11 @@ class TransformerEncoder:
                     rows = self._embed([new[key] for key in part])
                     values = {key: row.tobytes() for key, row in zip(part, rows, strict=True)}
                     connection.executemany("INSERT OR REPLACE INTO embeddings VALUES (?, ?)", values.items())
-                    connection.commit()  # what is done is kept when the work is interrupted
+                    connection.commit()  # interrupted work keeps what is finished
                     found |= values
                     steps.advance(len(part), "texts")
         except sqlite3.Error as error:
-            raise OSError(f"Expected {cache_folder()} to keep embeddings, but got: {error}.") from error
+            raise OSError(f"Expected {cache_folder()} to hold a cache of embeddings, but got: {error}.") from error
         finally:
             connection.close()
         return np.stack([np.frombuffer(found[key], dtype=np.float32) for key in keys])
@@ -141,9 +141,7 @@ class TransformerEncoder:
     def _embed(self, texts: list[str]) -> NDArray[np.float32]:
         tokenizer, model, version = self._load()
         if version != self.version_:
-            raise ValueError(
-                f"Expected text encoder {self.name} to be the one that the model was trained with, but it has changed."
-            )
+            raise ValueError(f"Expected text encoder {self.name} to be unchanged since training, but its files differ.")
         tokens = tokenizer(texts, padding=True, truncation=True, return_tensors="pt").to(self.device)
         with torch.no_grad():
             states = model(**tokens).last_hidden_state
@@ -153,50 +151,58 @@ class TransformerEncoder:
         return rows
 
     def _load(self) -> tuple[Any, Any, str]:
-        """Load tokenizer and model once, with their version."""
+        """Load the tokenizer, the model and its version once."""
         if "_parts" not in vars(self):
             try:
                 from transformers import AutoModel, AutoTokenizer  # slow
                 from transformers.utils import logging
             except ImportError as error:
                 raise ImportError(f"Expected the extra `text` (pip install 'lupi[text]'), but {error}.") from error
-            logging.disable_progress_bar()  # of reading its weights
+            logging.disable_progress_bar()  # it shows the reading of weights
             try:
                 tokenizer = AutoTokenizer.from_pretrained(self.name)
                 model = AutoModel.from_pretrained(self.name).to(self.device).eval()
             except (OSError, ValueError) as error:
                 what = " ".join(str(error).split())
                 raise ValueError(
-                    f"Expected a text encoder that Hugging Face knows, but got {self.name!r}: {what}"
+                    f"Expected `text_encoder` to be a model that Hugging Face can load, but got {self.name!r}: {what}"
                 ) from error
             folder = Path(self.name)
-            version = content(folder) if folder.is_dir() else f"{self.name}@{model.config._commit_hash}"
+            version = hash_folder(folder) if folder.is_dir() else f"{self.name}@{model.config._commit_hash}"
             self._parts = tokenizer, model, version
         return self._parts
 
 
-def make_encoder(name: str | None, device: str = "cpu") -> TfidfEncoder | TransformerEncoder:
-    """Make the built-in encoder, or that of a name or folder.
+def make_text_encoder(name: str | None, device: str = "cpu") -> TfidfEncoder | TransformerEncoder:
+    """Return a TF-IDF encoder, or a Hugging Face encoder by name or folder.
 
     Examples
     --------
-    >>> type(make_encoder(None)).__name__
+    >>> type(make_text_encoder(None)).__name__
     'TfidfEncoder'
     """
-    return TransformerEncoder(name, device) if name else TfidfEncoder()
+    return TransformerEncoder(resolve_folder(name), device) if name else TfidfEncoder()
+
+
+def resolve_folder(name: str) -> str:
+    """Make the path of a folder absolute, because a model may be used from another working directory."""
+    return str(Path(name).resolve()) if Path(name).is_dir() else name
 
 
 def cache_folder() -> Path:
-    """Folder for embeddings; made where there is none."""
+    """Return the folder of the cache, and create it if necessary."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lupi"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
-def content(folder: Path) -> str:
-    """SHA-256 of all files in a folder, with their names."""
+def hash_folder(folder: Path) -> str:
+    """Return the SHA-256 of the names and contents of all files in a folder."""
     total = hashlib.sha256()
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         with path.open("rb") as file:
             total.update(f"{path.relative_to(folder)}\0{hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
     return total.hexdigest()
+
+
+make_encoder, content = make_text_encoder, hash_folder  # until all rooms use the new names

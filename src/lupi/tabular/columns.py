@@ -1,0 +1,388 @@
+"""Give every column of a table one role and one kind. Messages count rows from 0."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pandas.api.types import is_bool_dtype, is_numeric_dtype
+
+from lupi.tabular.encoding import as_text, is_id
+from lupi.tabular.kinds import KINDS
+from lupi.tabular.reading import is_csv
+from lupi.tabular.spec import TableSpec
+
+if TYPE_CHECKING:
+    Column: TypeAlias = pd.Series[Any]
+
+MAX_CATEGORIES = 1_000
+"""A column with more distinct strings is an identifier, unless the user chooses its kind."""
+MAX_CLASSES = 100
+"""A target with more distinct integers is a quantity, unless the user chooses the task."""
+TASKS = ("classification", "regression")
+CSV_TYPES = {"number": pa.float64(), "boolean": pa.bool_(), "string": pa.string(), "date": pa.timestamp("ns")}
+
+
+# -------------------------------------------------------------------------------- roles
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roles:
+    """The role of each column of a table."""
+
+    target: tuple[str, ...]
+    privileged: tuple[str, ...] = ()
+    example: str | None = None
+    ignored: tuple[str, ...] = ()
+    inputs: tuple[str, ...]
+
+    @classmethod
+    def of(cls, spec: TableSpec, names: Sequence[str]) -> Self:
+        """Assign the columns of a table to the roles of a spec; columns without a role are inputs.
+
+        Examples
+        --------
+        >>> spec = TableSpec(table=Path("t.csv"), target=["label"], privileged=["worker"], example="id")
+        >>> Roles.of(spec, ["id", "age", "worker", "label"]).inputs
+        ('age',)
+        """
+        target, privileged = split_names(spec.target, names), split_names(spec.privileged, names)
+        ignore = split_names(spec.ignore, names)
+        gold = [spec.gold] if spec.gold is not None else []
+        annotator = [spec.annotator] if spec.annotator is not None else []
+        for name, argument in ((spec.gold, "gold"), (spec.annotator, "annotator")):
+            if name is not None:
+                check_name(name, names, argument)
+        ignore = [name for name in ignore if name not in gold]  # whether or not users ignore it, too
+        if spec.annotator is not None and spec.annotator not in (*privileged, *ignore):
+            privileged = [*privileged, spec.annotator]
+        role: dict[str, str] = {}
+        example = [spec.example] if spec.example else []
+        assigned = {"target": target, "example": example, "gold": gold, "privileged": privileged, "ignore": ignore}
+        for argument, columns in assigned.items():
+            for column in columns:
+                check_name(column, names, argument)
+                if column in role:
+                    both = ("annotator" if column in annotator else argument), role[column]
+                    raise ValueError(
+                        f"Expected column {column!r} to have one role, but got `{both[1]}` and `{both[0]}`."
+                    )
+                role[column] = argument
+        inputs = tuple(name for name in names if name not in role)
+        if not target:
+            raise ValueError("Expected `target` to name a column, but got none.")
+        if not inputs:
+            raise ValueError("Expected some columns to be inputs, but every column has another role.")
+        return cls(
+            target=tuple(target),
+            privileged=tuple(privileged),
+            example=spec.example or None,
+            ignored=(*ignore, *gold),
+            inputs=inputs,
+        )
+
+    @property
+    def used(self) -> list[str]:
+        """Columns to read."""
+        return [*self.target, *self.privileged, *([self.example] if self.example else []), *self.inputs]
+
+
+def check_name(column: str, names: Sequence[str], argument: str) -> None:
+    """Raise a `ValueError` unless a table has the column; propose the nearest name."""
+    if column not in names:
+        near = difflib.get_close_matches(column, names, n=1)
+        some = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
+        hint = f"did you mean {near[0]!r}?" if near else f"the columns are {some}."
+        raise ValueError(f"Expected `{argument}` to name a column of the table, but got {column!r}: {hint}")
+
+
+def split_names(values: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Split comma-separated column names; a value that is itself the name of a column stays whole.
+
+    Examples
+    --------
+    >>> split_names(["annotator, seconds", "a,b"], ["annotator", "seconds", "a,b"])
+    ['annotator', 'seconds', 'a,b']
+    """
+    parts = [[value] if value in names else value.split(",") for value in values]
+    return [name.strip() for part in parts for name in part if name.strip()]
+
+
+# -------------------------------------------------------------------------------- kinds
+
+
+@dataclass(frozen=True)
+class InputColumn:
+    """An input column: its kind, and the family of types that it was stored as in training."""
+
+    kind: str
+    stored: str
+
+
+def stored_as(kind: pa.DataType) -> str:
+    """Return the family of an Arrow type: boolean, number, string, date, duration, or the type's own name."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        return stored_as(kind.value_type)
+    families = {
+        "boolean": types.is_boolean,
+        "number": lambda t: types.is_integer(t) or types.is_floating(t) or types.is_decimal(t),
+        "string": lambda t: types.is_string(t) or types.is_large_string(t) or types.is_string_view(t),
+        "date": lambda t: types.is_timestamp(t) or types.is_date(t),
+        "duration": types.is_duration,
+    }
+    return next((name for name, belongs in families.items() if belongs(kind)), str(kind))
+
+
+def check_types(schema: pa.Schema, names: Sequence[str], role: str, allowed: Sequence[str]) -> None:
+    """Raise a `ValueError` for columns that are stored in another way, such as lists."""
+    for name in names:
+        if (stored := stored_as(schema.field(name).type)) not in allowed:
+            families = ", ".join(f"{family}s" for family in allowed if family != "null")
+            raise ValueError(f"Expected {role} column {name!r} to be one of {families}, but it is {stored}.")
+
+
+def check_kinds(given: Mapping[str, str], names: Sequence[str], roles: Roles) -> None:
+    """Raise a `ValueError` unless the user chose known kinds for inputs or privileged columns."""
+    choosable = [name for name, kind in KINDS.items() if kind.choosable]
+    for column, kind in given.items():
+        if kind not in choosable:
+            raise ValueError(f"Expected `kind` of column {column!r} to be one of {choosable}, but got {kind!r}.")
+        check_name(column, names, "kind")
+        if column not in (*roles.inputs, *roles.privileged):
+            raise ValueError(f"Expected `kind` to name an input or privileged column, but got {column!r}.")
+
+
+def recognise_inputs(
+    frame: pd.DataFrame, schema: pa.Schema, roles: Roles, given: Mapping[str, str]
+) -> tuple[dict[str, InputColumn], list[str]]:
+    """Recognise the kinds of input columns, refuse identifiers, and note what deserves a second look.
+
+    Returns
+    -------
+    tuple
+        The input columns, and notes for the user.
+    """
+    first = frame.drop_duplicates(roles.example) if roles.example else frame
+    check_types(schema, roles.inputs, "input", ("boolean", "number", "string", "date", "duration"))
+    inputs, notes = {}, []
+    for name in roles.inputs:
+        stored = stored_as(schema.field(name).type)
+        kind = given.get(name) or recognise_input(first[name], stored)
+        if not KINDS[kind].reads(stored):
+            raise ValueError(f"Expected column {name!r} to be strings to be read as {kind}, but it is {stored}.")
+        if name not in given and re.search(r"gold|truth", name, re.IGNORECASE):
+            notes.append(f"Input column {name!r} sounds like true labels; if it is, name it in `ignore`.")
+        inputs[name] = InputColumn(kind, stored)
+    counts = [name for name in inputs if name not in given and pa.types.is_integer(schema.field(name).type)]
+    different = {name: first[name].nunique() for name in counts}
+    examples = len(first[list(inputs)].drop_duplicates()) if any(n > 20 for n in different.values()) else 0
+    notes += [
+        f"Input column {name!r} has a different integer in nearly every example; if it is an id, name it in "
+        "`example` or `ignore`."
+        for name, n in different.items()
+        if n > 20 and n > 0.9 * examples
+    ]
+    return inputs, notes
+
+
+def recognise_input(column: Column, stored: str) -> str:
+    """Return the kind of an input column by its values, one per example; refuse identifiers."""
+    name, known = str(column.name), column.dropna()
+    kind = next(kind.name for kind in KINDS.values() if kind.recognises(column, stored))
+    if kind == "number" and stored == "number" and is_id(column):
+        raise ValueError(
+            f"Expected input columns without identifiers, but {name!r} holds integers and is named like an id: name it "
+            f"in `example`, `privileged` or `ignore`, or pass `kind={{{name!r}: 'number'}}`."
+        )
+    if kind == "category":
+        count = known.nunique()
+        if (count > 20 and count > 0.9 * len(known)) or count > MAX_CATEGORIES:
+            raise ValueError(
+                f"Expected input columns without identifiers, but {name!r} has {count:,} distinct strings in "
+                f"{len(known):,} examples: name it in `ignore`, or pass `kind={{{name!r}: 'category'}}` or "
+                f"`kind={{{name!r}: 'text'}}`."
+            )
+    return kind
+
+
+def recognise_privileged(
+    frame: pd.DataFrame, schema: pa.Schema, roles: Roles, given: Mapping[str, str]
+) -> tuple[dict[str, str], list[str]]:
+    """Recognise the kinds of privileged columns, number or category, with notes for the user."""
+    check_types(schema, roles.privileged, "privileged", ("boolean", "number", "string", "date", "duration", "null"))
+    kinds, notes = {}, []
+    for name in roles.privileged:
+        kind = given.get(name)
+        if kind is not None and KINDS[kind].privileged is None:
+            raise ValueError(
+                f"Expected privileged column {name!r} to be a category or a number, but got "
+                f"`kind={{{name!r}: {kind!r}}}`."
+            )
+        if kind is None:
+            dtype = frame[name].dtype
+            numeric = (is_numeric_dtype(dtype) or dtype.kind in "mM") and not is_bool_dtype(dtype)
+            kind = "number" if numeric else "category"
+            if numeric and dtype.kind not in "mM" and is_id(frame[name]):
+                kind = "category"
+                notes.append(
+                    f"Privileged column {name!r} holds integers that look like ids, so each value is a category; "
+                    f"pass `kind={{{name!r}: 'number'}}` to make it a quantity."
+                )
+        kinds[name] = kind
+    return kinds, notes
+
+
+def clean_inputs(frame: pd.DataFrame, inputs: Mapping[str, InputColumn], start: int = 0) -> pd.DataFrame:
+    """Return the input columns with the types of their kinds, and refuse missing values.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of a table.
+    inputs : mapping
+        The input columns.
+    start : int
+        Number of the first of these rows in the table, for messages.
+
+    Examples
+    --------
+    >>> clean_inputs(pd.DataFrame({"zip": [8001, 3011]}), {"zip": InputColumn("category", "number")})["zip"].tolist()
+    ['8001', '3011']
+    """
+    for name in inputs:
+        missing = frame[name].isna().to_numpy()
+        if missing.any():
+            row = start + int(np.argmax(missing))
+            raise ValueError(f"Expected input column {name!r} to have a value in every row, but row {row} has none.")
+    return pd.DataFrame(
+        {name: KINDS[column.kind].clean(frame[name], column.stored, start) for name, column in inputs.items()}
+    )
+
+
+def check_matches(schema: pa.Schema, inputs: Mapping[str, InputColumn], path: str | Path) -> None:
+    """Raise a `ValueError` unless a table has the input columns of training, stored in a compatible way."""
+    missing = [name for name in inputs if name not in schema.names]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise ValueError(f"Expected {path} to have the model's input columns, but it has no {missing[0]!r}{more}.")
+    for name, column in inputs.items():
+        stored = stored_as(schema.field(name).type)
+        as_string = is_csv(path) and column.stored == "string"  # a CSV column can always be read as strings
+        if not (as_string or KINDS[column.kind].accepts(column.stored, stored)):
+            raise ValueError(
+                f"Expected column {name!r} of {path} to be a {column.stored} as in training, but it is a {stored}."
+            )
+
+
+# -------------------------------------------------------------------------------- targets
+
+
+def choose_task(frame: pd.DataFrame, target: Sequence[str], task: str | None) -> tuple[str, str]:
+    """Check the target columns, and choose classification or regression.
+
+    A target of numbers is a quantity if some are not integers or if there are more than `MAX_CLASSES` distinct ones.
+
+    Returns
+    -------
+    tuple
+        The task, and the reason in words.
+
+    Examples
+    --------
+    >>> choose_task(pd.DataFrame({"price": [1.5, 2.0, 3.25]}), ["price"], None)
+    ('regression', 'the target holds real numbers')
+    """
+    if task not in (None, *TASKS):
+        raise ValueError(f"Expected `task` to be one of {', '.join(TASKS)}, but got {task!r}.")
+    for name in target:
+        check_target(frame[name], binary=len(target) > 1)
+    if len(target) > 1:
+        if task == "regression":
+            raise ValueError(f"Expected one target for regression, but got {len(target)}.")
+        return "classification", f"{len(target)} targets of 0 and 1"
+    column = frame[target[0]]
+    if task == "regression" and not is_numeric_dtype(column.dtype):
+        raise ValueError(
+            f"Expected target {target[0]!r} to be numbers for regression, but got {as_text(column.iloc[0])!r}."
+        )
+    if task is not None:
+        return task, "as `task` says"
+    if not is_numeric_dtype(column.dtype) or is_bool_dtype(column.dtype):
+        return "classification", "the target holds names"
+    if not (column % 1 == 0).all():
+        return "regression", "the target holds real numbers"
+    count = column.nunique()
+    return "regression" if count > MAX_CLASSES else "classification", f"the target holds {count} distinct integers"
+
+
+def check_target(column: Column, *, binary: bool) -> None:
+    """Raise a `ValueError` unless a target has a value in every row, two distinct ones, and 0 and 1 if `binary`."""
+    missing = column.isna().to_numpy()
+    if missing.any():
+        row = int(np.argmax(missing))
+        raise ValueError(f"Expected target {column.name!r} to have a value in every row, but row {row} has none.")
+    values = column.unique()
+    if len(values) < 2:
+        raise ValueError(
+            f"Expected target {column.name!r} to have at least two values, but all are {as_text(values[0])!r}."
+        )
+    wrong = ~column.isin([0, 1]).to_numpy()
+    if binary and wrong.any():
+        row = int(np.argmax(wrong))
+        got = as_text(column.iloc[row])
+        raise ValueError(f"Expected several targets to be 0 or 1, but {column.name!r} has {got!r} in row {row}.")
+
+
+# -------------------------------------------------------------------------------- schema
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What a model folder stores about its training table."""
+
+    roles: Roles
+    task: str
+    inputs: dict[str, InputColumn]
+    privileged: dict[str, str]
+
+    @property
+    def numbers(self) -> dict[str, str]:
+        """How `PrivilegedEncoder` encodes each privileged column."""
+        return privileged_encoding(self.privileged)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain dicts and lists."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> Self:
+        """Read the result of `to_json`."""
+        roles: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list | tuple) else value for name, value in facts["roles"].items()
+        }
+        inputs = {name: InputColumn(**column) for name, column in facts["inputs"].items()}
+        return cls(Roles(**roles), facts["task"], inputs, dict(facts["privileged"]))
+
+    def csv_types(self, keep: Iterable[str]) -> dict[str, pa.DataType]:
+        """Return the types to read columns of a CSV file with; the columns to `keep` are read as strings."""
+        strings = dict.fromkeys(keep, pa.string())
+        return strings | {name: CSV_TYPES.get(column.stored, pa.string()) for name, column in self.inputs.items()}
+
+
+def privileged_encoding(kinds: Mapping[str, str]) -> dict[str, str]:
+    """Return how `PrivilegedEncoder` encodes privileged columns of these kinds.
+
+    Examples
+    --------
+    >>> privileged_encoding({"annotator": "category", "seconds": "number"})
+    {'annotator': 'category', 'seconds': 'quantile'}
+    """
+    return {name: KINDS[kind].privileged or "category" for name, kind in kinds.items()}

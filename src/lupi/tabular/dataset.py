@@ -1,0 +1,341 @@
+"""Read a table into arrays: inputs, coded targets, examples and privileged information."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from lupi.tabular.columns import (
+    InputColumn,
+    Roles,
+    Schema,
+    check_kinds,
+    check_matches,
+    check_types,
+    choose_task,
+    clean_inputs,
+    recognise_inputs,
+    recognise_privileged,
+    stored_as,
+)
+from lupi.tabular.encoding import ID, as_text
+from lupi.tabular.features import encode_columns, fit_encoders
+from lupi.tabular.kinds import KINDS
+from lupi.tabular.reading import explain_unreadable, open_table, read_table, to_pandas
+from lupi.tabular.spec import TableSpec
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Column: TypeAlias = pd.Series[Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnnotationTable:
+    """A table in memory, with the role and kind of every column.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The columns in use, as they are in the table.
+    schema : Schema
+        Roles, kinds and task.
+    stored : pyarrow.Schema
+        Types of the columns in the file.
+    choices : list of str
+        What was recognised, in sentences.
+    notes : list of str
+        What deserves a second look.
+    """
+
+    frame: pd.DataFrame
+    schema: Schema
+    stored: pa.Schema
+    choices: list[str]
+    notes: list[str]
+
+
+def read_annotations(spec: TableSpec) -> AnnotationTable:
+    """Read a table and recognise its columns.
+
+    Parameters
+    ----------
+    spec : TableSpec
+        The table and the roles of its columns.
+    """
+    names = open_table(spec.table).schema.names
+    roles = Roles.of(spec, names)
+    check_kinds(spec.kind, names, roles)
+    example = [roles.example] if roles.example else []
+    extra = [name for name in (spec.gold, spec.annotator) if name is not None]
+    used = list(dict.fromkeys([*roles.used, *extra]))
+    strings = [*(name for name, kind in spec.kind.items() if kind != "number"), *example]
+    table = read_table(spec.table, used, strings)
+    for columns, role in ((roles.target, "target"), (example, "example"), (extra[:1] if spec.gold else [], "gold")):
+        check_types(table.schema, columns, role, ("boolean", "number", "string"))
+    frame = to_pandas(table)
+    task, reason = choose_task(frame, roles.target, spec.task)
+    inputs, notes = recognise_inputs(frame, table.schema, roles, spec.kind)
+    kinds, more = recognise_privileged(frame, table.schema, roles, spec.kind)
+    choices = [
+        f"Task: {task} ({reason}).",
+        f"Inputs: {count_kinds(inputs)}.",
+        "Privileged: " + (", ".join(f"{name} ({kind})" for name, kind in kinds.items()) or "none") + ".",
+    ]
+    return AnnotationTable(
+        frame=frame,
+        schema=Schema(roles, task, inputs, kinds),
+        stored=table.schema,
+        choices=choices,
+        notes=[*notes, *more],
+    )
+
+
+def count_kinds(inputs: Mapping[str, InputColumn]) -> str:
+    """Count the input columns of each kind, and name those that are not numbers.
+
+    Examples
+    --------
+    >>> number, text = InputColumn("number", "number"), InputColumn("text", "string")
+    >>> count_kinds({"a": number, "b": number, "c": text})
+    '2 number, 1 text (c)'
+    """
+    kinds: dict[str, list[str]] = {}
+    for name, column in inputs.items():
+        kinds.setdefault(column.kind, []).append(name)
+    return ", ".join(
+        f"{len(names)} {kind}" + ("" if kind == "number" else f" ({', '.join(names)})") for kind, names in kinds.items()
+    )
+
+
+# -------------------------------------------------------------------------------- arrays
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """Rows of a table: inputs, coded targets, and the number of each row's example."""
+
+    X: pd.DataFrame
+    y: NDArray[Any]
+    example: NDArray[np.int64]
+
+    def take(self, rows: NDArray[Any]) -> TableRows:
+        """Return some of the rows."""
+        return TableRows(self.X.iloc[rows].reset_index(drop=True), self.y[rows], self.example[rows])
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableDataset:
+    """A table as arrays.
+
+    Parameters
+    ----------
+    schema : Schema
+        Roles and kinds of the columns.
+    task : {"classification", "multi-label", "regression"}
+        The task.
+    classes : tuple
+        The classes that y counts, or the names of several targets; empty for regression.
+    train : TableRows
+        The annotations.
+    privileged : DataFrame
+        Their privileged columns.
+    test : TableRows or None
+        The rows of a test table.
+    encoded : tuple of str
+        Input columns that still need an encoder, to be fitted on training rows only.
+    annotator : str or None
+        The column of annotators.
+    annotators : ndarray or None
+        The annotator of each row; missing names are "(missing)".
+    gold : Series or None
+        The true label of each row.
+    ids : Series or None
+        The example ids as they are in the table.
+    choices, notes : list of str
+        What was recognised, and what deserves a second look.
+    digest : str
+        Fingerprint of names and values.
+    """
+
+    schema: Schema
+    task: str
+    classes: tuple[Any, ...]
+    train: TableRows
+    privileged: pd.DataFrame
+    test: TableRows | None
+    encoded: tuple[str, ...]
+    annotator: str | None
+    annotators: NDArray[Any] | None
+    gold: Column | None
+    ids: Column | None
+    choices: list[str]
+    notes: list[str]
+    digest: str
+
+
+def read_dataset(spec: TableSpec, *, test: Path | None = None, device: str = "cpu") -> TableDataset:
+    """Read a table, and maybe a test table, into arrays.
+
+    Parameters
+    ----------
+    spec : TableSpec
+        The table and the roles of its columns.
+    test : Path, optional
+        A table with the same inputs and target, whose labels are true.
+    device : str
+        Where a Hugging Face text encoder computes.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "table.csv")
+    ...     pd.DataFrame({"x": [0.5, 1.5], "worker": ["ann", "bob"], "y": ["no", "yes"]}).to_csv(path, index=False)
+    ...     data = read_dataset(TableSpec(table=path, target=["y"], privileged=["worker"]))
+    >>> data.classes, data.train.y.tolist(), data.annotator
+    (('no', 'yes'), [0, 1], None)
+    """
+    table = read_annotations(spec)
+    frame, schema = table.frame, table.schema
+    target = schema.roles.target
+    test_frame = None if test is None else read_test(test, schema, table.stored)
+    classes: tuple[Any, ...] = ()
+    if schema.task == "classification":
+        classes = target if len(target) > 1 else tuple(np.unique(frame[target[0]]))
+    train = code_rows(frame, schema, classes, spec.table)
+    tested = None if test_frame is None else code_rows(test_frame, schema, classes, test)
+    notes = list(table.notes)
+    if tested is not None:
+        seen = np.isin(hash_rows(tested.X), hash_rows(train.X))
+        if seen.any():
+            notes.append(f"{seen.sum()} of {len(seen)} rows of the test table have the inputs of training rows.")
+    encoded = tuple(name for name, column in schema.inputs.items() if KINDS[column.kind].make_encoder(None, device))
+    if encoded and spec.text_encoder:  # a pretrained encoder learns nothing from the table: encode all rows now
+        encoders = fit_encoders(train.X, schema.inputs, spec.text_encoder, device)
+        train = TableRows(encode_columns(train.X, encoders), train.y, train.example)
+        tested = tested and TableRows(encode_columns(tested.X, encoders), tested.y, tested.example)
+        encoded = ()
+    annotator, choice = choose_annotator(spec, frame, schema)
+    names = None if annotator is None else ["(missing)" if pd.isna(v) else as_text(v) for v in frame[annotator]]
+    return TableDataset(
+        schema=schema,
+        task="multi-label" if len(target) > 1 else schema.task,
+        classes=classes,
+        train=train,
+        privileged=frame[list(schema.roles.privileged)],
+        test=tested,
+        encoded=encoded,
+        annotator=annotator,
+        annotators=None if names is None else np.array(names, dtype=object),
+        gold=None if spec.gold is None else frame[spec.gold],
+        ids=frame[schema.roles.example] if schema.roles.example else None,
+        choices=[*table.choices, choice],
+        notes=notes,
+        digest=fingerprint([frame] if test_frame is None else [frame, test_frame]),
+    )
+
+
+def choose_annotator(spec: TableSpec, frame: pd.DataFrame, schema: Schema) -> tuple[str | None, str]:
+    """Return the column of annotators and how it was found: as named, or the first column that is named like one."""
+    if spec.annotator is not None:
+        return spec.annotator, f"Annotators: {spec.annotator}."
+    for name, kind in schema.privileged.items():
+        if kind == "category" and ID.search(name) and 1 < frame[name].nunique() <= len(frame) / 2:
+            return name, f"Annotators: {name}, by its name; `annotator` names another column."
+    return None, "Annotators: no privileged column is named like one; `annotator` names it."
+
+
+def read_test(path: Path, schema: Schema, trained: pa.Schema) -> pd.DataFrame:
+    """Read a test table, which has the input columns and the target, with the types of training."""
+    columns = open_table(path).schema
+    for name in schema.roles.target:
+        if name not in columns.names:
+            raise ValueError(f"Expected {path} to have the target {name!r}, but it has no such column.")
+    check_matches(columns, schema.inputs, path)
+    example = [name for name in (schema.roles.example,) if name is not None and name in columns.names]
+    strings = [name for name in schema.roles.target if stored_as(trained.field(name).type) == "string"]
+    source = open_table(path, schema.csv_types([*example, *strings]), whole=True)
+    try:
+        rows = source.to_table(columns=[*schema.roles.target, *example, *schema.inputs])
+    except (pa.ArrowException, OSError) as error:
+        raise explain_unreadable(path, error) from error
+    if rows.num_rows == 0:
+        raise ValueError(f"Expected {path} to have rows, but it is empty.")
+    for name in schema.roles.target:
+        expected, got = stored_as(trained.field(name).type), stored_as(rows.schema.field(name).type)
+        if expected != got:
+            raise ValueError(
+                f"Expected target {name!r} of {path} to be a {expected} as in training, but it is a {got}."
+            )
+    return to_pandas(rows)
+
+
+def code_rows(frame: pd.DataFrame, schema: Schema, classes: tuple[Any, ...], path: Path | None) -> TableRows:
+    """Clean the inputs, code the targets and number the examples."""
+    X = clean_inputs(frame, schema.inputs)
+    target, example = schema.roles.target, schema.roles.example
+    for name in target:
+        missing = frame[name].isna().to_numpy()
+        if missing.any():
+            row = int(missing.argmax())
+            raise ValueError(
+                f"Expected target {name!r} of {path} to have a value in every row, but row {row} has none."
+            )
+    y: NDArray[Any]
+    if schema.task == "regression":
+        y = frame[target[0]].to_numpy(np.float64)
+    elif len(target) > 1:
+        y = frame[list(target)].to_numpy(np.int64)
+        wrong = np.argwhere((y != 0) & (y != 1))
+        if len(wrong):
+            row, column = map(int, wrong[0])
+            raise ValueError(
+                f"Expected several targets to be 0 or 1, but {target[column]!r} of {path} has {y[row, column]} "
+                f"in row {row}."
+            )
+    else:
+        y = pd.Index(classes).get_indexer(pd.Index(frame[target[0]]))
+        if (y < 0).any():
+            row = int((y < 0).argmax())
+            got = frame[target[0]].iloc[row]
+            raise ValueError(f"Expected {path} to have labels of the training table, but row {row} has {got!r}.")
+    ids = frame[example] if example in frame else pd.Series(hash_rows(X))
+    codes, _ = pd.factorize(ids)
+    if (codes < 0).any():
+        raise ValueError(f"Expected example {example!r} to have an id in every row, but row {codes.argmin()} has none.")
+    return TableRows(X, y, codes.astype(np.int64))
+
+
+def hash_rows(X: pd.DataFrame) -> NDArray[np.uint64]:
+    """Return a hash of the values of each row; 1 and 1.0 are equal, as other tables may store them.
+
+    Examples
+    --------
+    >>> hash_rows(pd.DataFrame({"a": [1, 2]})) == hash_rows(pd.DataFrame({"a": [1.0, 3.0]}))
+    array([ True, False])
+    """
+    plain = {name: column.astype(float) if column.dtype.kind in "biuf" else column for name, column in X.items()}
+    return np.asarray(pd.util.hash_pandas_object(pd.DataFrame(plain), index=False))
+
+
+def fingerprint(frames: Sequence[pd.DataFrame]) -> str:
+    """Return a hash of the names and values of tables.
+
+    Examples
+    --------
+    >>> fingerprint([pd.DataFrame({"a": [1]})]) == fingerprint([pd.DataFrame({"a": [2]})])
+    False
+    """
+    total = hashlib.sha256()
+    for frame in frames:
+        total.update(repr(list(frame)).encode())
+        total.update(np.asarray(pd.util.hash_pandas_object(frame, index=False)).tobytes())
+    return total.hexdigest()

@@ -1,0 +1,151 @@
+"""The kinds of column: number, boolean, category and text. One class says everything about a kind.
+
+To add a kind, subclass `Kind` and add an instance to `KINDS`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from lupi.tabular.encoding import as_text
+from lupi.tabular.text import make_text_encoder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Column: TypeAlias = pd.Series[Any]
+
+
+class ColumnEncoder(Protocol):
+    """Turns the values of a column into several numeric features."""
+
+    def fit(self, values: Sequence[str]) -> Self:
+        """Learn from distinct values."""
+
+    def transform(self, values: Sequence[str]) -> NDArray[np.float32]:
+        """Return one row of features per value."""
+
+
+class Kind:
+    """A kind of column. The defaults suit a kind that estimators can encode as it is.
+
+    A column is *stored* as one of the families of `lupi.tabular.columns.stored_as`: boolean, number, string, date or
+    duration.
+    """
+
+    name: ClassVar[str]
+    choosable: ClassVar[bool] = True
+    """Whether users may choose this kind for a column."""
+    privileged: ClassVar[str | None] = None
+    """How `PrivilegedEncoder` encodes such a privileged column; None if it cannot."""
+
+    def recognises(self, column: Column, stored: str) -> bool:
+        """Return whether an input column, one value per example, is of this kind."""
+        raise NotImplementedError
+
+    def reads(self, stored: str) -> bool:  # noqa: ARG002
+        """Return whether a column that is stored in this way can be read as this kind."""
+        return True
+
+    def accepts(self, trained: str, stored: str) -> bool:
+        """Return whether a column may be stored in this way when it was stored as `trained` in training."""
+        return trained == stored
+
+    def clean(self, values: Column, stored: str, start: int) -> Column:  # noqa: ARG002
+        """Return values for an estimator, or refuse them; `start` is the number of the first row."""
+        return values
+
+    def make_encoder(self, text_encoder: str | None, device: str) -> ColumnEncoder | None:  # noqa: ARG002
+        """Return an encoder that turns such a column into features, or None if estimators encode it."""
+        return None
+
+    def draw(self, values: NDArray[Any], size: int, rng: np.random.Generator) -> NDArray[Any]:
+        """Draw random privileged values that carry no information; `values` are the distinct real ones."""
+        return rng.choice(values, size)
+
+
+class Boolean(Kind):
+    """True or false."""
+
+    name = "boolean"
+    choosable = False
+    privileged = "category"
+
+    def recognises(self, column: Column, stored: str) -> bool:  # noqa: ARG002
+        return stored == "boolean"
+
+    def accepts(self, trained: str, stored: str) -> bool:
+        return stored in ("number", "boolean") if trained in ("number", "boolean") else trained == stored
+
+
+class Text(Kind):
+    """Strings of which most have three words or more."""
+
+    name = "text"
+
+    def recognises(self, column: Column, stored: str) -> bool:
+        if stored != "string":
+            return False
+        values = [str(value) for value in column.dropna().unique()]
+        return len(values) > 20 and bool(np.mean([len(value.split()) >= 3 for value in values[:10_000]]) > 0.5)
+
+    def reads(self, stored: str) -> bool:
+        return stored == "string"
+
+    def make_encoder(self, text_encoder: str | None, device: str) -> ColumnEncoder | None:
+        return make_text_encoder(text_encoder, device)
+
+
+class Category(Kind):
+    """One of a set of names."""
+
+    name = "category"
+    privileged = "category"
+
+    def recognises(self, column: Column, stored: str) -> bool:  # noqa: ARG002
+        return stored == "string"
+
+    def accepts(self, trained: str, stored: str) -> bool:
+        return stored in (trained, "string")
+
+    def clean(self, values: Column, stored: str, start: int) -> Column:  # noqa: ARG002
+        return pd.Series([as_text(value) for value in values], index=values.index, dtype=object)
+
+
+class Number(Kind):
+    """A quantity; dates and durations count as quantities."""
+
+    name = "number"
+    privileged = "quantile"
+
+    def recognises(self, column: Column, stored: str) -> bool:  # noqa: ARG002
+        return True
+
+    def accepts(self, trained: str, stored: str) -> bool:
+        return stored in ("number", "boolean") if trained in ("number", "boolean") else trained == stored
+
+    def clean(self, values: Column, stored: str, start: int) -> Column:
+        if stored == "string":
+            numbers = pd.to_numeric(values.astype(str), errors="coerce")
+            if numbers.isna().any():
+                row = int(np.argmax(numbers.isna()))
+                raise ValueError(
+                    f"Expected column {values.name!r} to be numbers, but got {values.iloc[row]!r} in row {start + row}."
+                )
+            return numbers
+        if stored == "number" and not np.isfinite(values).all():
+            row = start + int(np.argmin(np.isfinite(values)))
+            raise ValueError(f"Expected input column {values.name!r} to be finite numbers, but row {row} is infinite.")
+        return values
+
+    def draw(self, values: NDArray[Any], size: int, rng: np.random.Generator) -> NDArray[Any]:  # noqa: ARG002
+        return rng.random(size)
+
+
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (Boolean(), Text(), Category(), Number())}
+"""All kinds by name, in the order in which they are recognised."""

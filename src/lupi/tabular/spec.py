@@ -1,0 +1,57 @@
+"""Describe a table of annotations: which columns are labels, inputs and privileged information."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableSpec:
+    """A table with one row per label, and the roles of its columns.
+
+    Parameters
+    ----------
+    table : Path
+        A CSV file, a Parquet file or a folder of Parquet files.
+    target : sequence of str
+        Columns of labels. Several columns of 0 and 1 are multi-label.
+    privileged : sequence of str
+        Columns that are known for these labels only.
+    example : str, optional
+        Column of ids; rows with equal ids are labels of one example.
+    annotator : str, optional
+        Column that says who gave the label. It counts as privileged unless it is ignored.
+    gold : str, optional
+        Column of true labels. No model is trained on it.
+    ignore : sequence of str
+        Columns to leave out. Columns without a role are inputs.
+    kind : mapping of str to str
+        Kinds of columns, where they should not be recognised: number, category or text.
+    task : {"classification", "regression"}, optional
+        By default chosen by the values of the target.
+    text_encoder : str, optional
+        Name or folder of a Hugging Face model that encodes text columns. By default they are encoded by TF-IDF.
+
+    Notes
+    -----
+    Column names may be comma-separated: ``privileged=["annotator,seconds"]`` names two columns, unless one column of
+    the table has that name.
+
+    Examples
+    --------
+    >>> TableSpec(table=Path("labels.csv"), target=["label"], privileged=["annotator", "seconds"]).example is None
+    True
+    """
+
+    table: Path
+    target: Sequence[str]
+    privileged: Sequence[str] = ()
+    example: str | None = None
+    annotator: str | None = None
+    gold: str | None = None
+    ignore: Sequence[str] = ()
+    kind: Mapping[str, str] = field(default_factory=dict)
+    task: str | None = None
+    text_encoder: str | None = None
