@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from lupi.report import figures
-from lupi.report.svg import COLOURS
+from lupi.report.style import COLOURS
 
 NS = "{http://www.w3.org/2000/svg}"
 

@@ -18,7 +18,8 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from lupi.report.characters import short
 from lupi.report.page import Figure, written
-from lupi.report.svg import COLOURS, STYLE, inline_svg
+from lupi.report.style import COLOURS
+from lupi.report.svg import INLINE, inline_svg
 
 WIDTH = 5.0
 """Inches."""
@@ -338,7 +339,7 @@ def _svg(
     tips: dict[str, list[str]] | None = None,
 ) -> str:
     """Draw one panel."""
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(INLINE):
         made = plots.Figure(figsize=(width, height))
         draw(made.subplots())
         return inline_svg(made, title, description, tips)

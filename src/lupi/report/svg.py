@@ -14,40 +14,10 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from lupi.report.characters import fit
+from lupi.report.style import COLOURS, STYLE
 
-COLOURS = {
-    "no-pi": "#6b7280",
-    "pi": "#0f766e",
-    "truth": "#111827",
-    "control": "#d97706",
-    "other": "#7c3aed",
-    "paper": "#ffffff",
-}
-"""One colour per role. In the page each is a CSS variable of that name, with another value in dark mode."""
-STYLE: Any = {
-    "font.size": 10.5,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.edgecolor": COLOURS["no-pi"],
-    "axes.labelcolor": COLOURS["truth"],
-    "axes.linewidth": 0.8,
-    "text.color": COLOURS["truth"],
-    "xtick.color": COLOURS["no-pi"],
-    "ytick.color": COLOURS["no-pi"],
-    "xtick.labelcolor": COLOURS["truth"],
-    "ytick.labelcolor": COLOURS["truth"],
-    "grid.color": COLOURS["no-pi"],
-    "grid.alpha": 0.25,
-    "grid.linewidth": 0.7,
-    "legend.frameon": False,
-    "legend.fontsize": 9.5,
-    "figure.constrained_layout.use": True,
-    "svg.fonttype": "none",  # text stays text
-    "svg.hashsalt": "lupi",  # the same figure is the same text
-    "text.parse_math": False,  # a $ in a name is a $
-}
+INLINE: Any = {**STYLE, "font.size": 10.5, "legend.fontsize": 9.5, "svg.fonttype": "none"}
+"""The style of figures inside a page: narrow, and their text stays text."""
 NAMESPACE = "http://www.w3.org/2000/svg"
 LINK = "{http://www.w3.org/1999/xlink}href"
 
@@ -58,7 +28,7 @@ def inline_svg(figure: Figure, title: str, description: str, tips: Mapping[str, 
     Parameters
     ----------
     figure : Figure
-        Drawn in `STYLE` with colours out of `COLOURS`.
+        Drawn in `INLINE` with colours out of `COLOURS`.
     title, description : str
         What the figure is, and what it shows, for who cannot see it.
     tips : mapping, optional
@@ -66,7 +36,7 @@ def inline_svg(figure: Figure, title: str, description: str, tips: Mapping[str, 
 
     Examples
     --------
-    >>> with mpl.rc_context(STYLE):
+    >>> with mpl.rc_context(INLINE):
     ...     made = Figure(figsize=(2, 1))
     ...     _ = made.subplots().plot([0, 1], color=COLOURS["pi"])
     >>> text = inline_svg(made, "A line", "It rises.")
@@ -74,7 +44,7 @@ def inline_svg(figure: Figure, title: str, description: str, tips: Mapping[str, 
     (True, True, True)
     """
     buffer = io.StringIO()
-    with mpl.rc_context(STYLE), warnings.catch_warnings():
+    with mpl.rc_context(INLINE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # the browser has more glyphs
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     root = ElementTree.fromstring(buffer.getvalue())

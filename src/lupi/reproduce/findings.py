@@ -16,20 +16,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from lupi._internal.files import write_atomic, write_text
-from lupi.report.svg import COLOURS
+from lupi.report.style import COLOURS, STYLE
 
-__all__ = ["COLOURS", "STYLE", "Findings", "change", "figure", "markdown_table", "save_figure", "write_findings"]
-
-STYLE: Any = {
-    "figure.figsize": (6.4, 4.0),
-    "figure.constrained_layout.use": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.alpha": 0.3,
-    "legend.frameon": False,
-    "svg.hashsalt": "lupi",  # the same figure is the same file
-}
+__all__ = ["COLOURS", "Findings", "change", "figure", "markdown_table", "save_figure", "write_findings"]
 
 
 @dataclass(frozen=True)
