@@ -1,0 +1,80 @@
+"""What all commands have in common: errors are one sentence, and results say how they were made."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+import warnings
+from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
+from typing import Any, NoReturn
+
+import typer
+from typer.core import TyperCommand
+
+from lupi import __version__
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+options_in_use: ContextVar[Mapping[str, str]] = ContextVar("options_in_use")
+"""The options of the running command, by the name of their parameter."""
+
+
+class Command(TyperCommand):
+    """A command that ends with one sentence and exit code 2 where users can fix the error; warnings are one line."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        options = {str(one.name): max(one.opts, key=len) for one in self.params if one.param_type_name == "option"}
+        token = options_in_use.set(options)
+        showwarning = warnings.showwarning
+        warnings.showwarning = lambda message, *_: print(f"lupi: {translate(str(message))}", file=sys.stderr)
+        try:
+            return super().invoke(ctx)
+        except (ValueError, ImportError, FloatingPointError, OSError) as error:
+            fail(str(error))
+        finally:
+            warnings.showwarning = showwarning
+            options_in_use.reset(token)
+
+
+def fail(message: str) -> NoReturn:
+    """Print why a command cannot go on, and exit with code 2."""
+    print(f"lupi: {translate(' '.join(message.split()))}", file=sys.stderr)
+    raise typer.Exit(2)
+
+
+def say(lines: Iterable[str]) -> None:
+    """Print what the library noticed, in terms of the command line."""
+    for line in lines:
+        print(translate(line), flush=True)
+
+
+def translate(message: str) -> str:
+    """Replace the names of Python arguments in a message by the options of the running command.
+
+    Examples
+    --------
+    >>> token = options_in_use.set({"batch_size": "--batch-size"})
+    >>> translate("Expected `batch_size` to be positive; pass `kind={'zip': 'category'}`.")
+    'Expected `--batch-size` to be positive; pass `--kind zip=category`.'
+    >>> options_in_use.reset(token)
+    """
+    options = options_in_use.get({})
+    message = re.sub(r"`kind=\{'([^`]*)': '(\w+)'\}`", r"`--kind \1=\2`", message)
+
+    def option(match: re.Match[str]) -> str:
+        name = match["name"]
+        found = options.get(name) or options.get(f"{name}s")  # `method` in messages is one of `--methods`
+        return f"`{found}`" if found else match[0]
+
+    return re.sub(r"`(?P<name>[a-z_]+)(=True)?`", option, message)
+
+
+def how_made() -> dict[str, Any]:
+    """Return the command line and the versions that results depend on."""
+    from importlib.metadata import version
+
+    versions = {"lupi": __version__, "python": sys.version.split()[0]}
+    versions |= {name: version(name) for name in ("torch", "scikit-learn", "numpy")}
+    return {"command": shlex.join(["lupi", *sys.argv[1:]]), "versions": versions}

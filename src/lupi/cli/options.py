@@ -1,0 +1,126 @@
+"""Options that commands share. Each has one name, one help text and one definition.
+
+A *provider* is a function whose parameters are options; `with_options` adds them to the signature of a command and
+calls the provider with the values. To add an option to all commands that read a table, add a parameter to
+`table_options`; to add a training setting, add a parameter to `training_options`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Device = Annotated[str, typer.Option(help="Where to compute: cpu or cuda.")]
+Jobs = Annotated[int, typer.Option(help="Trainings to run at a time; -1 for one per core.")]
+Methods = Annotated[str, typer.Option(help="Comma-separated names of methods; all by default.")]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an output that is already there.")]
+Output = Annotated[Path, typer.Option("-o", "--output", help="Folder for results.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of initial weights, batches, folds and noise.")]
+Table = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV file, Parquet file or folder of Parquet files.")]
+TextEncoder = Annotated[
+    str | None,
+    typer.Option(metavar="NAME_OR_FOLDER", help="Hugging Face model for text columns; TF-IDF by default."),
+]
+
+
+def table_options(
+    table: Table,
+    target: Annotated[list[str], typer.Option(help="Column of labels; several columns of 0 and 1 are multi-label.")],
+    privileged: Annotated[
+        list[str] | None, typer.Option(help="Comma-separated columns that are known for these labels only.")
+    ] = None,
+    example: Annotated[
+        str | None, typer.Option(help="Column of ids; rows with equal ids are labels of one example.")
+    ] = None,
+    ignore: Annotated[list[str] | None, typer.Option(help="Comma-separated columns to leave out.")] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN=KIND", help="Read a column as number, category or text; repeatable."),
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option(help="classification or regression; chosen by the target by default.")
+    ] = None,
+    text_encoder: TextEncoder = None,
+) -> Any:
+    """Return the `TableSpec` of a table."""
+    from lupi.tabular import TableSpec
+
+    kinds = {}
+    for value in kind or []:
+        column, sign, name = value.rpartition("=")
+        if not sign:
+            raise ValueError(f"Expected `kind` to be COLUMN=KIND, but got {value!r}.")
+        kinds[column] = name
+    return TableSpec(
+        table=table,
+        target=target,
+        privileged=privileged or [],
+        example=example,
+        ignore=ignore or [],
+        kind=kinds,
+        task=task,
+        text_encoder=text_encoder,
+    )
+
+
+def training_options(
+    epochs: Annotated[int, typer.Option(min=1, help="Maximum number of epochs.")] = 50,
+    batch_size: Annotated[int, typer.Option(min=1, help="Annotations in a batch.")] = 32,
+    learning_rate: Annotated[float, typer.Option(min=0.0, help="Learning rate of Adam.")] = 1e-3,
+) -> dict[str, Any]:
+    """Return parameters of the estimators."""
+    return {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate}
+
+
+def with_options(
+    defaults: dict[str, Any] | None = None, /, **providers: Callable[..., Any]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Replace parameters of a command by the options of providers.
+
+    Parameters
+    ----------
+    defaults : dict, optional
+        Other default values of options.
+    **providers : callable
+        By the name of the command's parameter, the function whose result it gets.
+
+    Examples
+    --------
+    >>> @with_options({"epochs": 100}, settings=training_options)
+    ... def show(settings: dict[str, Any], seed: int = 0) -> None:
+    ...     print(settings["epochs"], seed)
+    >>> list(inspect.signature(show).parameters)
+    ['epochs', 'batch_size', 'learning_rate', 'seed']
+    >>> show(epochs=7, batch_size=32, learning_rate=0.1, seed=3)
+    7 3
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        functions = (*providers.values(), command)
+        parameters = [
+            parameter.replace(
+                default=(defaults or {}).get(parameter.name, parameter.default), kind=inspect.Parameter.KEYWORD_ONLY
+            )
+            for function in functions
+            for parameter in inspect.signature(function, eval_str=True).parameters.values()
+            if parameter.name not in providers
+        ]
+
+        def run(**values: Any) -> None:
+            given = {
+                name: provider(**{option: values.pop(option) for option in inspect.signature(provider).parameters})
+                for name, provider in providers.items()
+            }
+            command(**given, **values)
+
+        run.__name__, run.__doc__ = command.__name__, command.__doc__
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return run
+
+    return decorate

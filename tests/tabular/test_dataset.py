@@ -1,0 +1,122 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from lupi.tabular import TableSpec, read_annotations, read_dataset
+from lupi.tabular import reading as module
+from lupi.tabular.dataset import fingerprint, hash_rows
+
+TABLE = pd.DataFrame(
+    {
+        "id": ["007", "007", "008", "009"] * 6,
+        "size": [0.5, 0.5, 1.5, 2.5] * 6,
+        "annotator": ["ann", "bob", None, "ann"] * 6,
+        "seconds": [3, 4, 5, 6] * 6,
+        "label": ["no", "yes", "yes", "no"] * 6,
+        "truth": ["no", "no", "yes", None] * 6,
+    }
+)
+
+
+@pytest.fixture
+def spec_of(tmp_path):
+    def make(table=TABLE, name="table.csv", **options):
+        table.to_csv(tmp_path / name, index=False)
+        given = {"target": ["label"], "privileged": ["annotator,seconds"], "example": "id", "ignore": ["truth"]}
+        return TableSpec(**{"table": tmp_path / name, **given, **options})
+
+    return make
+
+
+def test_a_table_becomes_arrays(spec_of):
+    data = read_dataset(spec_of())
+    assert (data.task, data.classes) == ("classification", ("no", "yes"))
+    assert data.train.y[:4].tolist() == [0, 1, 1, 0]
+    assert data.train.example[:4].tolist() == [0, 0, 1, 2]
+    assert list(data.train.X) == ["size"]
+    assert list(data.privileged) == ["annotator", "seconds"]
+    assert data.ids[:3].tolist() == ["007", "007", "008"]
+    assert data.test is None
+    assert data.gold is None
+
+
+def test_the_table_is_read_once_with_gold_and_annotators(spec_of, monkeypatch):
+    spec = spec_of(gold="truth", annotator="annotator")
+    reads = []
+    monkeypatch.setattr(
+        "lupi.tabular.dataset.read_table", lambda *a, **k: reads.append(a) or module.read_table(*a, **k)
+    )
+    data = read_dataset(spec)
+    assert len(reads) == 1
+    assert data.annotators[:4].tolist() == ["ann", "bob", "(missing)", "ann"]
+    assert data.gold[:3].tolist() == ["no", "no", "yes"]
+    assert "truth" in data.schema.roles.ignored
+
+
+def test_an_annotator_may_be_ignored_as_privileged_information(spec_of):
+    data = read_dataset(spec_of(privileged=["seconds"], annotator="annotator", ignore=["truth", "annotator"]))
+    assert list(data.privileged) == ["seconds"]
+    assert data.annotators[0] == "ann"
+
+
+def test_the_annotator_is_found_by_its_name(spec_of):
+    assert read_dataset(spec_of()).annotator == "annotator"
+    data = read_dataset(spec_of(privileged=["seconds"], ignore=["truth", "annotator"]))
+    assert data.annotator is None
+    assert "`annotator` names it" in data.choices[-1]
+
+
+def test_a_test_table_has_the_classes_of_training(spec_of, tmp_path):
+    spec, test = spec_of(), tmp_path / "test.csv"
+    TABLE[["size", "label"]][:3].to_csv(test, index=False)
+    data = read_dataset(spec, test=test)
+    assert data.test.y.tolist() == [0, 1, 1]
+    assert any("3 of 3 rows of the test table" in note for note in data.notes)
+    pd.DataFrame({"size": [1.0], "label": ["maybe"]}).to_csv(test, index=False)
+    with pytest.raises(ValueError, match=r"row 0.*'maybe'"):
+        read_dataset(spec, test=test)
+
+
+def test_several_targets_are_multi_label(spec_of, tmp_path):
+    table = TABLE.assign(label=[0, 1, 1, 0] * 6, other=[1, 1, 0, 0] * 6)
+    spec = spec_of(table, target=["label", "other"])
+    data = read_dataset(spec)
+    assert (data.task, data.classes, data.train.y.shape) == ("multi-label", ("label", "other"), (24, 2))
+    table.assign(other=2)[["size", "label", "other"]].to_csv(tmp_path / "test.csv", index=False)
+    with pytest.raises(ValueError, match=r"'other'.*2 in row 0"):
+        read_dataset(spec, test=tmp_path / "test.csv")
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [("id", [None, "1"], r"example 'id'.*row 0"), ("label", ["no", None], r"'label'.*row 1")],
+)
+def test_missing_ids_and_labels_are_named(spec_of, column, values, message):
+    with pytest.raises(ValueError, match=message):
+        read_dataset(spec_of(TABLE.assign(**{column: values * 12})))
+
+
+def test_choices_say_what_was_recognised(spec_of):
+    assert read_annotations(spec_of()).choices == [
+        "Task: classification (the target holds names).",
+        "Inputs: 1 number.",
+        "Privileged: annotator (category), seconds (number).",
+    ]
+
+
+def test_fingerprints_change_with_values_names_and_tables():
+    frame = pd.DataFrame({"a": [1, 2], "b": ["x", None]})
+    others = [
+        [frame.assign(a=[1, 3])],
+        [frame.rename(columns={"a": "c"})],
+        [frame.iloc[::-1]],
+        [frame.assign(b=["x", "y"])],
+        [frame, frame],
+    ]
+    assert fingerprint([frame]) == fingerprint([frame.copy()])
+    assert len({fingerprint([frame]), *map(fingerprint, others)}) == 6
+
+
+def test_integers_are_the_same_inputs_as_floats():
+    whole, real = pd.DataFrame({"a": [1, 2], "b": ["x", "y"]}), pd.DataFrame({"a": [1.0, 2.5], "b": ["x", "y"]})
+    np.testing.assert_array_equal(hash_rows(whole) == hash_rows(real), [True, False])

@@ -1,0 +1,108 @@
+import decimal
+import gzip
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lupi.tabular import reading as module
+from lupi.tabular.columns import stored_as
+from lupi.tabular.reading import open_table, read_batches, read_table, to_pandas
+
+
+def write_csv(path, text):
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture
+def csv(tmp_path):
+    return write_csv(tmp_path / "t.csv", "id,age,open,note\n007,1.5,true,a\n008,2,false,NA\n")
+
+
+def test_csv_columns_have_types(csv):
+    rows = read_table(csv, ["id", "age", "open", "note"])
+    assert [stored_as(field.type) for field in rows.schema] == ["number", "number", "boolean", "string"]
+    assert rows.column("note").to_pylist() == ["a", None]
+    assert rows.column("id").to_pylist() == [7, 8]
+    assert read_table(csv, ["id"], strings=["id"]).column("id").to_pylist() == ["007", "008"]
+
+
+def test_csv_types_are_those_of_all_rows(tmp_path):
+    """A real number far from the beginning: the first megabyte holds whole numbers alone."""
+    path = write_csv(tmp_path / "t.csv", "age\n" + "1234567\n" * 300_000 + "0.5\n")
+    assert read_table(path, ["age"]).column("age")[-1].as_py() == 0.5
+
+
+def test_csv_compressed_and_with_lines_in_values(tmp_path):
+    with gzip.open(tmp_path / "t.csv.gz", "wt") as file:
+        file.write('a,b\n1,"two\nlines"\n')
+    table = open_table(tmp_path / "t.csv.gz")
+    (part,) = read_batches(table, ["b"], tmp_path / "t.csv.gz")
+    assert part.to_pylist() == [{"b": "two\nlines"}]
+    assert read_table(tmp_path / "t.csv.gz", ["a", "b"]).num_rows == 1
+
+
+def test_a_folder_of_parquet_with_partitions(tmp_path):
+    for year, values in ((2020, [1, 2]), (2021, [3])):
+        (tmp_path / f"year={year}").mkdir()
+        pq.write_table(pa.table({"a": values}), tmp_path / f"year={year}" / "part.parquet")
+    (tmp_path / "_SUCCESS").write_text("")
+    whole = read_table(tmp_path, ["year", "a"])
+    assert whole.to_pylist() == [{"year": 2020, "a": 1}, {"year": 2020, "a": 2}, {"year": 2021, "a": 3}]
+    table = open_table(tmp_path)
+    assert pa.concat_tables(read_batches(table, ["year", "a"], tmp_path)) == whole
+
+
+def test_batches_are_small_and_in_order(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "ROWS_AT_ONCE", 10)
+    pq.write_table(pa.table({"a": range(95)}), tmp_path / "t.parquet")
+    parts = list(read_batches(open_table(tmp_path / "t.parquet"), ["a"], ""))
+    assert max(part.num_rows for part in parts) == 10
+    assert pa.concat_tables(parts).column("a").to_pylist() == list(range(95))
+
+
+def test_files_of_a_folder_may_differ_in_width(tmp_path):
+    pq.write_table(pa.table({"a": pa.array([1], pa.int64())}), tmp_path / "1.parquet")
+    pq.write_table(pa.table({"a": pa.array([2], pa.int32())}), tmp_path / "2.parquet")
+    parts = list(read_batches(open_table(tmp_path), ["a"], tmp_path))
+    assert pa.concat_tables(parts).column("a").to_pylist() == [1, 2]
+
+
+def test_decimals_dictionaries_and_dates_become_plain():
+    table = pa.table(
+        {
+            "price": [decimal.Decimal("1.5")],
+            "city": pa.array(["Bern"]).dictionary_encode(),
+            "day": pa.array([0], pa.date32()),
+        }
+    )
+    frame = to_pandas(table)
+    assert frame["price"].dtype == np.float64
+    assert frame["city"].tolist() == ["Bern"]
+    assert frame["day"].dtype.kind == "M"
+    assert [stored_as(field.type) for field in table.schema] == ["number", "string", "date"]
+
+
+def test_tables_that_cannot_be_read(tmp_path):
+    def refused(name, content, message):
+        path = tmp_path / name
+        if content is not None:
+            path.write_bytes(content)
+        with pytest.raises((ValueError, FileNotFoundError), match=message) as caught:
+            read_table(path, ["a"])
+        assert str(path) in str(caught.value)
+
+    refused("none.csv", None, "there is no")
+    refused("t.xlsx", b"x", r"\.csv, \.parquet")
+    refused("empty.csv", b"", "is empty")
+    refused("empty.parquet", b"", "is empty")
+    refused("header.csv", b"a\n", "is empty")
+    refused("bad.parquet", b"PAR1 nonsense", "readable table")
+    refused("bad.csv", b"a,b\n1,2\n3\n", "readable table")
+    refused("twice.csv", b"a,a\n1,2\n", "CSV file contained mul")
+    pq.write_table(pa.Table.from_arrays([[1], [2]], names=["a", "a"]), tmp_path / "twice.parquet")
+    refused("twice.parquet", None, "duplicate")
+    (tmp_path / "folder").mkdir()
+    refused("folder", None, "it has none")
