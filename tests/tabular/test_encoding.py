@@ -593,7 +593,7 @@ def test_few_values_are_a_bin_each():
 @pytest.mark.parametrize("name", ["annotator", "worker_id", "WorkerId", "model", "id"])
 def test_numbers_that_look_like_ids_are_warned_of(name):
     table = pd.DataFrame({name: [3, 14, 15, 92], "valid": [0, 1, 2, 3], "seconds": [1, 2, 3, 4]})
-    message = f"^The privileged column '{name}' holds whole numbers, .*'{name}': 'category'}}.$"
+    message = f"{name}.*integers.*{name}.*category"
     with pytest.warns(UserWarning, match=message) as caught:
         PrivilegedEncoder(quantiles=3).fit(table)
     assert len(caught) == 1

@@ -1,9 +1,8 @@
-"""Columns to float arrays: the inputs X, dense, and the privileged information A, sparse.
+"""Encode columns as float arrays: inputs X as dense arrays, privileged information A as sparse ones.
 
 Both encoders are thin shells over scikit-learn: `as_frame` turns any table into typed pandas columns, each column
 becomes *cells* (numbers, or the codes of categories and bins), and a ``ColumnTransformer`` scales the numbers and
-one-hot encodes the codes. Fitted encoders are stored with ``skops.io.dumps`` and read back with
-``skops.io.loads(..., trusted=TRUSTED)``. Messages count rows from 0.
+one-hot encodes the codes. Fitted encoders are stored by skops. Messages count rows from 0.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ TRUSTED = (
     "sklearn.compose._column_transformer._RemainderColsList",  # a list, in scikit-learn before 1.7
 )
 ID = re.compile(r"(\bid|_id|Id|ID|annotator|worker|rater|labell?er|coder|judge|reviewer|participant|user|model)$")
-KINDS = ("quantile", "standardize", "category")
+ENCODINGS = ("quantile", "standardize", "category")
 
 
 def as_frame(table: Table, prefix: str = "a", what: str = "privileged information") -> pd.DataFrame:
-    """Turn a table into a pandas DataFrame with distinct string names and typed columns.
+    """Return a table as a pandas DataFrame with distinct string names and typed columns.
 
     Object columns get the type of their values; durations become seconds, and dates seconds since 1970.
 
@@ -53,9 +52,9 @@ def as_frame(table: Table, prefix: str = "a", what: str = "privileged informatio
     table
         A DataFrame or Series of pandas or polars, an array or a list of rows; 1-D is one column.
     prefix
-        Columns without names are called ``{prefix}0``, ``{prefix}1``, and so on.
+        Columns without names become ``{prefix}0``, ``{prefix}1``, and so on.
     what
-        What error messages call the table.
+        Name of the table in error messages.
 
     Examples
     --------
@@ -69,7 +68,7 @@ def as_frame(table: Table, prefix: str = "a", what: str = "privileged informatio
     if isinstance(table, pd.DataFrame):
         frame = table.set_axis([str(name) for name in table.columns], axis="columns")
     else:
-        # As objects, the numbers in a list of mixed rows stay numbers.
+        # With the object type, numbers in a list of mixed rows stay numbers.
         array = np.asarray(table, dtype=object if isinstance(table, list | tuple) else None)
         if array.ndim not in (1, 2):
             got = f"a {array.ndim}-D array" if array.ndim else type(table).__name__
@@ -77,7 +76,7 @@ def as_frame(table: Table, prefix: str = "a", what: str = "privileged informatio
         array = array[:, np.newaxis] if array.ndim == 1 else array
         frame = pd.DataFrame(array, columns=_default_names(array.shape[1], prefix), copy=False)
     for size, unit in zip(frame.shape, ("sample(s)", "feature(s)"), strict=True):
-        if size == 0:  # ends in scikit-learn's own words
+        if size == 0:  # scikit-learn checks for these last words
             raise ValueError(
                 f"Expected {what} to have rows and columns, but got 0 {unit} (shape={frame.shape}) "
                 "while a minimum of 1 is required."
@@ -99,24 +98,24 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     Parameters
     ----------
     numbers
-        What numbers become: ``"quantile"`` (the one-hot of their bin), ``"standardize"`` ((x − mean) / sd, 0
-        where missing) or ``"category"`` (for annotators that have numbers, say); or a mapping of column names to these,
-        where the numbers it does not name become ``"quantile"``.
+        How numbers are encoded: ``"quantile"`` (one-hot by quantile bin), ``"standardize"`` ((x − mean) / sd, 0 where
+        missing) or ``"category"`` (one-hot by value, such as numbered annotators); or a mapping from column names to
+        these, where other numbers are encoded by ``"quantile"``.
     quantiles
-        The largest number of bins. Edge i of q is the value with a share i / q of the training rows below it;
-        equal edges are merged, and the outer bins reach to infinity. A column of no more values has a bin for each.
+        Maximum number of bins. A fraction i / q of the training rows lies below edge i of q. Equal edges are merged,
+        and the outer bins extend to infinity. A column with at most this number of distinct values has a bin for each.
 
     Attributes
     ----------
     kinds_ : dict of str to str
-        The columns (``a0``, ``a1``, … when they came without names) and what each became. A column without any
-        value in training is a category.
+        How each column is encoded; columns without names are ``a0``, ``a1``, …. A column without any value in training
+        is a category.
     edges_ : dict of str to ndarray
         The inner edges of the bins of each quantile column.
     labels_ : dict of str to list of str
-        The bins or categories of each one-hot column, in order.
+        Bins or categories of each one-hot column, in order.
     transformer_ : ColumnTransformer
-        From cells to features.
+        The transformer from cells to features.
 
     Examples
     --------
@@ -138,12 +137,12 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         self.quantiles = quantiles
 
     def fit(self, A: Table, y: object = None) -> Self:  # noqa: ARG002  scikit-learn's signature
-        """Learn the categories, edges and scales of the training rows."""
+        """Learn the categories, bin edges and scales of the training rows."""
         q = self.quantiles
         if not isinstance(q, number_types.Integral) or q < 2:
             raise ValueError(f"Expected `quantiles` to be an integer of at least 2, but got {q!r}.")
         frame = as_frame(A)
-        self.kinds_: dict[str, str] = _kinds(frame, self.numbers, int(q))
+        self.kinds_: dict[str, str] = _choose_encodings(frame, self.numbers, int(q))
         self.edges_: dict[str, NDArray[np.float64]] = {}
         self.labels_: dict[str, list[str]] = {}
         for name, kind in self.kinds_.items():
@@ -160,7 +159,7 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
                 imputer = SimpleImputer(strategy="constant", fill_value=0.0, add_indicator=True)
                 step = make_pipeline(StandardScaler(), imputer)
             steps.append((str(len(steps)), step, list(run)))
-        with config_context(transform_output="default"):  # whatever users set, the steps exchange arrays
+        with config_context(transform_output="default"):  # the steps exchange arrays, whatever users set
             transformer = ColumnTransformer(steps, sparse_threshold=1.0).fit(self._cells(frame))
         self.transformer_: ColumnTransformer = transformer
         return self
@@ -188,7 +187,7 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         return np.array(names, dtype=object)
 
     def _cells(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return each column as numbers, or as codes: places in its labels, their count if missing, −1 if new."""
+        """Return each column as numbers or as codes: the index of its label, their number if missing, −1 if unseen."""
         cells: dict[str, NDArray[Any]] = {}
         for name, kind in self.kinds_.items():
             if kind == "standardize":
@@ -204,18 +203,18 @@ class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     """Encode ordinary inputs as a dense float32 matrix.
 
     Numbers and booleans are standardised, (x − mean) / sd with sd 1 for constant columns; strings and categories
-    become one column per category seen in training, all zeros for others. Missing and infinite values are errors.
+    become one column per category seen in training, all zeros for unseen ones. Missing and infinite values are errors.
 
     Attributes
     ----------
     columns_ : list of str
-        The names of the input columns; ``x0``, ``x1``, … when they came without.
+        Names of the input columns; ``x0``, ``x1``, … if they have none.
     numeric_ : bool
         Whether all columns are numbers or booleans. The features are then ``(X - mean_) / scale_``.
     mean_, scale_ : ndarray of float64
-        Only when ``numeric_``.
+        Only if ``numeric_``.
     encoder_ : PrivilegedEncoder
-        Only when not ``numeric_``.
+        Only if not ``numeric_``.
 
     Examples
     --------
@@ -257,13 +256,13 @@ class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return np.array(self.columns_, dtype=object) if self.numeric_ else self.encoder_.get_feature_names_out()
 
 
-def _kinds(frame: pd.DataFrame, numbers: str | Mapping[str, str], quantiles: int) -> dict[str, str]:
-    """Return what each privileged column becomes."""
+def _choose_encodings(frame: pd.DataFrame, numbers: str | Mapping[str, str], quantiles: int) -> dict[str, str]:
+    """Return how each privileged column is encoded."""
     named = {str(name): kind for name, kind in numbers.items()} if isinstance(numbers, Mapping) else {}
     default = "quantile" if isinstance(numbers, Mapping) else numbers
     for kind in (default, *named.values()):
-        if kind not in KINDS:
-            raise ValueError(f"Expected `numbers` to be or map columns to one of {KINDS}, but got {kind!r}.")
+        if kind not in ENCODINGS:
+            raise ValueError(f"Expected `numbers` to be or map columns to one of {ENCODINGS}, but got {kind!r}.")
     for name in named:
         if name not in frame.columns:
             raise ValueError(f"Expected `numbers` to name columns of {list(frame.columns)}, but got {name!r}.")
@@ -273,8 +272,8 @@ def _kinds(frame: pd.DataFrame, numbers: str | Mapping[str, str], quantiles: int
         own_bins = kind == "quantile" and frame[name].nunique() <= quantiles
         if kind != "category" and name not in named and not own_bins and is_id(frame[name]):
             warnings.warn(
-                f"The privileged column {name!r} holds whole numbers, which are read as a quantity. If each is a "
-                f"category, make them strings or set numbers={{{name!r}: 'category'}}.",
+                f"The privileged column {name!r} holds integers, which are read as a quantity. If they are ids, pass "
+                f"strings or `numbers={{{name!r}: 'category'}}`.",
                 stacklevel=4,
             )
         kinds[name] = "category" if frame[name].isna().all() else kind
@@ -282,7 +281,7 @@ def _kinds(frame: pd.DataFrame, numbers: str | Mapping[str, str], quantiles: int
 
 
 def is_id(column: Column) -> bool:
-    """Tell whether a column of numbers looks like the ids of annotators, by its name and its values.
+    """Return whether a column of numbers looks like ids of annotators, by its name and values.
 
     Examples
     --------
@@ -294,11 +293,11 @@ def is_id(column: Column) -> bool:
 
 
 def _edges(column: Column, quantiles: int) -> NDArray[np.float64]:
-    """Return the inner edges of at most `quantiles` bins. They are training values, so that no bin is empty."""
+    """Return the inner edges of at most `quantiles` bins; they are training values, so no bin is empty."""
     values = _numbers(column)
     ordered = np.sort(values[~np.isnan(values)])
     edges = np.unique(ordered)
-    if len(edges) > quantiles:  # else every value is a bin of its own
+    if len(edges) > quantiles:  # otherwise each value has its own bin
         edges = np.unique(ordered[np.arange(1, quantiles) * len(ordered) // quantiles])
     return np.asarray(edges[edges > ordered[0]])
 
@@ -322,14 +321,14 @@ def _category_labels(column: Column) -> list[str]:
 def _category_codes(column: Column, labels: list[str]) -> NDArray[np.intp]:
     codes, values = _factorize(column)
     places = pd.Index(labels, dtype=object).get_indexer(pd.Index([as_text(value) for value in values], dtype=object))
-    return np.append(places, len(labels))[codes]  # a missing value, −1 in codes, takes the last
+    return np.append(places, len(labels))[codes]  # a missing value has code −1, the last element
 
 
 def _factorize(column: Column, sort: bool = False) -> tuple[NDArray[np.intp], Any]:
-    """Return each row's place in the distinct values, −1 if missing, and these values."""
+    """Return the index of each row's value among the distinct values, −1 if missing, and these values."""
     column = _plain(column)
     if _is_number(column):
-        _numbers(column)  # refuses infinity
+        _numbers(column)  # raises an error on infinity
     try:
         return pd.factorize(column, sort=sort)
     except TypeError:  # unhashable values
@@ -340,7 +339,7 @@ def _factorize(column: Column, sort: bool = False) -> tuple[NDArray[np.intp], An
 
 
 def as_text(value: Any) -> str:
-    """Write a value as labels do: 3, 3.0 and "3" are one, since ids become floats beside a missing value.
+    """Return a value as a string; 3, 3.0 and "3" are equal, because ids become floats beside missing values.
 
     Examples
     --------
@@ -379,12 +378,12 @@ def _plain(column: Column) -> Column:
 
 
 def _typed(column: Column) -> Column:
-    """Give an object column the type of its values, and turn durations and dates into seconds."""
+    """Convert an object column to the type of its values, and durations and dates to seconds."""
     if column.dtype == object:
-        # Without the missing values, which would make floats of integers.
+        # Missing values would turn integers into floats.
         known = column.reset_index(drop=True).dropna().infer_objects().convert_dtypes()
         column = known.reindex(range(len(column))).set_axis(column.index)
-    if column.dtype.kind == "c":  # begins in scikit-learn's own words
+    if column.dtype.kind == "c":  # scikit-learn checks for these first words
         raise ValueError(
             f"Complex data not supported. Expected column {column.name!r} to be real numbers, but got {column.dtype}."
         )
@@ -394,7 +393,7 @@ def _typed(column: Column) -> Column:
 
 
 def check_inputs(X: Table) -> pd.DataFrame:
-    """Return X as a frame, and refuse missing and infinite values, by column and row."""
+    """Return X as a frame; raise a `ValueError` that names the column and row of a missing or infinite value."""
     if isinstance(X, np.ndarray | list) and np.ndim(X) == 1:
         raise ValueError("Expected X to be a 2-D array, but got a 1-D array. Reshape your data.")
     frame = as_frame(X, "x", "X")
@@ -407,20 +406,20 @@ def check_inputs(X: Table) -> pd.DataFrame:
         infinite = np.isinf(column.to_numpy(np.float64, na_value=0)) if numeric else np.zeros_like(missing)
         if missing.any() or infinite.any():
             row = int(np.argmax(missing | infinite))
-            what = "NaN" if missing[row] else "infinity"  # scikit-learn's own words
+            what = "NaN" if missing[row] else "infinity"  # scikit-learn checks for these words
             raise ValueError(f"Input X contains {what} in column {position if unnamed else repr(name)}, row {row}.")
     return frame
 
 
 def _matrix(frame: pd.DataFrame) -> NDArray[Any]:
-    """Return a frame of numbers as an array, without a copy where it was made from one."""
+    """Return a frame of numbers as an array, without a copy if possible."""
     dtypes = set(frame.dtypes)
     same = len(dtypes) == 1 and isinstance(dtypes.pop(), np.dtype)
     return frame.to_numpy() if same else frame.to_numpy(np.float64, na_value=np.nan)
 
 
 def _matching(frame: pd.DataFrame, columns: list[str], prefix: str, what: str) -> pd.DataFrame:
-    """Return the frame with the names of training. An array has none; then only the number of columns counts."""
+    """Return the frame with the column names of training; of an array, only the number of columns is checked."""
     names = list(frame.columns)
     unnamed = names == _default_names(len(names), prefix) or columns == _default_names(len(columns), prefix)
     if unnamed and len(names) != len(columns):
