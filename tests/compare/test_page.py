@@ -2,7 +2,6 @@ import pandas as pd
 import pytest
 
 from lupi.compare.page import comparison_page
-from lupi.report import Section
 
 
 def test_a_metric_is_written_with_its_difference(make):
@@ -50,9 +49,7 @@ def test_controls_are_marked_explained_and_left_out_of_calibration(make):
 
 def test_every_run_is_listed(make):
     runs, summary = make.compared(["no-pi", "tram"], seeds=3)
-    more = Section("More")
-    page = comparison_page(runs, summary, "", more=[more])
-    assert page.sections[-2] is more
+    page = comparison_page(runs, summary, "")
     (table,) = page.sections[-1].tables
     assert len(table.frame) == 6
     assert table.frame["accuracy, %"].tolist() == pytest.approx((100 * runs["accuracy"]).tolist())

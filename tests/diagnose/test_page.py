@@ -13,7 +13,7 @@ def section(page, heading):
 
 def test_parts_that_are_given_are_shown(make):
     given = make.diagnosed(NAMES)
-    whole = diagnosis_page("Verdict.", notes=["Note."], more=[Section("More")], **given)
+    whole = diagnosis_page("Verdict.", notes=["Note."], more=[Section(heading="More")], **given)
     assert [each.heading for each in whole.sections] == [
         "Privileged columns",
         "Annotators",

@@ -30,14 +30,12 @@ def pages(make, tmp_path_factory):
     bins = pd.DataFrame({"confidence": [0.5, 0.9], "accuracy": [0.5, 0.8], "count": [10, 90]})
     made = {}
     for kind, methods, people in (("plain", names, [f"worker {i}" for i in range(50)]), ("hostile", None, None)):
-        methods, people = methods or make.hostile, people or make.hostile
+        methods, people = methods or ["no-pi", *make.hostile], people or make.hostile
         runs, summary = make.compared(methods, metrics=("nll", "accuracy", "brier", "ece"), controls=methods[-1:])
         texts = {"command": " ".join(people), "versions": dict(zip(people, people, strict=True))}
-        texts = {"title": people[0], "notes": people} | texts if kind == "hostile" else {"command": "lupi compare"}
+        texts = {"notes": people} | texts if kind == "hostile" else {"command": "lupi compare"}
         reliability = pd.concat([bins.assign(method=name) for name in methods[:3]])
-        made[f"comparison-{kind}"] = comparison_page(
-            runs, summary, "It helps.", bins=reliability, baseline=methods[0], **texts
-        )
+        made[f"comparison-{kind}"] = comparison_page(runs, summary, "It helps.", bins=reliability, **texts)
         made[f"diagnosis-{kind}"] = diagnosis_page("\n".join(people[:12]), **make.diagnosed(people), **texts)
     made["large"] = diagnosis_page("It is large.", **make.diagnosed([f"worker {i}" for i in range(200)], 6000))
     return {name: write_report(page, folder / f"{name}.html") for name, page in made.items()}
@@ -57,8 +55,9 @@ def numbers(tmp_path):
             "words": [3.0, 1.0, 2.0, np.nan, 20.0],
         }
     )
-    table = Table("Numbers.", frame, texts={"words": ["9 three", "8 one", "7 two", "6 none", "5 twenty"]})
-    return write_report(Page("Sorting", "Sorted.", [Section("Table", tables=[table])]), tmp_path / "sort.html")
+    table = Table(caption="Numbers.", frame=frame, texts={"words": ["9 three", "8 one", "7 two", "6 none", "5 twenty"]})
+    page = Page(title="Sorting", verdict="Sorted.", sections=[Section(heading="Table", tables=[table])])
+    return write_report(page, tmp_path / "sort.html")
 
 
 def click(browser, column):
@@ -95,7 +94,7 @@ def test_hostile_names_are_shown_as_they_are(browser, pages, make):
 
 def test_what_the_policy_forbids_is_noticed(browser, tmp_path):
     bad = "<svg><script>document.title = 'taken'</script></svg><img src='https://example.invalid/x.png'>"
-    page = Page("Mine", "", [Section("Bad", figures=[Figure(bad, "")])])
+    page = Page(title="Mine", verdict="", sections=[Section(heading="Bad", figures=[Figure(bad, "")])])
     browser.open(write_report(page, tmp_path / "bad.html"))
     said, _ = browser.complaints()
     assert sum("Content Security Policy" in str(line) for line in said) == 2
@@ -238,7 +237,9 @@ def test_a_figure_has_a_name_and_a_description(browser, pages):
     names = [node["name"]["value"] for node in nodes if node.get("role", {}).get("value") in ("img", "image")]
     browser.call("Accessibility.disable")
     assert len(names) == browser.run("document.querySelectorAll('svg').length") == 4
-    assert any("Histogram of label suspicion" in name and "more likely wrong than right" in name for name in names)
+    assert any(
+        "probabilities that labels are wrong" in name and "more likely wrong than right" in name for name in names
+    )
 
 
 def test_print_is_light_and_short(browser, pages):

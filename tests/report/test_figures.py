@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from lupi.metrics import METRICS
 from lupi.report import figures
 from lupi.report.style import COLOURS
 
@@ -33,19 +34,19 @@ def annotators(n=5):
 
 
 def draw():
-    """One figure of each kind."""
+    """Draw one figure of each kind."""
     bins = pd.DataFrame(
         {"method": ["no-pi", "tram"], "confidence": [0.9, 0.8], "accuracy": [0.7, 0.8], "count": [9, 9]}
     )
     information = pd.DataFrame({"column": ["who"], "estimate": [0.1], "low": [0.05], "high": [0.2], "leak": [True]})
     with_other = annotators().assign(confidence_baseline=0.5)
     return [
-        figures.difference(differences(control=[False, True]), "NLL", better="lower"),
-        *figures.calibration(bins),
-        figures.confidence_by_reliability(with_other),
-        figures.confidence_difference(with_other),
-        figures.information(information),
-        figures.suspicion([0.1, 0.2, 0.9]),
+        figures.draw_differences(differences(control=[False, True]), METRICS["nll"]),
+        *figures.draw_calibration(bins),
+        figures.draw_confidence(with_other),
+        figures.draw_confidence_gain(with_other),
+        figures.draw_information(information),
+        figures.draw_label_errors([0.1, 0.2, 0.9]),
     ]
 
 
@@ -63,7 +64,7 @@ def test_figures_take_the_colours_of_the_page(drawn):
         assert "<style" not in figure.svg
 
 
-def test_figures_scale_and_have_a_name(drawn):
+def test_figures_scale_and_have_a_title_and_a_description(drawn):
     for figure in drawn:
         root = ElementTree.fromstring(figure.svg)
         assert "viewBox" in root.attrib
@@ -78,38 +79,39 @@ def test_a_figure_is_the_same_text_each_time(drawn):
     assert [each.svg for each in draw()] == [each.svg for each in drawn]
 
 
-def test_a_difference_is_told_in_words():
-    figure = figures.difference(differences(control=[False, True]), "NLL", better="lower")
+def test_differences_are_described_in_words():
+    figure = figures.draw_differences(differences(control=[False, True]), METRICS["nll"])
     assert described(figure) == (
         "tram −0.100, interval −0.200 to −0.050; pi-dual (control) +0.020, interval −0.010 to +0.050."
     )
     assert {"tram", "pi-dual", "method", "control", "difference in NLL (← better)"} <= set(texts(figure))
-    assert "(better →)" in figures.difference(differences(), "accuracy, %", better="higher").svg
-    assert "better" not in figures.difference(differences(), "speed").svg
+    higher = figures.draw_differences(differences(), METRICS["accuracy"])
+    assert described(higher) == "tram −10.0, interval −20.0 to −5.0; pi-dual +2.0, interval −1.0 to +5.0."
+    assert "difference in accuracy, % (better →)" in texts(higher)
 
 
-def test_only_an_interval_that_leaves_out_zero_has_a_full_mark():
+def test_only_an_interval_that_excludes_zero_has_a_filled_mark():
     def hollow(low):
         table = pd.DataFrame({"method": ["tram"], "difference": [0.1], "low": [low], "high": [0.2]})
-        return f"fill: var(--paper, {COLOURS['paper']})" in figures.difference(table, "NLL").svg
+        return f"fill: var(--paper, {COLOURS['paper']})" in figures.draw_differences(table, METRICS["nll"]).svg
 
     assert hollow(-0.01)
     assert not hollow(0.01)
 
 
-def test_controls_stand_below_their_method():
+def test_controls_are_drawn_below_their_method():
     names, place = figures._places(["a", "b", "a [x]", "a [y]", "z [x]"], ["", "", "a", "a", ""])
     assert names == ["a", "b", "z [x]"]
     assert place[0] > place[2] > place[3] > place[1] + 0.5
     assert place[1] == 1
     table = differences(method=["tram", "tram [PI shuffled]"], control=[False, True], of=["", "tram"])
-    figure = figures.difference(table, "NLL")
+    figure = figures.draw_differences(table, METRICS["nll"])
     assert "tram [PI shuffled]" not in texts(figure)
     assert "tram [PI shuffled] (control)" in described(figure)
 
 
 def test_one_seed_has_no_interval():
-    figure = figures.difference(differences(low=[np.nan] * 2, high=[np.nan] * 2), "NLL")
+    figure = figures.draw_differences(differences(low=[np.nan] * 2, high=[np.nan] * 2), METRICS["nll"])
     assert "tram −0.100, interval – to –" in described(figure)
 
 
@@ -117,38 +119,38 @@ def test_calibration_error_is_weighted_by_count():
     bins = pd.DataFrame(
         {"method": "m", "confidence": [0.9, 0.5, np.nan], "accuracy": [0.7, 0.5, np.nan], "count": [30, 10, 0]}
     )
-    (figure,) = figures.calibration(bins)
+    (figure,) = figures.draw_calibration(bins)
     assert figure.caption == "m: ECE 0.150"
     assert figure.small
 
 
-def test_points_know_their_annotators():
+def test_the_tooltip_of_a_point_names_its_annotator():
     table = annotators()
     table.loc[2, "reliability"] = np.nan  # cannot be drawn
-    root = ElementTree.fromstring(figures.confidence_by_reliability(table).svg)
+    root = ElementTree.fromstring(figures.draw_confidence(table).svg)
     tips = [use.find(f"{NS}title").text for use in root.iter(f"{NS}use") if use.find(f"{NS}title") is not None]
     assert sorted(tip.partition(":")[0] for tip in tips) == ["worker 0", "worker 1", "worker 3", "worker 4"]
     x = {use.find(f"{NS}title").text[:8]: float(use.get("x")) for use in root.iter(f"{NS}use") if len(use)}
     assert x["worker 0"] < x["worker 1"] < x["worker 3"] < x["worker 4"]
 
 
-def test_the_gap_between_two_models_is_told():
+def test_the_gain_in_confidence_is_described():
     table = annotators().assign(confidence_baseline=0.5)
-    figure = figures.confidence_difference(table, baseline="No PI")
+    figure = figures.draw_confidence_gain(table)
     assert described(figure) == "More confident for 2 of 5 annotators; from −0.41 to +0.31."
 
 
-def test_suspicion_counts_labels():
-    figure = figures.suspicion([0.1, 0.5, 0.6, 1.0 + 1e-9])
+def test_labels_that_are_probably_wrong_are_counted():
+    figure = figures.draw_label_errors([0.1, 0.5, 0.6, 1.0 + 1e-9])
     assert described(figure) == "2 of 4 labels are more likely wrong than right."
     for wrong in ([], [1.5], [np.nan], [[0.1]]):
         with pytest.raises(ValueError, match="Expected `wrong` to be probabilities"):
-            figures.suspicion(wrong)
+            figures.draw_label_errors(wrong)
 
 
-def test_names_are_names(make):
+def test_hostile_names_are_shown_as_text(make):
     table = pd.DataFrame({"column": make.hostile, "estimate": 0.1, "low": 0.0, "high": 0.2})
-    shown = texts(figures.information(table))
+    shown = texts(figures.draw_information(table))
     assert "<script>document.title =…" in shown
     assert "$x^2$ {{ 7 * 7 }} {% raw…" in shown
     assert "turned around" in shown
@@ -156,4 +158,4 @@ def test_names_are_names(make):
 
 def test_a_missing_column_is_named():
     with pytest.raises(ValueError, match=r"Expected `table` to have the columns .*, but got no low, high"):
-        figures.information(pd.DataFrame({"column": ["a"], "estimate": [1.0]}))
+        figures.draw_information(pd.DataFrame({"column": ["a"], "estimate": [1.0]}))

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from lupi.metrics import METRICS
-from lupi.report.figures import calibration, check_columns, difference
-from lupi.report.page import Page, Section, Table, written
+from lupi.report.figures import check_columns, draw_calibration, draw_differences
+from lupi.report.page import Page, Section, Table, format_intervals, format_number
 
 
 def comparison_page(
@@ -20,10 +20,6 @@ def comparison_page(
     bins: pd.DataFrame | None = None,
     command: str = "",
     versions: Mapping[str, str] | None = None,
-    title: str = "Does privileged information help?",
-    baseline: str = "no-pi",
-    level: float = 0.95,
-    more: Sequence[Section] = (),
 ) -> Page:
     """Make a page of a comparison.
 
@@ -43,14 +39,6 @@ def comparison_page(
         Calibration: method, confidence, accuracy, count; one row per bin. Controls are left out.
     command, versions
         How it was made.
-    title : str
-        Of the page.
-    baseline : str
-        The method that others are compared with.
-    level : float
-        Probability of the intervals.
-    more : sequence of Section
-        Before the table of every run.
 
     Examples
     --------
@@ -67,29 +55,26 @@ def comparison_page(
         parts = [metric, *(f"{metric}_{part}" for part in ("sd", "difference", "low", "high"))]
         check_columns("summary", summary, parts)
     control = _controls(runs, summary)
-    owner = _owners(control, baseline)
-    others = summary.index != baseline
+    owner = _owners(control)
+    others = summary.index != "no-pi"
     figures = []
     for metric in metrics:
-        known = METRICS[metric]
-        name, scale, digits = known.heading, known.scale, known.digits
-        better = "higher" if known.higher_is_better else "lower"
         table = pd.DataFrame(
             {
                 "method": summary.index[others],
-                "difference": scale * summary.loc[others, f"{metric}_difference"].to_numpy(float),
-                "low": scale * summary.loc[others, f"{metric}_low"].to_numpy(float),
-                "high": scale * summary.loc[others, f"{metric}_high"].to_numpy(float),
+                "difference": summary.loc[others, f"{metric}_difference"].to_numpy(float),
+                "low": summary.loc[others, f"{metric}_low"].to_numpy(float),
+                "high": summary.loc[others, f"{metric}_high"].to_numpy(float),
                 "control": control[others].to_numpy(bool),
                 "of": owner[others].to_numpy(),
             }
         )
         if len(table):
-            figures.append(difference(table, name, better=better, digits=digits))
+            figures.append(draw_differences(table, METRICS[metric]))
     seeds = runs["seed"].nunique()
     text = (
         f"Every method was trained with {seeds} seed{'s' if seeds != 1 else ''}, each time on the same data as No PI. "
-        f"The difference to No PI is paired by seed and has a {level:.0%} interval."
+        "The difference to No PI is paired by seed and has a 95% interval."
     )
     if control.any():
         text += (
@@ -97,22 +82,34 @@ def comparison_page(
             "replaced, or No PI that stops early. What a method gains beyond its controls comes from the information."
         )
     sections = [
-        Section("Difference to No PI", text, [_scores(summary, metrics, control, baseline)], figures, tuple(notes))
+        Section(
+            heading="Difference to No PI",
+            text=text,
+            figures=figures,
+            tables=[_scores(summary, metrics, control)],
+            notes=tuple(notes),
+        )
     ]
     if bins is not None and len(bins):
         bins = bins[~bins["method"].isin(control.index[control])]
         sections.append(
             Section(
-                "Calibration",
-                "Where a model that is 80% sure is right 80% of the time, the points lie on the dashed line; below it, "
-                "the model is too sure. A larger point holds more predictions. The grey line is No PI. ECE, the "
-                "expected calibration error, is the mean distance to the dashed line.",
-                figures=calibration(bins, baseline=baseline),
+                heading="Calibration",
+                text="A model is calibrated if its predictions with 80% confidence are right 80% of the time: the "
+                "points then lie on the dashed line. Below the line, the model is overconfident. A larger point holds "
+                "more predictions. The grey line is No PI. ECE, the expected calibration error, is the mean distance "
+                "to the dashed line.",
+                figures=draw_calibration(bins),
             )
         )
-    sections.extend(more)
-    sections.append(Section("Every run", tables=[_runs(runs)]))
-    return Page(title, verdict, sections, command, versions or {})
+    sections.append(Section(heading="Every run", tables=[_runs(runs)]))
+    return Page(
+        title="Does privileged information help?",
+        verdict=verdict,
+        sections=sections,
+        command=command,
+        versions=versions or {},
+    )
 
 
 def _controls(runs: pd.DataFrame, summary: pd.DataFrame) -> pd.Series[bool]:
@@ -121,14 +118,14 @@ def _controls(runs: pd.DataFrame, summary: pd.DataFrame) -> pd.Series[bool]:
     return pd.Series([name in names for name in summary.index], summary.index, dtype=bool)
 
 
-def _owners(control: pd.Series[bool], baseline: str) -> pd.Series[str]:
+def _owners(control: pd.Series[bool]) -> pd.Series[str]:
     """For each control the method that it belongs to, where that is shown, else ""."""
-    methods = set(control.index[~control]) - {baseline}
+    methods = set(control.index[~control]) - {"no-pi"}
     names = [str(name).partition(" [")[0] if is_one else "" for name, is_one in control.items()]
     return pd.Series([name if name in methods else "" for name in names], control.index, dtype=object)
 
 
-def _scores(summary: pd.DataFrame, metrics: Sequence[str], control: pd.Series[bool], baseline: str) -> Table:
+def _scores(summary: pd.DataFrame, metrics: Sequence[str], control: pd.Series[bool]) -> Table:
     """Means and differences, for reading; the figures show the same."""
     values: dict[str, object] = {"method": summary.index.astype(str)}
     texts, hints = {}, {}
@@ -141,14 +138,14 @@ def _scores(summary: pd.DataFrame, metrics: Sequence[str], control: pd.Series[bo
         )
         style, sign = f"z.{digits}f", f"+z.{digits}f"
         values[name] = mean
-        texts[name] = [f"{written(m, style)} ± {written(s, style)}" for m, s in zip(mean, spread, strict=True)]
+        texts[name] = [
+            f"{format_number(m, style)} ± {format_number(s, style)}" for m, s in zip(mean, spread, strict=True)
+        ]
         hints[name] = f"{better} is better"
         to = f"{name.removesuffix(', %')} difference"
-        values[to] = pd.Series(gap).where(summary.index != baseline)
-        texts[to] = [
-            "–" if method == baseline else f"{written(g, sign)} [{written(lo, sign)}, {written(hi, sign)}]"
-            for method, g, lo, hi in zip(summary.index, gap, low, high, strict=True)
-        ]
+        values[to] = pd.Series(gap).where(summary.index != "no-pi")
+        intervals = format_intervals(gap, low, high, sign)
+        texts[to] = ["–" if name == "no-pi" else text for name, text in zip(summary.index, intervals, strict=True)]
     formats = {}
     if "seconds" in summary:
         values["time"] = summary["seconds"].to_numpy(float)
@@ -156,7 +153,7 @@ def _scores(summary: pd.DataFrame, metrics: Sequence[str], control: pd.Series[bo
     if control.any():
         values["kind"] = ["control" if is_one else "" for is_one in control]
     caption = "Mean ± standard deviation over seeds, and difference to No PI [interval]."
-    return Table(caption, pd.DataFrame(values), formats, texts, hints)
+    return Table(caption=caption, frame=pd.DataFrame(values), formats=formats, texts=texts, hints=hints)
 
 
 def _runs(runs: pd.DataFrame) -> Table:
@@ -169,4 +166,5 @@ def _runs(runs: pd.DataFrame) -> Table:
             names[column], formats[name] = name, f".{digits + 1}f"
     if "seconds" in runs:
         formats["seconds"] = ".1f"
-    return Table("Scores of every method with every seed.", scaled.rename(columns=names), formats)
+    caption = "Scores of every method with every seed."
+    return Table(caption=caption, frame=scaled.rename(columns=names), formats=formats)

@@ -309,7 +309,8 @@ def score_section(scores: pd.DataFrame) -> Section:
         "stands before a right one, and Spearman's is the correlation of an annotator's rank with the rank by the "
         "share of their labels that is right. Majority vote and No PI alone are what to be ahead of."
     )
-    return Section("Scores by true labels", text, [Table("Scores.", scores, {"value": ".3f", "count": ",d"})])
+    table = Table(caption="Scores.", frame=scores, formats={"value": ".3f", "count": ",d"})
+    return Section(heading="Scores by true labels", text=text, tables=[table])
 
 
 def records(table: pd.DataFrame) -> Any:

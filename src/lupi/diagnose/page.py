@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from lupi.report import figures
-from lupi.report.page import Page, Section, Table, written
+from lupi.report.page import Page, Section, Table, format_intervals
 
 PARTS = {
     "share": "Share is the part of the held-out loss that the column takes away.",
@@ -33,10 +33,6 @@ def diagnosis_page(
     notes: Sequence[str] = (),
     command: str = "",
     versions: Mapping[str, str] | None = None,
-    title: str = "What do we know about these labels?",
-    baseline: str = "No PI",
-    unit: str = "nats",
-    level: float = 0.95,
     more: Sequence[Section] = (),
 ) -> Page:
     """Make a page of a diagnosis; a part that is not given is left out.
@@ -49,7 +45,7 @@ def diagnosis_page(
         column, estimate, low, high; and maybe leak, true where a column may give the label away, share, alone, known.
     annotators : DataFrame, optional
         annotator, labels (how many), reliability, low, high, flagged, in the order to show them; and maybe agreement,
-        confidence, support, and confidence_baseline: the confidence of another model.
+        confidence, support, and confidence_baseline: the confidence of No PI.
     labels : DataFrame, optional
         row, given, likely, wrong (a probability), in any order; and maybe example, annotator. The histogram counts all
         labels, and the table shows the 5,000 most suspicious.
@@ -57,14 +53,6 @@ def diagnosis_page(
         What to keep in mind.
     command, versions
         How it was made.
-    title : str
-        Of the page.
-    baseline : str
-        Name of the other model.
-    unit : str
-        Of the information.
-    level : float
-        Probability of the intervals.
     more : sequence of Section
         Before the notes.
 
@@ -77,23 +65,29 @@ def diagnosis_page(
     """
     sections = []
     if information is not None and len(information):
-        sections.append(_information(information, unit, level))
+        sections.append(_information(information))
     if annotators is not None and len(annotators):
-        sections.append(_annotators(annotators, baseline, level))
+        sections.append(_annotators(annotators))
     if labels is not None and len(labels):
         sections.append(_labels(labels))
     sections.extend(more)
     if notes:
-        sections.append(Section("Keep in mind", notes=tuple(notes)))
-    return Page(title, verdict, sections, command, versions or {})
+        sections.append(Section(heading="Keep in mind", notes=tuple(notes)))
+    return Page(
+        title="What do we know about these labels?",
+        verdict=verdict,
+        sections=sections,
+        command=command,
+        versions=versions or {},
+    )
 
 
-def _information(table: pd.DataFrame, unit: str, level: float) -> Section:
+def _information(table: pd.DataFrame) -> Section:
     figures.check_columns("information", table, ["column", "estimate", "low", "high"])
     leak = table["leak"].astype(bool).tolist() if "leak" in table else None
     shown = pd.DataFrame({"column": table["column"], "information": table["estimate"]})
     text = (
-        f"How much a column tells of the label beyond what the inputs tell, in {unit}, with its {level:.0%} interval. "
+        "How much a column tells of the label beyond what the inputs tell, in nats, with its 95% interval. "
         "At zero it tells nothing, and no method can gain from it."
     )
     if leak is not None and any(leak):
@@ -108,42 +102,59 @@ def _information(table: pd.DataFrame, unit: str, level: float) -> Section:
     if leak is not None and any(leak):
         shown["leak"] = ["may leak the label" if each else "" for each in leak]
     text += "\n" + " ".join(meaning for name, meaning in PARTS.items() if name in table)
-    texts = {"information": _with_interval(table["estimate"], table["low"], table["high"], 3)}
-    hints = {"information": f"{unit} [interval]"}
+    texts = {"information": format_intervals(table["estimate"], table["low"], table["high"], "z.3f")}
+    hints = {"information": "nats [interval]"}
     return Section(
-        "Privileged columns",
-        text,
-        [Table("Information in each privileged column.", shown, formats, texts, hints, leak)],
-        [figures.information(table, unit=unit)],
+        heading="Privileged columns",
+        text=text,
+        figures=[figures.draw_information(table)],
+        tables=[
+            Table(
+                caption="Information in each privileged column.",
+                frame=shown,
+                formats=formats,
+                texts=texts,
+                hints=hints,
+                marked=leak,
+            )
+        ],
     )
 
 
-def _annotators(table: pd.DataFrame, baseline: str, level: float) -> Section:
+def _annotators(table: pd.DataFrame) -> Section:
     figures.check_columns("annotators", table, ["annotator", "labels", "reliability", "low", "high", "flagged"])
     flagged = table["flagged"].to_numpy(bool)
     values = {"annotator": table["annotator"], "labels": table["labels"], "reliability": table["reliability"]}
     formats = {"labels": ",d"}
     for column in SHARES:
         if column in table:
-            name = column.replace("_baseline", f" of {baseline}")
+            name = column.replace("_baseline", " of No PI")
             values[name], formats[name] = table[column], ".2f"
     shown = pd.DataFrame(values).assign(flag=["flagged" if each else "" for each in flagged])
-    texts = {"reliability": _with_interval(table["reliability"], table["low"], table["high"], 2)}
+    texts = {"reliability": format_intervals(table["reliability"], table["low"], table["high"], "z.2f")}
     pictures = []
     if "confidence" in table:
-        pictures.append(figures.confidence_by_reliability(table, baseline=baseline))
+        pictures.append(figures.draw_confidence(table))
         if "confidence_baseline" in table:
-            pictures.append(figures.confidence_difference(table, baseline=baseline))
+            pictures.append(figures.draw_confidence_gain(table))
     text = (
         "Reliability is the estimated probability that a label of the annotator is right, with its "
-        f"{level:.0%} interval. No true label was used: it is judged by the model and by the other annotators. "
+        "95% interval. No true label was used: it is judged by the model and by the other annotators. "
         f"Flagged are {int(flagged.sum()):,} of {len(table):,} annotators: even the upper end of their interval is low."
     )
     meanings = " ".join(meaning for column, meaning in SHARES.items() if column in table and meaning)
     order = next((name for name in ("reliability", "support") if name in table and _rises(table[name])), None)
     hints = {"reliability": "[interval]"}
-    shown_table = Table("Annotators.", shown, formats, texts, hints, flagged.tolist(), order)
-    return Section("Annotators", f"{text}\n{meanings}", [shown_table], pictures)
+    shown_table = Table(
+        caption="Annotators.",
+        frame=shown,
+        formats=formats,
+        texts=texts,
+        hints=hints,
+        marked=flagged.tolist(),
+        sorted_by=order,
+    )
+    return Section(heading="Annotators", text=f"{text}\n{meanings}", figures=pictures, tables=[shown_table])
 
 
 def _rises(column: pd.Series[float]) -> bool:
@@ -163,17 +174,16 @@ def _labels(table: pd.DataFrame) -> Section:
         "you change any."
     )
     return Section(
-        "Labels",
-        text,
-        [Table("Labels, the most suspicious first.", shown, formats, hints=hints, sorted_by="-wrong")],
-        [figures.suspicion(table["wrong"].to_numpy(float))],
+        heading="Labels",
+        text=text,
+        figures=[figures.draw_label_errors(table["wrong"].to_numpy(float))],
+        tables=[
+            Table(
+                caption="Labels, the most suspicious first.",
+                frame=shown,
+                formats=formats,
+                hints=hints,
+                sorted_by="-wrong",
+            )
+        ],
     )
-
-
-def _with_interval(middle: pd.Series[float], low: pd.Series[float], high: pd.Series[float], digits: int) -> list[str]:
-    """Write estimates with their intervals."""
-    style = f"z.{digits}f"
-    return [
-        f"{written(m, style)} [{written(lo, style)}, {written(hi, style)}]"
-        for m, lo, hi in zip(middle, low, high, strict=True)
-    ]

@@ -1,4 +1,4 @@
-"""How a result is shown: one self-contained HTML page that reads no other file and no network."""
+"""How is a result shown? As one self-contained HTML page that loads no other file and needs no network."""
 
 from lupi.report.page import Figure, Page, Section, Table, write_report
 

@@ -1,6 +1,6 @@
-"""Figures of the reports, each from a plain table.
+"""Draw the figures of reports, each from a plain table.
 
-They are narrow, one panel each, so that they can be read on a phone; the page puts them side by side where it is wide.
+Each figure has one narrow panel that can be read on a phone; the page puts figures side by side where it is wide.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from matplotlib import figure as plots
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from lupi.report.characters import short
-from lupi.report.page import Figure, written
+from lupi.metrics import Metric
+from lupi.report.page import Figure, format_number
+from lupi.report.sanitizing import shorten
 from lupi.report.style import COLOURS
 from lupi.report.svg import INLINE, inline_svg
 
 WIDTH = 5.0
-"""Inches."""
+"""Width of a figure in inches."""
 NAME = 25
-"""Letters of a name in a figure."""
+"""Maximum length of a name in a figure."""
 
 
 def check_columns(name: str, table: pd.DataFrame, columns: Sequence[str]) -> None:
-    """Fail if a table misses a column."""
+    """Raise an error if a table lacks a column."""
     missing = [column for column in columns if column not in table.columns]
     if missing:
         raise ValueError(
@@ -36,118 +37,105 @@ def check_columns(name: str, table: pd.DataFrame, columns: Sequence[str]) -> Non
         )
 
 
-def difference(
-    table: pd.DataFrame, metric: str, *, better: str | None = None, baseline: str = "No PI", digits: int = 3
-) -> Figure:
-    """Draw each method's difference to the baseline with its interval.
+def draw_differences(table: pd.DataFrame, metric: Metric) -> Figure:
+    """Draw the difference between each method and No PI with its confidence interval.
 
     Parameters
     ----------
     table : DataFrame
-        method, difference, low, high, without the baseline's row; control, optional: true where a method is a
-        control; of, optional: the method that a control stands below, or "" for a row of its own.
-    metric : str
-        Name of what differs, with its unit.
-    better : {"lower", "higher"}, optional
-        Which side is better.
-    baseline : str
-        What the difference is to.
-    digits : int
-        Decimals in the description.
+        The columns method, difference, low, high, without a row for No PI. Optional columns: control, true where a
+        method is a control; of, the method below which a control is drawn, or "" to give it a row of its own.
+    metric : Metric
+        The metric that differs.
 
     Examples
     --------
+    >>> from lupi.metrics import METRICS
     >>> table = pd.DataFrame({"method": ["tram"], "difference": [-0.1], "low": [-0.2], "high": [-0.05]})
-    >>> difference(table, "NLL", better="lower").caption
-    'Difference in NLL to No PI; lower is better. A full mark: the interval leaves out zero.'
+    >>> draw_differences(table, METRICS["nll"]).caption
+    'Difference in NLL to No PI; lower is better. A filled mark means that the interval excludes zero.'
     """
     check_columns("table", table, ["method", "difference", "low", "high"])
-    control = table.get("control", pd.Series(False, table.index)).to_numpy(bool)
-    middle, low, high = (table[name].to_numpy(float) for name in ("difference", "low", "high"))
+    control = _flags(table, "control")
+    middle, low, high = (metric.scale * table[name].to_numpy(float) for name in ("difference", "low", "high"))
     owner = table["of"].tolist() if "of" in table else [""] * len(table)
     names, place = _places(table["method"].tolist(), owner)
     inner = np.array([bool(of) for of in owner])
 
     def draw(axes: Any) -> None:
-        _intervals(axes, middle, low, high, place, control, (low > 0) | (high < 0), inner)
-        _rows(axes, names)
-        side = {"lower": " (← better)", "higher": " (better →)", None: ""}[better]
-        axes.set_xlabel(f"difference in {short(metric, NAME)}{side}", loc="right")
+        _draw_intervals(axes, middle, low, high, place, control, (low > 0) | (high < 0), inner)
+        _label_rows(axes, names)
+        side = "(better →)" if metric.higher_is_better else "(← better)"
+        axes.set_xlabel(f"difference in {metric.heading} {side}", loc="right")
         if control.any():
-            _legend(axes, [("pi", "o", "method"), ("control", "D", "control")])
+            _add_legend(axes, [("pi", "o", "method"), ("control", "D", "control")])
 
-    style = f"+z.{digits}f"
-    said = [
-        f"{name}{' (control)' if c else ''} {written(m, style)}, interval {written(lo, style)} to {written(hi, style)}"
-        for name, c, m, lo, hi in zip(table["method"], control, middle, low, high, strict=True)
-    ]
-    better_text = f"; {better} is better" if better else ""
-    marks = "A full mark: the interval leaves out zero."
-    if inner.any():
-        marks += " Small marks below a method are its controls."
-    return Figure(
-        _svg(draw, _height(names, bool(inner.any())), f"Difference in {metric} to {baseline}", "; ".join(said) + "."),
-        f"Difference in {metric} to {baseline}{better_text}. {marks}",
+    description = _describe_intervals(
+        table["method"], control, "control", middle, low, high, style=f"+z.{metric.digits}f"
     )
+    title = f"Difference in {metric.heading} to No PI"
+    better = "higher" if metric.higher_is_better else "lower"
+    caption = f"{title}; {better} is better. A filled mark means that the interval excludes zero."
+    if inner.any():
+        caption += " Small marks below a method are its controls."
+    height = _height(names, per_row=0.4 if inner.any() else 0.27)
+    return Figure(_draw_svg(draw, height, title, description), caption)
 
 
-def calibration(bins: pd.DataFrame, *, baseline: str = "no-pi") -> list[Figure]:
-    """Draw a reliability diagram for each method: accuracy against confidence; a larger point holds more predictions.
+def draw_calibration(bins: pd.DataFrame) -> list[Figure]:
+    """Draw a reliability diagram per method: accuracy against confidence, with larger points for more predictions.
+
+    That of No PI is drawn in grey in all diagrams.
 
     Parameters
     ----------
     bins : DataFrame
-        method, confidence, accuracy, count; one row per bin.
-    baseline : str
-        The method that stands, in grey, in all diagrams.
+        The columns method, confidence, accuracy, count; one row per bin.
 
     Examples
     --------
     >>> bins = pd.DataFrame({"method": ["no-pi", "tram"], "confidence": [0.9, 0.8], "accuracy": [0.7, 0.8],
     ...                      "count": [10, 10]})
-    >>> [made.caption for made in calibration(bins)]
+    >>> [figure.caption for figure in draw_calibration(bins)]
     ['no-pi: ECE 0.200', 'tram: ECE 0.000']
     """
     check_columns("bins", bins, ["method", "confidence", "accuracy", "count"])
     bins = bins[bins["count"] > 0]
-    return [
-        _reliability(str(name), bins[bins["method"] == name], bins[bins["method"] == baseline])
-        for name in dict.fromkeys(bins["method"])
-    ]
+    no_pi = bins[bins["method"] == "no-pi"]
+    return [_draw_reliability(str(name), bins[bins["method"] == name], no_pi) for name in dict.fromkeys(bins["method"])]
 
 
-def _reliability(name: str, own: pd.DataFrame, other: pd.DataFrame) -> Figure:
+def _draw_reliability(name: str, own: pd.DataFrame, other: pd.DataFrame) -> Figure:
+    """Draw the reliability diagram of one method over another one in grey."""
+    colour = COLOURS["no-pi" if name == "no-pi" else "pi"]
     error = float(np.average((own["confidence"] - own["accuracy"]).abs(), weights=own["count"]))
     share = own["count"] / own["count"].sum()
 
     def draw(axes: Any) -> None:
         axes.plot([0, 1], [0, 1], color=COLOURS["truth"], linewidth=0.8, linestyle=(0, (4, 3)))
         axes.plot(other["confidence"], other["accuracy"], color=COLOURS["no-pi"], linewidth=1.2, alpha=0.7)
-        colour = COLOURS["no-pi"] if own["method"].iloc[0] in set(other["method"]) else COLOURS["pi"]
         axes.plot(own["confidence"], own["accuracy"], color=colour, linewidth=1.6)
         axes.scatter(own["confidence"], own["accuracy"], s=12 + 120 * share, color=colour, linewidths=0, zorder=3)
         axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy", aspect="equal")
         axes.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
         axes.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
 
-    said = [
+    points = [
         f"confidence {c:.2f}, accuracy {a:.2f}, {n:,.0f} predictions"
         for c, a, n in zip(own["confidence"], own["accuracy"], own["count"], strict=True)
     ]
-    svg = _svg(draw, 2.8, f"Calibration of {name}", "; ".join(said) + ".", width=2.8)
+    svg = _draw_svg(draw, 2.8, f"Calibration of {name}", "; ".join(points) + ".", width=2.8)
     return Figure(svg, f"{name}: ECE {error:.3f}", small=True)
 
 
-def confidence_by_reliability(table: pd.DataFrame, *, baseline: str = "No PI") -> Figure:
-    """Draw the mean confidence of a model in annotators' labels against how reliable they are.
+def draw_confidence(table: pd.DataFrame) -> Figure:
+    """Draw the model's mean confidence in each annotator's labels against the annotator's reliability.
 
     Parameters
     ----------
     table : DataFrame
-        annotator, reliability, low, high (of reliability), confidence; flagged, optional; confidence_baseline,
-        optional: of another model.
-    baseline : str
-        Name of the other model.
+        The columns annotator, reliability, low and high (its interval), confidence. Optional columns: flagged;
+        confidence_baseline, the confidence of No PI.
 
     References
     ----------
@@ -158,13 +146,13 @@ def confidence_by_reliability(table: pd.DataFrame, *, baseline: str = "No PI") -
     --------
     >>> table = pd.DataFrame({"annotator": ["Ann", "Bob"], "reliability": [0.9, 0.5], "low": [0.8, 0.4],
     ...                       "high": [0.95, 0.6], "confidence": [0.9, 0.4], "flagged": [False, True]})
-    >>> "1 of 2 annotators is flagged" in confidence_by_reliability(table).svg
+    >>> "1 of 2 annotators is flagged" in draw_confidence(table).svg
     True
     """
     needed = ["annotator", "reliability", "low", "high", "confidence"]
     check_columns("table", table, needed)
     table = table.dropna(subset=needed[1:])
-    flagged = _flags(table)
+    flagged = _flags(table, "flagged")
 
     def draw(axes: Any) -> None:
         if "confidence_baseline" in table:
@@ -178,129 +166,120 @@ def confidence_by_reliability(table: pd.DataFrame, *, baseline: str = "No PI") -
                 linewidths=0.9,
                 alpha=0.8,
             )
-        _annotators(axes, table, "confidence", flagged)
+        _draw_annotators(axes, table, "confidence", flagged)
         axes.set(xlabel="estimated reliability", ylabel="mean confidence in their labels")
         entries = [("pi", "o", "annotator"), *([("control", "D", "flagged")] if flagged.any() else [])]
         if "confidence_baseline" in table:
-            entries.append(("no-pi", "s", f"the same, by {short(baseline, NAME)}"))
-        _legend(axes, entries)
+            entries.append(("no-pi", "s", "the same, by No PI"))
+        _add_legend(axes, entries)
 
-    rank = table["reliability"].corr(table["confidence"]) if len(table) > 2 else float("nan")
-    together = f" Their correlation is {rank:.2f}." if np.isfinite(rank) else ""
-    said = (
-        f"{_flag_text(flagged)} Reliability lies between {table['reliability'].min():.2f} and "
-        f"{table['reliability'].max():.2f}, confidence between {table['confidence'].min():.2f} and "
-        f"{table['confidence'].max():.2f}.{together}"
+    correlation = table["reliability"].corr(table["confidence"]) if len(table) > 2 else float("nan")
+    together = f" Their correlation is {correlation:.2f}." if np.isfinite(correlation) else ""
+    count = int(flagged.sum())
+    description = (
+        f"{count} of {len(table)} annotators {'is' if count == 1 else 'are'} flagged. "
+        f"Reliability lies between {table['reliability'].min():.2f} and {table['reliability'].max():.2f}, "
+        f"confidence between {table['confidence'].min():.2f} and {table['confidence'].max():.2f}.{together}"
     )
+    title = "Confidence in annotators' labels against their reliability"
     return Figure(
-        _svg(draw, 3.9, "Confidence in annotators' labels against their reliability", said, tips=_tips(table, flagged)),
+        _draw_svg(draw, 3.9, title, description, tips=_tips(table, flagged)),
         "The model's mean confidence in an annotator's labels against the annotator's estimated reliability, "
-        f"with its interval. A point is an annotator.{together}",
+        f"with its interval. Each point is an annotator.{together}",
     )
 
 
-def confidence_difference(table: pd.DataFrame, *, baseline: str = "No PI") -> Figure:
-    """Draw how much more confident a model is in annotators' labels than another, against how reliable they are.
+def draw_confidence_gain(table: pd.DataFrame) -> Figure:
+    """Draw how much more confident than No PI the model is in each annotator's labels, against their reliability.
 
     Parameters
     ----------
     table : DataFrame
-        As for `confidence_by_reliability`, with confidence_baseline.
-    baseline : str
-        Name of the other model.
+        As for `draw_confidence`, with confidence_baseline.
 
     Examples
     --------
     >>> table = pd.DataFrame({"annotator": ["Ann"], "reliability": [0.9], "low": [0.8], "high": [0.95],
     ...                       "confidence": [0.9], "confidence_baseline": [0.8]})
-    >>> confidence_difference(table).caption
+    >>> draw_confidence_gain(table).caption
     "How much more confident the model is in an annotator's labels than No PI."
     """
     needed = ["annotator", "reliability", "low", "high", "confidence", "confidence_baseline"]
     check_columns("table", table, needed)
     table = table.dropna(subset=needed[1:])
-    flagged = _flags(table)
-    gap = table.assign(gap=table["confidence"] - table["confidence_baseline"])
+    table = table.assign(gain=table["confidence"] - table["confidence_baseline"])
+    flagged = _flags(table, "flagged")
 
     def draw(axes: Any) -> None:
         axes.axhline(0, color=COLOURS["truth"], linewidth=1)
-        _annotators(axes, gap, "gap", flagged)
-        axes.set(xlabel="estimated reliability", ylabel=f"confidence, minus that of {short(baseline, NAME)}")
+        _draw_annotators(axes, table, "gain", flagged)
+        axes.set(xlabel="estimated reliability", ylabel="confidence, minus that of No PI")
         if flagged.any():
-            _legend(axes, [("pi", "o", "annotator"), ("control", "D", "flagged")])
+            _add_legend(axes, [("pi", "o", "annotator"), ("control", "D", "flagged")])
 
-    more = int((gap["gap"] > 0).sum())
-    ends = [written(value, "+z.2f") for value in (gap["gap"].min(), gap["gap"].max())]
-    said = f"More confident for {more} of {len(gap)} annotators; from {ends[0]} to {ends[1]}."
+    more = int((table["gain"] > 0).sum())
+    low, high = (format_number(value, "+z.2f") for value in (table["gain"].min(), table["gain"].max()))
+    title = "Difference in confidence to No PI against reliability"
+    description = f"More confident for {more} of {len(table)} annotators; from {low} to {high}."
     return Figure(
-        _svg(
-            draw, 3.9, f"Difference of confidence to {baseline} against reliability", said, tips=_tips(table, flagged)
-        ),
-        f"How much more confident the model is in an annotator's labels than {baseline}.",
+        _draw_svg(draw, 3.9, title, description, tips=_tips(table, flagged)),
+        "How much more confident the model is in an annotator's labels than No PI.",
     )
 
 
-def information(table: pd.DataFrame, *, unit: str = "nats") -> Figure:
-    """Draw what each privileged column tells of the label beyond the inputs.
+def draw_information(table: pd.DataFrame) -> Figure:
+    """Draw the information that each privileged column holds about the label beyond the inputs.
 
     Parameters
     ----------
     table : DataFrame
-        column, estimate, low, high; leak, optional: true where a column gives the label away.
-    unit : str
-        Of the information.
+        The columns column, estimate, low, high, in nats. Optional column: leak, true where a column may leak the
+        label.
 
     Examples
     --------
     >>> table = pd.DataFrame({"column": ["annotator"], "estimate": [0.2], "low": [0.1], "high": [0.3]})
-    >>> "annotator 0.200, interval 0.100 to 0.300" in information(table).svg
+    >>> "annotator 0.200, interval 0.100 to 0.300" in draw_information(table).svg
     True
     """
     check_columns("table", table, ["column", "estimate", "low", "high"])
-    leak = table.get("leak", pd.Series(False, table.index)).to_numpy(bool)
+    leak = _flags(table, "leak")
     middle, low, high = (table[name].to_numpy(float) for name in ("estimate", "low", "high"))
     names, place = _places(table["column"].tolist(), [""] * len(table))
 
     def draw(axes: Any) -> None:
-        _intervals(axes, middle, low, high, place, leak, low > 0, np.zeros(len(table), bool))
-        _rows(axes, names)
-        axes.set_xlabel(f"information on the label, {short(unit, NAME)}", loc="right")
+        _draw_intervals(axes, middle, low, high, place, leak, low > 0, np.zeros(len(table), bool))
+        _label_rows(axes, names)
+        axes.set_xlabel("information about the label, nats", loc="right")
         if leak.any():
-            _legend(axes, [("pi", "o", "column"), ("control", "D", "may leak the label")])
+            _add_legend(axes, [("pi", "o", "column"), ("control", "D", "may leak the label")])
 
-    style = "z.3f"
-    said = [
-        f"{name}{' (may leak the label)' if c else ''} {written(m, style)}, "
-        f"interval {written(lo, style)} to {written(hi, style)}"
-        for name, c, m, lo, hi in zip(table["column"], leak, middle, low, high, strict=True)
-    ]
+    description = _describe_intervals(table["column"], leak, "may leak the label", middle, low, high, style="z.3f")
     return Figure(
-        _svg(draw, _height(names, False), "Information in each privileged column", "; ".join(said) + "."),
-        f"What each privileged column tells of the label beyond the inputs, in {unit}, with its interval. "
-        "A full mark: the interval lies above zero.",
+        _draw_svg(draw, _height(names), "Information in each privileged column", description),
+        "Information that each privileged column holds about the label beyond the inputs, in nats, with its interval. "
+        "A filled mark means that the interval lies above zero.",
     )
 
 
-def suspicion(wrong: Any, *, bins: int = 20) -> Figure:
-    """Draw how many labels have which probability of being wrong.
+def draw_label_errors(wrong: Any) -> Figure:
+    """Draw a histogram of the probabilities that labels are wrong.
 
     Parameters
     ----------
     wrong : array
-        For each label the probability that it is wrong.
-    bins : int
-        Number of bars.
+        For each label, the probability that it is wrong.
 
     Examples
     --------
-    >>> suspicion([0.01, 0.02, 0.9]).caption
+    >>> draw_label_errors([0.01, 0.02, 0.9]).caption
     'Labels by the probability that they are wrong. 1 of 3 labels is more likely wrong than right.'
     """
     values = np.asarray(wrong, dtype=float)
     if values.ndim != 1 or not len(values) or not ((values > -1e-6) & (values < 1 + 1e-6)).all():
         raise ValueError(f"Expected `wrong` to be probabilities, but got {wrong!r}.")
-    values = values.clip(0, 1)  # sums of probabilities may be a little more than 1
-    count, edges = np.histogram(values, bins=bins, range=(0, 1))
+    values = values.clip(0, 1)  # sums of probabilities may exceed 1 by a rounding error
+    count, edges = np.histogram(values, bins=20, range=(0, 1))
 
     def draw(axes: Any) -> None:
         colours = [COLOURS["control"] if left >= 0.5 - 1e-9 else COLOURS["pi"] for left in edges[:-1]]
@@ -324,12 +303,12 @@ def suspicion(wrong: Any, *, bins: int = 20) -> Figure:
     verb = "is" if likely == 1 else "are"
     summary = f"{likely:,} of {len(values):,} labels {verb} more likely wrong than right."
     return Figure(
-        _svg(draw, 3.2, "Histogram of label suspicion", summary),
+        _draw_svg(draw, 3.2, "Histogram of the probabilities that labels are wrong", summary),
         f"Labels by the probability that they are wrong. {summary}",
     )
 
 
-def _svg(
+def _draw_svg(
     draw: Callable[[Any], None],
     height: float,
     title: str,
@@ -340,13 +319,13 @@ def _svg(
 ) -> str:
     """Draw one panel."""
     with mpl.rc_context(INLINE):
-        made = plots.Figure(figsize=(width, height))
-        draw(made.subplots())
-        return inline_svg(made, title, description, tips)
+        figure = plots.Figure(figsize=(width, height))
+        draw(figure.subplots())
+        return inline_svg(figure, title, description, tips)
 
 
 def _places(names: list[Any], owner: list[Any]) -> tuple[list[Any], Any]:
-    """Give each name without an owner a row, from the top, and others places below their owner's, in its row."""
+    """Give each name without an owner a row, from the top, and place the others below their owner, in its row."""
     rows = [name for name, of in zip(names, owner, strict=True) if not of]
     top = {name: len(rows) - 1 - row for row, name in enumerate(rows)}
     below = Counter(of for of in owner if of)
@@ -358,8 +337,8 @@ def _places(names: list[Any], owner: list[Any]) -> tuple[list[Any], Any]:
     return rows, np.array(place, dtype=float)
 
 
-def _intervals(axes: Any, middle: Any, low: Any, high: Any, place: Any, odd: Any, full: Any, inner: Any) -> None:
-    """Draw estimates with lying intervals; odd ones have another colour and mark, inner ones are smaller."""
+def _draw_intervals(axes: Any, middle: Any, low: Any, high: Any, place: Any, odd: Any, full: Any, inner: Any) -> None:
+    """Draw estimates with horizontal intervals: odd ones in another colour and shape, inner ones smaller."""
     for x, left, right, y, is_odd, is_full, is_inner in zip(middle, low, high, place, odd, full, inner, strict=True):
         colour = COLOURS["control" if is_odd else "pi"]
         size = 0.6 if is_inner else 1.0
@@ -376,21 +355,31 @@ def _intervals(axes: Any, middle: Any, low: Any, high: Any, place: Any, odd: Any
     axes.axvline(0, color=COLOURS["truth"], linewidth=1)
 
 
-def _rows(axes: Any, names: list[Any]) -> None:
-    """Write the names of rows."""
-    axes.set_yticks(np.arange(len(names))[::-1], [short(name, NAME) for name in names])
+def _describe_intervals(names: Any, odd: Any, mark: str, middle: Any, low: Any, high: Any, *, style: str) -> str:
+    """Describe estimates and their intervals in words."""
+    parts = []
+    for name, is_odd, *numbers in zip(names, odd, middle, low, high, strict=True):
+        x, left, right = (format_number(number, style) for number in numbers)
+        parts.append(f"{name}{f' ({mark})' if is_odd else ''} {x}, interval {left} to {right}")
+    return "; ".join(parts) + "."
+
+
+def _label_rows(axes: Any, names: list[Any]) -> None:
+    """Label the rows with their names."""
+    axes.set_yticks(np.arange(len(names))[::-1], [shorten(name, NAME) for name in names])
     axes.set_ylim(-0.7, len(names) - 0.3)
     axes.grid(axis="y", visible=False)
     axes.tick_params(axis="y", length=0)
     axes.xaxis.set_major_locator(MaxNLocator(4))
 
 
-def _height(names: list[Any], inner: bool) -> float:
-    return 0.9 + (0.4 if inner else 0.27) * max(len(names), 2)
+def _height(names: list[Any], per_row: float = 0.27) -> float:
+    """Return the height of a figure with one row per name."""
+    return 0.9 + per_row * max(len(names), 2)
 
 
-def _annotators(axes: Any, table: pd.DataFrame, height: str, flagged: Any) -> None:
-    """Draw annotators as points with lying intervals, the flagged ones on top."""
+def _draw_annotators(axes: Any, table: pd.DataFrame, height: str, flagged: Any) -> None:
+    """Draw annotators as points with horizontal intervals, the flagged ones on top."""
     for name, role, marker, chosen in (("annotators", "pi", "o", ~flagged), ("flagged", "control", "D", flagged)):
         part = table[chosen]
         if len(part):
@@ -410,31 +399,25 @@ def _annotators(axes: Any, table: pd.DataFrame, height: str, flagged: Any) -> No
 
 
 def _tips(table: pd.DataFrame, flagged: Any) -> dict[str, list[str]]:
-    """For each point who it is."""
-    texts = np.array(
-        [
-            f"{short(name, 60)}: reliability {r:.2f} ({low:.2f} to {high:.2f}), confidence {c:.2f}"
-            for name, r, low, high, c in zip(
-                table["annotator"], table["reliability"], table["low"], table["high"], table["confidence"], strict=True
-            )
-        ],
-        dtype=object,
-    )
-    parts = {"annotators": texts[~flagged].tolist(), "flagged": texts[flagged].tolist()}
+    """Return the tooltip of each annotator's point."""
+    columns = [table[name] for name in ("annotator", "reliability", "low", "high", "confidence")]
+    texts = [
+        f"{shorten(name, 60)}: reliability {r:.2f} ({low:.2f} to {high:.2f}), confidence {c:.2f}"
+        for name, r, low, high, c in zip(*columns, strict=True)
+    ]
+    parts: dict[str, list[str]] = {"annotators": [], "flagged": []}
+    for text, is_flagged in zip(texts, flagged, strict=True):
+        parts["flagged" if is_flagged else "annotators"].append(text)
     return {name: part for name, part in parts.items() if part}
 
 
-def _flags(table: pd.DataFrame) -> Any:
-    return table.get("flagged", pd.Series(False, table.index)).to_numpy(bool)
+def _flags(table: pd.DataFrame, column: str) -> Any:
+    """Return a column of flags, all false where the table does not have it."""
+    return table.get(column, pd.Series(False, table.index)).to_numpy(bool)
 
 
-def _flag_text(flagged: Any) -> str:
-    count = int(flagged.sum())
-    return f"{count} of {len(flagged)} annotators {'is' if count == 1 else 'are'} flagged."
-
-
-def _legend(axes: Any, entries: Sequence[tuple[str, str, str]]) -> None:
-    """Say above the panel what marks mean."""
+def _add_legend(axes: Any, entries: Sequence[tuple[str, str, str]]) -> None:
+    """Explain the marks above the panel."""
     handles = [
         Line2D(
             [],

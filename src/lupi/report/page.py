@@ -1,11 +1,11 @@
-"""One self-contained HTML page: the verdict, sections with tables and figures, and how they were made."""
+"""Build one self-contained HTML page: the verdict, sections with figures and tables, and how they were made."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -18,26 +18,26 @@ from markupsafe import Markup
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from lupi._internal.files import write_text
-from lupi.report.characters import fit
+from lupi.report.sanitizing import sanitize
 
 ROWS = 5000
-"""A table shows at most this many rows: a browser sorts them at once."""
-LENGTH = 200
-"""A cell shows at most this many characters."""
+"""Maximum number of rows of a table, which a browser still sorts without delay."""
+CELL = 200
+"""Maximum number of characters of a cell."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture.
+    """A figure with its caption.
 
     Parameters
     ----------
     svg : str
-        An SVG element, from `lupi.report.figures`. It goes into the page as it is: never a user's text.
+        An SVG element. It is inserted into the page without escaping, so it must never be a user's text.
     caption : str
-        What it shows.
+        What the figure shows.
     small : bool
-        One of several that stand side by side.
+        Whether the figure is one of several small ones side by side.
     """
 
     svg: str
@@ -45,30 +45,33 @@ class Figure:
     small: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Table:
-    """A table. Columns of numbers are aligned and sort as numbers; a missing value is a dash and sorts last.
+    """A table that readers can sort.
+
+    Numbers are right-aligned and sort as numbers. A missing value is shown as a dash and sorts last.
 
     Parameters
     ----------
     caption : str
-        What it shows.
+        What the table shows.
     frame : DataFrame
-        The values; the names of its columns are the headings. Its index is not shown.
+        The values, with column names as headings. The index is not shown.
     formats : mapping, optional
-        For a column of numbers, how to write them: ".3f", "+.1f", ",d". By default 3 decimals.
+        Format of the numbers of a column, such as ".3f", "+.1f" or ",d". The default is three decimals.
     texts : mapping, optional
-        For a column, the texts to show in place of its values, which it still sorts by.
+        Texts to show instead of the values of a column, which still sorts by its values.
     hints : mapping, optional
-        For a column, a word under its heading: a unit, or "lower is better".
+        A few words below the heading of a column, such as a unit or "lower is better".
     marked : sequence of bool, optional
-        Rows to point out.
+        Rows to highlight.
     sorted_by : str, optional
-        The column that the rows come sorted by, smallest first, or, with "-" before its name, largest first.
+        Column by which the rows are already sorted: "name" if ascending, "-name" if descending.
 
     Examples
     --------
-    >>> table = Table("Annotators", pd.DataFrame({"annotator": ["Ann"], "agreement": [0.98765]}), {"agreement": ".2f"})
+    >>> frame = pd.DataFrame({"annotator": ["Ann"], "agreement": [0.98765]})
+    >>> table = Table(caption="Annotators.", frame=frame, formats={"agreement": ".2f"})
     >>> [[cell.text for cell in row.cells] for row in table.rows()]
     [['Ann', '0.99']]
     """
@@ -83,35 +86,36 @@ class Table:
 
     def __post_init__(self) -> None:
         if not self.frame.columns.is_unique:
-            raise ValueError(f"Expected columns of a table to be unique, but got {list(self.frame.columns)}.")
-        named = [
-            *self.formats,
-            *self.texts,
-            *self.hints,
-            *([self.sorted_by.removeprefix("-")] if self.sorted_by else []),
-        ]
+            raise ValueError(
+                f"Expected `frame` to have columns of different names, but got {list(self.frame.columns)}."
+            )
+        named = [*self.formats, *self.texts, *self.hints]
+        if self.sorted_by:
+            named.append(self.sorted_by.removeprefix("-"))
         for name in named:
             if name not in self.frame.columns:
                 raise ValueError(f"Expected a column among {list(self.frame.columns)}, but got {name!r}.")
-        for length in map(len, [*self.texts.values(), *([] if self.marked is None else [self.marked])]):
+        rows = [*self.texts.values(), *([] if self.marked is None else [self.marked])]
+        for length in map(len, rows):
             if length != len(self.frame):
-                raise ValueError(f"Expected texts and marks of {len(self.frame)} rows, but got {length}.")
+                raise ValueError(f"Expected `texts` and `marked` for {len(self.frame)} rows, but got {length}.")
 
     def headings(self) -> list[Heading]:
-        """List what stands above the columns."""
-        name, down = (self.sorted_by or "").removeprefix("-"), (self.sorted_by or "").startswith("-")
+        """Return the headings of the columns."""
+        column = (self.sorted_by or "").removeprefix("-")
+        order = "ascending" if column == self.sorted_by else "descending"
         return [
             Heading(
-                str(column),
-                self.hints.get(column, ""),
-                _is_number(self.frame[column]),
-                ("descending" if down else "ascending") if str(column) == name else "none",
+                str(name),
+                self.hints.get(name, ""),
+                _is_number(self.frame[name]),
+                order if str(name) == column else "none",
             )
-            for column in self.frame.columns
+            for name in self.frame.columns
         ]
 
     def rows(self) -> Iterator[Row]:
-        """Write the cells, the first `ROWS` of them."""
+        """Yield the first `ROWS` rows."""
         frame = self.frame.head(ROWS)
         columns = [_cells(frame[column], self.formats.get(column), self.texts.get(column)) for column in frame.columns]
         marked = [False] * len(frame) if self.marked is None else self.marked
@@ -120,7 +124,7 @@ class Table:
 
     @property
     def note(self) -> str:
-        """Say how many rows there are, where that is not plain to see."""
+        """The number of rows of a long table."""
         count = len(self.frame)
         if count > ROWS:
             return f"The first {ROWS:,} of {count:,} rows."
@@ -128,7 +132,7 @@ class Table:
 
 
 class Heading(NamedTuple):
-    """What stands above a column."""
+    """The heading of a column: its text, the hint below it, whether the column holds numbers, and how it is sorted."""
 
     text: str
     hint: str
@@ -137,7 +141,7 @@ class Heading(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """What a cell shows, and the number that it sorts by."""
+    """The text of a cell and the number by which it sorts."""
 
     text: str
     value: str | None
@@ -145,53 +149,53 @@ class Cell(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of cells."""
+    """The cells of a row and whether the row is highlighted."""
 
     marked: bool
     cells: list[Cell]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Section:
-    """A part of a page.
+    """A section of a page: text, figures, tables and notes, in this order.
 
     Parameters
     ----------
     heading : str
-        Its name.
+        Heading of the section.
     text : str
         Paragraphs, one per line.
-    tables : sequence of Table
-        Below the figures.
     figures : sequence of Figure
-        Below the text.
+        Figures, side by side where the page is wide enough.
+    tables : sequence of Table
+        Tables.
     notes : sequence of str
-        A list, at the end.
+        Items of a list.
     """
 
     heading: str
     text: str = ""
-    tables: Sequence[Table] = ()
     figures: Sequence[Figure] = ()
+    tables: Sequence[Table] = ()
     notes: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Page:
     """A report.
 
     Parameters
     ----------
     title : str
-        What the report is of.
+        The question that the report answers.
     verdict : str
         The answer in a sentence or two; lines after the first are smaller.
     sections : sequence of Section
-        What it rests on.
+        The evidence.
     command : str
-        The command line that made it.
+        The command line that made the report.
     versions : mapping
-        Versions by name.
+        Versions of the packages, by name.
     """
 
     title: str
@@ -201,45 +205,65 @@ class Page:
     versions: Mapping[str, str] = field(default_factory=dict)
 
 
-def written(value: float, style: str) -> str:
-    """Write a number with a true minus sign; a missing one is a dash.
+def format_number(value: float, style: str) -> str:
+    """Format a number with a true minus sign, or a missing one as a dash.
 
     Examples
     --------
-    >>> written(-0.25, "+.1f"), written(float("nan"), ".1f")
+    >>> format_number(-0.25, "+.1f"), format_number(float("nan"), ".1f")
     ('−0.2', '–')
     """
     return "–" if _is_missing(value) else format(value, style).replace("-", "−")
 
 
-def render(page: Page) -> str:
-    """Write a page as HTML; all of its texts are escaped.
+def format_intervals(middle: Iterable[float], low: Iterable[float], high: Iterable[float], style: str) -> list[str]:
+    """Format estimates with their intervals.
 
     Examples
     --------
-    >>> "&lt;b&gt;" in render(Page("Report of <b>", "It helps."))
+    >>> format_intervals([0.2], [-0.1], [0.5], "+.1f")
+    ['+0.2 [−0.1, +0.5]']
+    """
+    return [
+        f"{format_number(m, style)} [{format_number(lo, style)}, {format_number(hi, style)}]"
+        for m, lo, hi in zip(middle, low, high, strict=True)
+    ]
+
+
+def render(page: Page) -> str:
+    """Return a page as HTML, with every text escaped.
+
+    Examples
+    --------
+    >>> "&lt;b&gt;" in render(Page(title="Report of <b>", verdict="It helps."))
     True
     """
-    template, style, script = _parts()
+    template, style, script = read_assets()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return template.render(page=page, style=Markup(style), script=Markup(script), digest=digest)
 
 
 def write_report(page: Page, path: str | Path) -> Path:
-    """Write a page under another name and move it into place.
+    """Write a page to an HTML file, atomically.
 
     Parameters
     ----------
     page : Page
         The report.
     path : path
-        Such as run/report.html; its folder is there.
+        The file, such as run/report.html, in an existing folder.
+
+    Returns
+    -------
+    Path
+        The file.
 
     Examples
     --------
     >>> import tempfile
+    >>> page = Page(title="Report", verdict="It helps.")
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_report(Page("Report", "It helps."), Path(folder) / "report.html").name
+    ...     write_report(page, Path(folder) / "report.html").name
     'report.html'
     """
     path = Path(path)
@@ -248,8 +272,8 @@ def write_report(page: Page, path: str | Path) -> Path:
 
 
 @cache
-def _parts() -> tuple[Template, str, str]:
-    """The template, the style sheet and the script, which are files beside this one."""
+def read_assets() -> tuple[Template, str, str]:
+    """Read the template, the style sheet and the script."""
     here = files("lupi.report")
     template, style, script = (here.joinpath(name).read_text("utf-8") for name in ("page.html", "page.css", "sort.js"))
     environment = Environment(
@@ -257,7 +281,7 @@ def _parts() -> tuple[Template, str, str]:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: fit(value) if type(value) is str else value,
+        finalize=lambda value: sanitize(value) if type(value) is str else value,
     )
     environment.filters["paragraphs"] = lambda text: [line for line in text.splitlines() if line.strip()]
     return environment.from_string(template), style, script
@@ -282,14 +306,14 @@ def _cells(column: pd.Series[Any], style: str | None, texts: Sequence[str] | Non
             text = "–"
         elif number:
             default = "z.3f" if isinstance(value, float) else "d"
-            text = written(value, style or default)
+            text = format_number(value, style or default)
         elif isinstance(value, bool):
             text = "yes" if value else "no"
         else:
             text = str(value)
-        if len(text) > LENGTH:
-            text = text[: LENGTH - 1] + "…"
-        # The value is written only where the text is not it, which keeps long tables small.
+        if len(text) > CELL:
+            text = text[: CELL - 1] + "…"
+        # The value is left out where it equals the text, which keeps long tables small.
         key = "NaN" if missing else repr(value).replace("inf", "Infinity")
         cells.append(Cell(text, key if number and key != text else None, number))
     return cells

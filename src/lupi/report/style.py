@@ -27,7 +27,6 @@ STYLE: Any = {
     "grid.alpha": 0.25,
     "grid.linewidth": 0.7,
     "text.color": COLOURS["truth"],
-    "text.parse_math": False,  # a $ in a name is a $
     "xtick.color": COLOURS["no-pi"],
     "ytick.color": COLOURS["no-pi"],
     "xtick.labelcolor": COLOURS["truth"],

@@ -1,4 +1,4 @@
-"""A matplotlib figure as SVG that is part of a page: the page's colours and fonts, and words for who cannot see it."""
+"""Turn a matplotlib figure into SVG inside a page, with the page's colours and fonts and a text alternative."""
 
 from __future__ import annotations
 
@@ -13,33 +13,39 @@ from xml.etree import ElementTree
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from lupi.report.characters import fit
+from lupi.report.sanitizing import sanitize
 from lupi.report.style import COLOURS, STYLE
 
-INLINE: Any = {**STYLE, "font.size": 10.5, "legend.fontsize": 9.5, "svg.fonttype": "none"}
-"""The style of figures inside a page: narrow, and their text stays text."""
+INLINE: Any = {
+    **STYLE,
+    "font.size": 10.5,
+    "legend.fontsize": 9.5,
+    "svg.fonttype": "none",  # text stays text
+    "text.parse_math": False,  # a $ in a name is a $
+}
+"""The style of figures inside a page."""
 NAMESPACE = "http://www.w3.org/2000/svg"
 LINK = "{http://www.w3.org/1999/xlink}href"
 
 
 def inline_svg(figure: Figure, title: str, description: str, tips: Mapping[str, Sequence[str]] | None = None) -> str:
-    """Write a figure as an SVG element.
+    """Return a figure as an SVG element.
 
     Parameters
     ----------
     figure : Figure
-        Drawn in `INLINE` with colours out of `COLOURS`.
+        Drawn in the style `INLINE` with colours from `COLOURS`.
     title, description : str
-        What the figure is, and what it shows, for who cannot see it.
+        What the figure is and what it shows, for readers who cannot see it.
     tips : mapping, optional
-        For the gid of a set of points, a text for each point, shown when the mouse is on it.
+        Tooltips: for the gid of a set of points, one text per point.
 
     Examples
     --------
     >>> with mpl.rc_context(INLINE):
-    ...     made = Figure(figsize=(2, 1))
-    ...     _ = made.subplots().plot([0, 1], color=COLOURS["pi"])
-    >>> text = inline_svg(made, "A line", "It rises.")
+    ...     figure = Figure(figsize=(2, 1))
+    ...     _ = figure.subplots().plot([0, 1], color=COLOURS["pi"])
+    >>> text = inline_svg(figure, "A line", "It rises.")
     >>> text.startswith("<svg"), "var(--pi, #0f766e)" in text, "It rises.</desc>" in text
     (True, True, True)
     """
@@ -51,17 +57,17 @@ def inline_svg(figure: Figure, title: str, description: str, tips: Mapping[str, 
     for name, texts in (tips or {}).items():
         points = root.findall(f".//*[@id='{name}']//{{{NAMESPACE}}}use")
         for point, text in zip(points, texts, strict=True):
-            ElementTree.SubElement(point, f"{{{NAMESPACE}}}title").text = fit(text)
+            ElementTree.SubElement(point, f"{{{NAMESPACE}}}title").text = sanitize(text)
     salt = hashlib.sha256(f"{title}{buffer.getvalue()}".encode()).hexdigest()[:8]
     _clean(root, salt)
-    _name(root, salt, fit(title), fit(description))
+    _describe(root, salt, sanitize(title), sanitize(description))
     ElementTree.register_namespace("", NAMESPACE)
     ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
     return ElementTree.tostring(root, encoding="unicode")
 
 
 def _clean(root: ElementTree.Element, salt: str) -> None:
-    """Drop what concerns the whole page, and make ids the figure's own."""
+    """Remove what would affect the whole page, and make the ids unique to the figure."""
     for parent in root.iter():
         for child in list(parent):
             if child.tag in (f"{{{NAMESPACE}}}metadata", f"{{{NAMESPACE}}}style"):
@@ -81,21 +87,21 @@ def _clean(root: ElementTree.Element, salt: str) -> None:
         if "d" in attributes:
             attributes["d"] = " ".join(attributes["d"].split())
         if "style" in attributes:
-            attributes["style"] = _themed(attributes["style"])
+            attributes["style"] = _use_page_theme(attributes["style"])
         if attributes.get("transform", "").startswith("rotate(-0 "):
             del attributes["transform"]
 
 
-def _themed(style: str) -> str:
-    """Name colours by their role, and leave the font to the page."""
+def _use_page_theme(style: str) -> str:
+    """Replace colours by the page's variables, and leave the font to the page."""
     style = re.sub(r"font-family: [^;]*;? ?", "", style)
     for role, colour in COLOURS.items():
         style = style.replace(colour, "currentColor" if role == "truth" else f"var(--{role}, {colour})")
     return style
 
 
-def _name(root: ElementTree.Element, salt: str, title: str, description: str) -> None:
-    """Give the figure a title and a description, and let the page choose its size."""
+def _describe(root: ElementTree.Element, salt: str, title: str, description: str) -> None:
+    """Add a title and a description, and let the page choose the size."""
     for name in ("width", "height", "version"):
         root.attrib.pop(name, None)
     root.attrib |= {"role": "img", "aria-labelledby": f"f{salt}-title f{salt}-desc"}
