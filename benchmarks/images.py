@@ -1,6 +1,6 @@
 """What training MobileNet on a GPU costs, and what each step of making it faster gave.
 
-``python -m benchmarks.images throughput``, ``ratios`` or ``layers``.
+``python -m benchmarks.images throughput`` or ``ratios``.
 
 By the wall clock, on the sizes of CIFAR-10H: images of 32 × 32, 102 privileged features of which three are 1, 10
 classes, batches of 64, Adam. Throughput is that of whole calls of `lupi.training.fit`, with all that comes before the
@@ -15,7 +15,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from itertools import islice
 
 import torch
@@ -25,11 +25,10 @@ from lupi.data import Annotations, SparseRows
 from lupi.likelihoods import Categorical
 from lupi.methods import Method, build
 from lupi.nn import MobileNet, Parts, Projected
-from lupi.nn.layers import Linear, small_kernels
-from lupi.nn.mobilenet.network import triton_backend as own_kernels
-from lupi.training.cuda_graph import Recorded
-from lupi.training.loop import OneDevice, Settings, StageLoop, fit, matrix_products, staged
-from lupi.training.replicas import Replicas, StackedAnnotations
+from lupi.nn.mobilenet import triton_backend
+from lupi.training import Replicas, Settings, StackedAnnotations, fit
+from lupi.training.fitting import iterate_stages
+from lupi.training.loop import OneDevice, StageLoop, matrix_precision
 
 GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if GPU else "cpu")
@@ -41,7 +40,7 @@ PRIVILEGED, CLASSES = (82, 10, 10), 10
 def main(parts: list[str]) -> None:
     name = torch.cuda.get_device_name() if GPU else "CPU"
     print(f"torch {torch.__version__}, {name}; batches of {BATCH}, {SEEDS} replicas")
-    named = {"throughput": throughputs, "ratios": ratios, "layers": layers}
+    named = {"throughput": throughputs, "ratios": ratios}
     for part in parts or named:
         named[part]()
 
@@ -60,22 +59,12 @@ def ratios() -> None:
     print("\n| ratio | median | quartiles |\n|---|---|---|")
     for title, seeds, turns, each, changes in STEPPED:
         endless = Settings(epochs=10**6, **{"batch_size": BATCH, "precision": "tfloat32", **changes})
-        with matrix_products(endless.precision):
+        with matrix_precision(endless.precision):
             work = [stepping(steps(method, seeds, endless), each) for method in ("tram", "no-pi")]
             print(f"| step, TRAM / No PI, {title} | {ratio(*work, turns)} |", flush=True)
     x = torch.randint(0, 256, (1024, 3, 32, 32), dtype=torch.uint8, device=DEVICE)
     predictors = [make(method, 1)[0].to(DEVICE).eval().predictor() for method in ("tram", "no-pi")]
     print(f"| predictor, TRAM / No PI, 1024 images | {ratio(*(predicting(one, x) for one in predictors), 40)} |")
-
-
-def layers() -> None:
-    """Forward and backward of linear layers with a ReLU, recorded: torch's kernels against ours."""
-    print("\n| rows, inputs, outputs | torch / ours | quartiles |\n|---|---|---|")
-    with matrix_products("tfloat32"):
-        for rows, inputs, outputs in LAYERS:
-            layer, x = Linear(inputs, outputs).to(DEVICE), torch.randn(rows, inputs, device=DEVICE, requires_grad=True)
-            work = [layered(layer, x, context) for context in (nullcontext, small_kernels)]
-            print(f"| {rows}, {inputs}, {outputs} | {ratio(*work, 12)} |", flush=True)
 
 
 VARIANTS: list[tuple[str, int, bool, dict]] = [
@@ -100,22 +89,17 @@ STEPPED: list[tuple[str, int, int, int, dict]] = [
 ]
 """Name, replicas, turns, steps in each, and settings. What is eager waits for the CPU, whose speed varies."""
 
-LAYERS = [
-    *((rows, *size) for rows in (64, 256) for size in ((64, 10), (102, 64), (128, 64), (1024, 64), (256, 256))),
-    (64, 512, 512),
-]
-
 
 @contextmanager
 def kernels(own: bool) -> Iterator[None]:
     """With or without our own kernels."""
-    usual = own_kernels.imported
+    usual = triton_backend.import_kernels
     if not own:
-        own_kernels.imported = lambda: None
+        triton_backend.import_kernels = lambda: None
     try:
         yield
     finally:
-        own_kernels.imported = usual
+        triton_backend.import_kernels = usual
 
 
 def data() -> Annotations:
@@ -131,7 +115,13 @@ def data() -> Annotations:
 
 def make(name: str, seeds: int) -> list[Method]:
     torch.manual_seed(0)
-    parts = Parts(lambda: Projected(MobileNet(WIDTH), 64), 64, sum(PRIVILEGED), CLASSES, Categorical())
+    parts = Parts(
+        lambda: Projected(MobileNet(WIDTH), 64),
+        features=64,
+        privileged=sum(PRIVILEGED),
+        outputs=CLASSES,
+        likelihood=Categorical(),
+    )
     return [build(name, parts) for _ in range(seeds)]
 
 
@@ -154,31 +144,18 @@ def steps(name: str, seeds: int, settings: Settings) -> Iterator[int]:
     method, given, seed = members[0], rows, 0
     if seeds > 1:
         method, given, seed = Replicas(members), StackedAnnotations([rows] * seeds), list(range(seeds))
-    with closing(staged(method.to(DEVICE), given)) as stages:
-        loop = StageLoop(method, next(stages), 0, given, None, settings, OneDevice(DEVICE, settings.precision), seed)
+    method.to(DEVICE).observe(given)
+    place = OneDevice(DEVICE, settings.precision)
+    with closing(iterate_stages(method, given)) as stages:
+        loop = StageLoop(
+            method, next(stages), 0, data=given, validation=None, settings=settings, place=place, seed=seed
+        )
         yield from loop.steps([], progress=False)
 
 
 def stepping(steps: Iterator[int], count: int) -> Callable[[], None]:
     """Make the work of the next steps."""
     return lambda: deque(islice(steps, count), maxlen=0)
-
-
-def layered(layer: Linear, x: torch.Tensor, context: Callable[[], AbstractContextManager]) -> Callable[[], None]:
-    """Make the work of two hundred times a layer and its gradients, in a context."""
-    recorded, index, of_y = Recorded(DEVICE) if GPU else None, torch.zeros(1, device=DEVICE), torch.ones_like(layer(x))
-
-    def step(_: torch.Tensor) -> None:
-        for _ in range(20):
-            with context():
-                y = layer(x, relu=True)
-            torch.autograd.grad(y, (x, *layer.parameters()), of_y)
-
-    def work() -> None:
-        for _ in range(10 if GPU else 1):
-            step(index) if recorded is None else recorded(step, index)
-
-    return work
 
 
 def predicting(predictor: nn.Module, x: torch.Tensor) -> Callable[[], None]:

@@ -57,7 +57,7 @@ def fitted_method() -> tuple[FullMarginalization, SparseRows, Tensor]:
     fitted = FullMarginalization(MLP(FEATURES, (64, 64)), tower, head, likelihood=Categorical())
     x = torch.randn(EXAMPLES, FEATURES)
     data = Annotations(torch.zeros(1, FEATURES), torch.zeros(ROWS, dtype=torch.long), a, torch.zeros(ROWS).long())
-    next(fitted.stages(data))  # takes the rows
+    fitted.observe(data)
     return fitted, a, x
 
 

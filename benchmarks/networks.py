@@ -37,7 +37,8 @@ def method(name: str, trunk: Trunk) -> Method:
     """Make a method on a trunk, with the same weights at every call."""
     torch.manual_seed(0)
     make, features = (conv, 128) if trunk == "conv" else (mlp, 64)
-    return build(name, Parts(make, features, sum(CATEGORIES), CLASSES, Categorical()))
+    parts = Parts(make, features=features, privileged=sum(CATEGORIES), outputs=CLASSES, likelihood=Categorical())
+    return build(name, parts)
 
 
 def annotations(trunk: Trunk, examples: int, each: int = 1) -> Annotations:

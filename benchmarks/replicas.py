@@ -18,8 +18,7 @@ from lupi.data import Annotations
 from lupi.likelihoods import Gaussian
 from lupi.methods import Method, build
 from lupi.nn import MLP, Parts
-from lupi.training import Settings, fit
-from lupi.training.replicas import Replicas, StackedAnnotations
+from lupi.training import Replicas, Settings, StackedAnnotations, fit
 
 SEEDS, ROWS, BATCH, ROUNDS = 20, 2500, 32, 12
 
@@ -64,5 +63,6 @@ def regression(seed: int) -> Annotations:
 def methods(name: str) -> list[Method]:
     """Make the method of every seed, on a 64-64 trunk."""
     torch.manual_seed(0)
-    parts = Parts(lambda: MLP(1, (64, 64), activation=nn.Tanh), 64, 1, 1, Gaussian())
+    trunk = partial(MLP, 1, (64, 64), activation=nn.Tanh)
+    parts = Parts(trunk, features=64, privileged=1, outputs=1, likelihood=Gaussian())
     return [build(name, parts) for _ in range(SEEDS)]

@@ -1,4 +1,4 @@
-"""The conformance suite: what every method must do. Use it on a method of your own.
+"""Does a method of mine conform? The conformance suite, which every method of lupi passes.
 
 Examples
 --------
@@ -29,18 +29,43 @@ from lupi.nn import MLP, Parts
 from lupi.nn.inference import evaluation
 from lupi.training import Settings, fit
 
+__all__ = [
+    "CHECKS",
+    "check_conditional",
+    "check_export",
+    "check_gradients",
+    "check_losses",
+    "check_method",
+    "check_observe",
+    "check_order",
+    "check_predictor",
+    "check_privileged",
+    "check_state",
+    "check_training",
+    "make_data",
+    "make_method",
+    "make_parts",
+]
+
 Build = Callable[[Parts], Method]
 EXAMPLES, ANNOTATIONS, INPUTS, PRIVILEGED = 12, 40, 5, 4
 
 
 def make_parts(likelihood: Likelihood) -> Parts:
-    """Parts of a small network."""
+    """Return the parts of a small network."""
     outputs = 3 if isinstance(likelihood, Categorical | Bernoulli) else 1
-    return Parts(partial(MLP, INPUTS, (16, 8)), 8, PRIVILEGED, outputs, likelihood, (16, 8))
+    return Parts(
+        partial(MLP, INPUTS, (16, 8)),
+        features=8,
+        privileged=PRIVILEGED,
+        outputs=outputs,
+        likelihood=likelihood,
+        tower_widths=(16, 8),
+    )
 
 
 def make_data(likelihood: Likelihood, seed: int = 0) -> Annotations:
-    """A small training set: several annotations per example, one-hot privileged information."""
+    """Return a small training set, with several annotations per example and one-hot privileged information."""
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(EXAMPLES, INPUTS, generator=generator)
     row = torch.randint(EXAMPLES, (ANNOTATIONS,), generator=generator)
@@ -56,32 +81,33 @@ def make_data(likelihood: Likelihood, seed: int = 0) -> Annotations:
 
 
 def make_method(build: Build, likelihood: Likelihood, seed: int = 0) -> Method:
-    """A method with its initial weights."""
+    """Return a method with its initial weights."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         return build(make_parts(likelihood))
 
 
-def stages_of(method: Method, data: Annotations) -> Iterator[tuple[Method, Batch]]:
-    """Every stage's method with one batch of all its data."""
+def iterate_stages(method: Method, data: Annotations) -> Iterator[tuple[Method, Batch]]:
+    """Let a method observe the data, and yield every stage's method with one batch of all its data."""
+    method.observe(data)
     for stage in method.stages(data):
         prepared = stage.prepare(data)
         yield stage.method, prepared.by_annotation(torch.arange(len(prepared)))
 
 
 def check_losses(build: Build, likelihood: Likelihood) -> None:
-    """Losses are finite scalars by the names of `gradients`, and `forward` is their sum."""
-    for method, batch in stages_of(make_method(build, likelihood), make_data(likelihood)):
+    """Check that losses are finite scalars with the names in `gradients`, and that `forward` is their sum."""
+    for method, batch in iterate_stages(make_method(build, likelihood), make_data(likelihood)):
         with evaluation(method):
             losses, total = method.losses(batch), method(batch)
-        assert set(losses) == set(method.gradients), f"losses {set(losses)} are not those of `gradients`"
-        assert all(loss.shape == () and loss.isfinite() for loss in losses.values()), "a loss is no finite scalar"
+        assert set(losses) == set(method.gradients), f"the losses {set(losses)} are not those of `gradients`"
+        assert all(loss.shape == () and loss.isfinite() for loss in losses.values()), "a loss is not a finite scalar"
         torch.testing.assert_close(total, torch.stack(list(losses.values())).sum())
 
 
 def check_gradients(build: Build, likelihood: Likelihood) -> None:
-    """Each loss sends gradients to the parts that `gradients` says, and to no others."""
-    for method, batch in stages_of(make_method(build, likelihood), make_data(likelihood)):
+    """Check that each loss sends gradients to the parts that `gradients` lists, and to no others."""
+    for method, batch in iterate_stages(make_method(build, likelihood), make_data(likelihood)):
         method.train()
         for name, parts in method.gradients.items():
             method.zero_grad()
@@ -96,28 +122,28 @@ def check_gradients(build: Build, likelihood: Likelihood) -> None:
 
 
 def check_predictor(build: Build, likelihood: Likelihood) -> None:
-    """The predictor is a repeatable function of x, one row at a time, and needs every tensor that it holds."""
+    """Check that the predictor is a deterministic function of each row of x and uses all its tensors."""
     data = make_data(likelihood)
     method = make_method(build, likelihood)
-    list(stages_of(method, data))
+    method.observe(data)
     predictor = method.predictor().eval()
     x = data.x[torch.arange(EXAMPLES)]
     with torch.no_grad():
         output = predictor(x)
         assert output.shape[0] == EXAMPLES
-        assert output.shape[1] in (make_parts(likelihood).outputs, 2), "the output has another width than the heads"
+        assert output.shape[1] in (make_parts(likelihood).outputs, 2), "the output and the heads differ in width"
         assert bool((predictor(x) == output).all()), "two predictions differ"
         torch.testing.assert_close(predictor(x[3:4]), output[3:4])
         for name, tensor in predictor.state_dict().items():
             kept = tensor.clone()
             tensor.add_(torch.rand_like(tensor))
-            assert not bool((predictor(x) == output).all()), f"the predictor holds {name!r} and does not need it"
+            assert not bool((predictor(x) == output).all()), f"the predictor contains {name!r} and does not use it"
             tensor.copy_(kept)
 
 
 def check_order(build: Build, likelihood: Likelihood) -> None:
-    """The loss does not depend on the order of annotations, nor on whether an example stands once or repeatedly."""
-    for method, batch in stages_of(make_method(build, likelihood), make_data(likelihood)):
+    """Check that the loss depends neither on the order of annotations nor on whether examples are repeated."""
+    for method, batch in iterate_stages(make_method(build, likelihood), make_data(likelihood)):
         order = torch.randperm(ANNOTATIONS, generator=torch.Generator().manual_seed(1))
         mixed = Batch(batch.x, batch.row[order], batch.a[order], batch.y[order])
         repeated = Batch(batch.x[batch.row], torch.arange(ANNOTATIONS), batch.a, batch.y)
@@ -127,7 +153,7 @@ def check_order(build: Build, likelihood: Likelihood) -> None:
 
 
 def check_privileged(build: Build, likelihood: Likelihood) -> None:
-    """Training looks at a exactly if `uses_privileged`; the predictor carries a exactly if `ships_privileged`."""
+    """Check that training uses a iff `uses_privileged`, and that the predictor contains a iff `ships_privileged`."""
     data = make_data(likelihood)
     other = Annotations(data.x, data.row, data.a[torch.arange(ANNOTATIONS).roll(1)] * 2, data.y)
     x = data.x[torch.arange(EXAMPLES)]
@@ -136,15 +162,15 @@ def check_privileged(build: Build, likelihood: Likelihood) -> None:
         method = make_method(build, likelihood)
         with torch.random.fork_rng(), torch.no_grad():
             torch.manual_seed(0)  # the same noise in training
-            losses.append([float(stage(batch)) for stage, batch in stages_of(method, variant)])
+            losses.append([float(stage(batch)) for stage, batch in iterate_stages(method, variant)])
             outputs.append(method.predictor().eval()(x))
-    assert (losses[0] != losses[1]) == type(method).uses_privileged, "`uses_privileged` is not true to the losses"
+    assert (losses[0] != losses[1]) == type(method).uses_privileged, "`uses_privileged` contradicts the losses"
     differ = not bool((outputs[0] == outputs[1]).all())
-    assert differ == type(method).ships_privileged, "`ships_privileged` is not true to the predictor"
+    assert differ == type(method).ships_privileged, "`ships_privileged` contradicts the predictor"
 
 
 def check_conditional(build: Build, likelihood: Likelihood) -> None:
-    """A conditional head gives an output for every annotation, which depends on a."""
+    """Check that a conditional head has an output for every annotation, which depends on a."""
     data = make_data(likelihood)
     method = make_method(build, likelihood)
     if not isinstance(method, Conditional):
@@ -157,8 +183,19 @@ def check_conditional(build: Build, likelihood: Likelihood) -> None:
     assert not torch.equal(output, other), "the conditional head does not depend on a"
 
 
+def check_observe(build: Build, likelihood: Likelihood) -> None:
+    """Check that a method learns from the data in `observe` and in training, and not in `stages`."""
+    data, method = make_data(likelihood), make_method(build, likelihood)
+    method.observe(data)
+    before = {name: tensor.clone() for name, tensor in method.state_dict().items()}
+    for _ in method.stages(data):
+        pass
+    for name, tensor in method.state_dict().items():
+        assert torch.equal(tensor, before[name]), f"`stages` changes {name!r}, which is for `observe` to do"
+
+
 def check_training(build: Build, likelihood: Likelihood) -> None:
-    """Training lowers every stage's loss, and is the same twice."""
+    """Check that training lowers every stage's loss and is repeatable."""
     data, settings = make_data(likelihood), Settings(epochs=30, batch_size=8, learning_rate=3e-3)
     first, second = (make_method(build, likelihood) for _ in range(2))
     history = fit(first, data, settings)
@@ -166,13 +203,13 @@ def check_training(build: Build, likelihood: Likelihood) -> None:
     for stage in dict.fromkeys(row["stage"] for row in history):
         rows = [row for row in history if row["stage"] == stage]
         totals = [sum(v for k, v in row.items() if k.startswith("train_")) for row in rows]
-        assert totals[-1] < totals[0], f"stage {stage!r} went from loss {totals[0]} to {totals[-1]}"
+        assert totals[-1] < totals[0], f"the loss of stage {stage!r} went from {totals[0]} to {totals[-1]}"
     for name, tensor in first.state_dict().items():
         assert torch.equal(tensor, second.state_dict()[name]), f"{name!r} differs between two equal trainings"
 
 
 def check_state(build: Build, likelihood: Likelihood) -> None:
-    """The state of a trained method, loaded into a new one, gives the same predictor; so does a copy."""
+    """Check that a trained method's state dict, and a copy of it, give the same predictor."""
     data = make_data(likelihood)
     trained, fresh = make_method(build, likelihood), make_method(build, likelihood, seed=1)
     fit(trained, data, Settings(epochs=1))
@@ -180,15 +217,15 @@ def check_state(build: Build, likelihood: Likelihood) -> None:
     x = data.x[torch.arange(EXAMPLES)]
     with torch.no_grad():
         output = trained.predictor().eval()(x)
-        assert torch.equal(fresh.predictor().eval()(x), output), "the state does not hold all that predicts"
-        assert torch.equal(copy.deepcopy(trained).predictor().eval()(x), output), "a copy predicts otherwise"
+        assert torch.equal(fresh.predictor().eval()(x), output), "the state dict does not determine the predictor"
+        assert torch.equal(copy.deepcopy(trained).predictor().eval()(x), output), "a copy predicts differently"
 
 
 def check_export(build: Build, likelihood: Likelihood) -> None:
-    """The predictor exports, for any number of rows."""
+    """Check that the predictor can be exported, for any number of rows."""
     data = make_data(likelihood)
     method = make_method(build, likelihood)
-    list(stages_of(method, data))
+    method.observe(data)
     predictor = method.predictor().eval()
     x = data.x[torch.arange(EXAMPLES)]
     program = torch.export.export(predictor, (x,), dynamic_shapes=({0: torch.export.Dim("rows")},))
@@ -203,6 +240,7 @@ CHECKS: tuple[Callable[[Build, Likelihood], None], ...] = (
     check_order,
     check_privileged,
     check_conditional,
+    check_observe,
     check_training,
     check_state,
     check_export,
@@ -215,9 +253,9 @@ def check_method(build: Build, likelihood: Likelihood) -> None:
     Parameters
     ----------
     build : callable
-        From `lupi.nn.Parts` to the method.
+        Makes the method from `lupi.nn.Parts`.
     likelihood : Likelihood
-        What its outputs shall mean.
+        The likelihood of the labels.
     """
     for check in CHECKS:
         check(build, likelihood)

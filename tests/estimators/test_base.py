@@ -27,7 +27,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
 import lupi
-from lupi import PrivilegedClassifier, PrivilegedRegressor, methods
+from lupi import PrivilegedClassifier, PrivilegedRegressor, methods, training
 from lupi.data import Annotations, Batch
 from lupi.estimators import base as estimators
 from lupi.estimators.base import fit_together
@@ -35,7 +35,6 @@ from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 from lupi.nn import MLP, Parts
 from lupi.tabular.encoding import PrivilegedEncoder
 from lupi.training import fit
-from lupi.training import loop as training
 from lupi.training.replicas import Replicas
 
 NO_PRIVILEGED = "ignore:.*got no `privileged` information:UserWarning"
@@ -454,7 +453,12 @@ def test_fit_with_examples_is_fit_on_annotations(draw):
     seed = int(np.random.RandomState(0).randint(2**31))
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        method = methods.build("tram", Parts(lambda: MLP(3, (8,)), 8, 1, 2, Categorical(), (8, 8)))
+        method = methods.build(
+            "tram",
+            Parts(
+                lambda: MLP(3, (8,)), features=8, privileged=1, outputs=2, likelihood=Categorical(), tower_widths=(8, 8)
+            ),
+        )
     data = Annotations(
         torch.from_numpy(x).float(), row, torch.from_numpy(a).float(), torch.from_numpy(y.astype(np.int64))
     )

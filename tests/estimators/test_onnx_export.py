@@ -151,7 +151,13 @@ def test_loggers_speak_again():
 @pytest.mark.parametrize("labels", LABELS)
 def test_tram_costs_what_no_pi_costs(trunk, features, x, labels):
     """The two predictors are the same list of operators on tensors of the same shapes."""
-    parts = Parts(trunk, features, 5, 1 if labels == "real" else 3, LABELS[labels][2]())
+    parts = Parts(
+        trunk,
+        features=features,
+        privileged=5,
+        outputs=1 if labels == "real" else 3,
+        likelihood=LABELS[labels][2](),
+    )
 
     def operators(name):
         program = torch.export.export(

@@ -15,6 +15,7 @@ import torch
 from PIL import Image
 from typer.testing import CliRunner
 
+from lupi import training
 from lupi.cli import app
 from lupi.datasets import MALICIOUS
 from lupi.datasets.imagenet_pi import CLASSES
@@ -33,7 +34,6 @@ from lupi.reproduce.relabelled_images import (
     run,
     shown,
 )
-from lupi.training import loop as training
 
 SMALL = Settings(
     seeds=4,  # enough to train together

@@ -27,7 +27,7 @@ def make_case(name="no-pi", likelihood=Categorical(), outputs=3, method=None, **
         y = torch.randint(outputs, (60,), generator=generator)
     else:
         y = torch.randint(2, (60, outputs), generator=generator).float()
-    parts = Parts(lambda: MLP(4, (8,)), 8, 2, outputs, likelihood)
+    parts = Parts(lambda: MLP(4, (8,)), features=8, privileged=2, outputs=outputs, likelihood=likelihood)
     data = Annotations(x, torch.arange(60), a, y)
     return Case(name, name.upper(), method or name, parts, data, Settings(epochs=1), options)
 

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from lupi.nn.layers import use_small_kernels
 
 from lupi import testing
 from lupi.data import Annotations
 from lupi.likelihoods import Categorical
 from lupi.methods import build
-from lupi.nn.layers import use_small_kernels
 from lupi.training import loop as training
 from lupi.training.cuda_graph import WARM, Recorded
 from lupi.training.loop import Checkpoint, OneDevice, Settings, StageLoop, fit

@@ -40,7 +40,7 @@ from lupi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from lupi.nn import MLP, Parts
 from lupi.nn.inference import over_annotations, over_examples
 from lupi.tabular.encoding import InputEncoder, PrivilegedEncoder, check_inputs
-from lupi.training import Checkpoint, Epoch, Settings, fit, fit_seeds, own_noise
+from lupi.training import Checkpoint, Epoch, Settings, fit, fit_seeds, seed_noise
 
 if TYPE_CHECKING:
     from lupi.estimators.folder import Stored
@@ -171,7 +171,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         if self.fabric is not None:
             seed = self.fabric.broadcast(seed)  # that of the first process
         data, held_out = self._hold_out(Annotations(x, torch.from_numpy(row), a, target), seed)
-        with own_noise(seed, torch.device(self.device)):
+        with seed_noise(seed, torch.device(self.device)):
             trunk = self._make_trunk(x.shape[1])
             self.widths_ = {
                 "inputs": x.shape[1],
@@ -179,7 +179,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
                 "privileged": a.shape[1],
                 "outputs": outputs,
             }
-        with own_noise(seed, torch.device(self.device)):
+        with seed_noise(seed, torch.device(self.device)):
             self.method_ = self._build(trunk)
         return Training(self.method_, data, held_out, settings, seed)
 
@@ -247,7 +247,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         model.__dict__.update(fitted)
         model.likelihood_ = LIKELIHOODS[facts["likelihood"]]
         model.widths_ = facts["widths"]
-        with own_noise(0, torch.device("cpu")):  # making a network draws weights, which are replaced
+        with seed_noise(0, torch.device("cpu")):  # making a network draws weights, which are replaced
             model.method_ = model._build(model._make_trunk(model.widths_["inputs"]))
         try:
             model.method_.load_state_dict(weights)
@@ -382,12 +382,12 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         first, second = map(int, self.tower)
         parts = Parts(
             trunk,
-            self.widths_["features"],
-            self.widths_["privileged"],
-            self.widths_["outputs"],
-            self.likelihood_,
-            (first, second),
-            self.tower_skip,
+            features=self.widths_["features"],
+            privileged=self.widths_["privileged"],
+            outputs=self.widths_["outputs"],
+            likelihood=self.likelihood_,
+            tower_widths=(first, second),
+            tower_skip=self.tower_skip,
         )
         if isinstance(self.method, str):
             return methods.build(self.method, parts, **(self.method_options or {}))

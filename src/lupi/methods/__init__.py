@@ -1,30 +1,16 @@
-"""The methods, by class for torch users and by name (`names`, `build`) for everybody else."""
-
-from __future__ import annotations
-
-import inspect
-from collections.abc import Callable
-from typing import Any
+"""How does each method learn? One class per method, and a registry of their names (`names`, `kind`, `build`)."""
 
 from lupi.methods.base import Conditional, Method, Stage
-from lupi.methods.distillation import (
-    Distillation,
-    DistilledTRAM,
-    GeneralizedDistillation,
-    SoftTRAM,
-    distillation,
-    distilled_tram,
-    generalized_distillation,
-)
-from lupi.methods.dropout import HeteroscedasticDropout, heteroscedastic_dropout
-from lupi.methods.imputation import MeanImputation, ZeroImputation, mean_imputation, zero_imputation
-from lupi.methods.marginalization import FullMarginalization, full_marginalization
-from lupi.methods.no_pi import NoPI, no_pi
-from lupi.methods.pi_dual import PiDUAL, pi_dual
-from lupi.methods.slack import MIMLFCNPlus, miml_fcn_plus
-from lupi.methods.tram import TRAM, TwoStepTRAM, het_tram, tram, tram_plus_plus, two_step_tram
-from lupi.methods.transition import PITransition, pi_transition
-from lupi.nn import Parts
+from lupi.methods.distillation import Distillation, DistilledTRAM, GeneralizedDistillation, SoftTRAM
+from lupi.methods.dropout import HeteroscedasticDropout
+from lupi.methods.imputation import MeanImputation, ZeroImputation
+from lupi.methods.marginalization import FullMarginalization
+from lupi.methods.no_pi import NoPI
+from lupi.methods.pi_dual import PiDUAL
+from lupi.methods.registry import build, kind, names
+from lupi.methods.slack import MIMLFCNPlus
+from lupi.methods.tram import TRAM, TwoStepTRAM
+from lupi.methods.transition import PITransition
 
 __all__ = [
     "TRAM",
@@ -48,69 +34,3 @@ __all__ = [
     "kind",
     "names",
 ]
-
-METHODS: dict[str, tuple[type[Method], Callable[..., Method]]] = {
-    "no-pi": (NoPI, no_pi),
-    "zero-imputation": (ZeroImputation, zero_imputation),
-    "mean-imputation": (MeanImputation, mean_imputation),
-    "full-marginalization": (FullMarginalization, full_marginalization),
-    "heteroscedastic-dropout": (HeteroscedasticDropout, heteroscedastic_dropout),
-    "tram": (TRAM, tram),
-    "two-step-tram": (TwoStepTRAM, two_step_tram),
-    "het-tram": (TRAM, het_tram),
-    "distillation": (Distillation, distillation),
-    "generalized-distillation": (GeneralizedDistillation, generalized_distillation),
-    "distilled-tram": (DistilledTRAM, distilled_tram),
-    "miml-fcn-plus": (MIMLFCNPlus, miml_fcn_plus),
-    "tram-plus-plus": (TRAM, tram_plus_plus),
-    "pi-dual": (PiDUAL, pi_dual),
-    "pi-transition": (PITransition, pi_transition),
-}
-
-
-def names() -> list[str]:
-    """List the names of the methods.
-
-    Examples
-    --------
-    >>> names()[:2]
-    ['no-pi', 'zero-imputation']
-    """
-    return list(METHODS)
-
-
-def kind(name: str) -> type[Method]:
-    """Give the class of a method, which holds the facts about it.
-
-    Examples
-    --------
-    >>> kind("full-marginalization").ships_privileged
-    True
-    """
-    if name not in METHODS:
-        raise ValueError(f"Expected `method` to be one of {', '.join(names())}, but got {name!r}.")
-    return METHODS[name][0]
-
-
-def build(name: str, parts: Parts, **options: Any) -> Method:
-    """Make a method by its name.
-
-    Examples
-    --------
-    >>> from lupi.likelihoods import Categorical
-    >>> from lupi.nn import MLP
-    >>> parts = Parts(lambda: MLP(5, (8,)), features=8, privileged=3, outputs=2, likelihood=Categorical())
-    >>> type(build("tram", parts, beta=0.5)).__name__
-    'TRAM'
-    """
-    possible = kind(name).likelihoods
-    if not isinstance(parts.likelihood, possible):
-        takes = " or ".join(likelihood.y for likelihood in possible)
-        raise ValueError(f"Expected y to be {takes} for {name!r}, but it is {parts.likelihood.y}.")
-    builder = METHODS[name][1]
-    known = list(inspect.signature(builder).parameters)[1:]
-    for option in options:
-        if option not in known:
-            takes = f"{name!r} to take the options {', '.join(known)}" if known else f"no options for {name!r}"
-            raise ValueError(f"Expected {takes}, but got {option!r}.")
-    return builder(parts, **options)

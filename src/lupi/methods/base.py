@@ -1,4 +1,4 @@
-"""What a method is: losses to train by, stages to train in, and a predictor that ships."""
+"""What a method is: losses to minimise, stages to train in, and a predictor that ships."""
 
 from __future__ import annotations
 
@@ -18,52 +18,62 @@ class Method(nn.Module, ABC):
     """A network with its training loss, `forward`, and the part of it that ships, `predictor()`."""
 
     uses_privileged: ClassVar[bool] = True
-    """Whether training looks at a."""
+    """Whether training uses a."""
     ships_privileged: ClassVar[bool] = False
-    """Whether the predictor carries values of a from the training set: a privacy fact."""
+    """Whether the predictor contains values of a from the training set: a privacy fact."""
     likelihoods: ClassVar[tuple[type[Likelihood], ...]] = (Categorical, Bernoulli, Gaussian)
-    """The likelihoods that the method makes sense for."""
+    """The likelihoods that the method supports."""
     gradients: ClassVar[Mapping[str, tuple[str, ...]]]
-    """For each loss, by its name, the parts of the network that it trains."""
+    """For each loss, by name, the parts of the network that it trains."""
 
     likelihood: Likelihood
 
     @abstractmethod
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Compute the terms of the training loss by name, each a mean over the annotations of the batch."""
+        """Return the terms of the training loss by name, each a mean over the annotations of the batch."""
 
     @abstractmethod
     def predictor(self) -> nn.Module:
-        """Return the module of x alone that ships."""
+        """Return the module that ships, a function of x alone."""
 
     def forward(self, batch: Batch) -> Tensor:
-        """Training loss: the sum of `losses`."""
+        """Return the training loss, the sum of `losses`."""
         return reduce(add, self.losses(batch).values())
 
-    def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002 - other methods look at the data
-        """Yield what to train, one after the other; the loop resumes here when a stage is trained."""
+    def observe(self, data: Annotations) -> None:
+        """Learn from the training set what gradient steps do not, such as the mean of a.
+
+        `lupi.training.fit` calls it once, before the first stage. Store the result in buffers, which are saved with
+        the weights.
+        """
+
+    def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002
+        """Yield what to train, in order; each stage is trained before the next one is requested."""
         yield Stage("train", self)
 
 
 class Conditional(ABC):
-    """A method that has a conditional head."""
+    """A method with a conditional head."""
 
     random: int = 0
-    """Number of random features that training appends to a; a new label has zeros there."""
+    """Number of random features that training appends to a; they are zero for other annotations."""
 
     @abstractmethod
     def given(self, batch: Batch) -> Tensor:
-        """Output of the conditional head q(y | x, a), [annotations, ...]."""
+        """Return the output of the conditional head q(y | x, a), [annotations, ...]."""
 
 
 class Stage(NamedTuple):
-    """A method to train by its loss, and what it trains on, made from the training set.
+    """One stage of training: a method to train, and the data to train it on.
 
-    The modules of a stage are parts of the method that yields it, so that a checkpoint of that method holds them.
+    The modules of a stage are parts of the method that yields it, so that a checkpoint of that method contains them.
     """
 
     name: str
+    """Name of the stage in the history."""
     method: Method
+    """The method whose loss is minimised."""
     prepare: Callable[[Annotations], Annotations] = lambda data: data
+    """Makes the stage's training set from the training set."""
     hold_out: Callable[[Annotations], Annotations] | None = None
-    """What to do to held-out annotations, where it is not the same."""
+    """Makes the stage's held-out annotations; `prepare` by default."""

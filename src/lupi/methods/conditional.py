@@ -1,4 +1,4 @@
-"""Learn q(y | x, a): what imputation, full marginalization and teachers with privileged information share."""
+"""Learn q(y | x, a): shared by imputation, full marginalization and teachers with privileged information."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from lupi.nn import Tower
 
 
 class ConditionalMethod(Method, Conditional):
-    """Learn q(y | x, a) by L(y, q(y | x, a)); how to predict without a is for the method to say.
+    """Learn q(y | x, a) with the loss L(y, q(y | x, a)); subclasses define how to predict without a.
 
     Parameters
     ----------
     trunk, tower, conditional : Module
         φ(x), ψ(φ, a), and the head on ψ.
     likelihood : Likelihood
-        What the head's output means.
+        The likelihood of the labels.
     """
 
     gradients: ClassVar = {"conditional": ("trunk", "tower", "conditional")}
@@ -33,9 +33,9 @@ class ConditionalMethod(Method, Conditional):
         self.likelihood = likelihood
 
     def given(self, batch: Batch) -> Tensor:
-        """q(y | x, a)."""
+        """Return q(y | x, a)."""
         return self.conditional(self.tower(batch.spread(self.trunk(batch.x)), batch.a))  # type: ignore[no-any-return]
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """L(y, q(y | x, a))."""
+        """Return L(y, q(y | x, a))."""
         return {"conditional": self.likelihood.loss(self.given(batch), batch.y)}

@@ -2,8 +2,8 @@
 
 Lopez-Paz, Bottou, Schölkopf and Vapnik, "Unifying distillation and privileged information" (ICLR 2016),
 https://arxiv.org/abs/1511.03643; Furlanello et al., "Born-again neural networks" (ICML 2018),
-https://arxiv.org/abs/1805.04770, for a teacher without privileged information; Distilled-TRAM is of Collier et al.
-(2022).
+https://arxiv.org/abs/1805.04770, for a teacher without privileged information; Collier et al. (2022) for
+Distilled-TRAM.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from lupi.nn.inference import over_annotations, over_examples
 
 
 class Distillation(Method):
-    r"""Train a teacher; then a student by λ CE(teacher softened by T, student) + (1 − λ) CE(y, student).
+    r"""Train a teacher, then a student with the loss λ CE(teacher softened by T, student) + (1 − λ) CE(y, student).
 
-    The loss is linear in the target, so the student trains on λ·teacher + (1 − λ)·y, computed once. For a real y the
-    soft label is the teacher's mean, and the losses differ by a constant.
+    The loss is linear in the target, so the student trains on λ·teacher + (1 − λ)·y, computed once. For real-valued y
+    the soft label is the teacher's mean, and the losses differ by a constant.
 
     Parameters
     ----------
     teacher : Method
-        Its marginal head teaches or, where it has one, its conditional head.
+        Its conditional head provides the soft labels or, if it has none, its predictor does.
     student : Method
-        Without privileged information; its predictor ships.
+        Uses no privileged information; its predictor ships.
     temperature : float
-        T; softens the teacher only, as the reference code does.
+        T; softens the teacher alone, as in the reference code.
     weight : float
         λ.
     """
@@ -53,30 +53,35 @@ class Distillation(Method):
         self.weight = check_number("weight", weight, maximum=1)
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Loss of the student, on annotations whose targets are softened."""
+        """Return the loss of the student on softened targets."""
         return self.student.losses(batch)
 
+    def observe(self, data: Annotations) -> None:
+        """Let the teacher and the student observe the data."""
+        self.teacher.observe(data)
+        self.student.observe(data)
+
     def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002
-        """Train the teacher, then the student."""
+        """Yield the teacher, then the student."""
         yield Stage("teacher", self.teacher)
         yield Stage("student", self.student, self.soften, self.harden)
 
     def soften(self, data: Annotations) -> Annotations:
-        """λ·teacher + (1 − λ)·y in the place of y."""
+        """Replace y by λ·teacher + (1 − λ)·y."""
         soft, y = soft_labels(self.teacher, data, self.temperature)
         return data.with_targets(self.weight * soft + (1 - self.weight) * y)
 
     def harden(self, data: Annotations) -> Annotations:
-        """Leave held-out labels as they are: the student stops early by the labels, not by its teacher."""
+        """Keep held-out labels as they are: early stopping of the student uses the labels, not the teacher."""
         return data
 
     def predictor(self) -> nn.Module:
-        """q(y | x) of the student."""
+        """Return q(y | x) of the student."""
         return self.student.predictor()
 
 
 class GeneralizedDistillation(Distillation):
-    """Distillation whose teacher is trained with privileged information, and teaches by its conditional head."""
+    """Distillation from a teacher that is trained with privileged information; its conditional head teaches."""
 
     uses_privileged: ClassVar = True
 
@@ -84,20 +89,14 @@ class GeneralizedDistillation(Distillation):
 class SoftTRAM(TRAM):
     """TRAM with two targets per annotation, stacked: y[:, 0] for the conditional head, y[:, 1] for the marginal."""
 
-    def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """L₂ on the labels and β L₁ on the softened targets."""
+    def targets(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return the soft targets of the conditional head and the labels."""
         soft, y = batch.y.unbind(1)
-        features = self.trunk(batch.x)
-        conditional = self.conditional(self.tower(batch.spread(features), batch.a))
-        marginal = batch.spread(self.marginal(features.detach()))
-        return {
-            "marginal": self.likelihood.loss(marginal, y),
-            "conditional": self.weighted(self.likelihood.loss(conditional, soft)),
-        }
+        return soft, y
 
 
 class DistilledTRAM(GeneralizedDistillation, Conditional):
-    """TRAM whose L₁ is the distillation loss from a teacher that was trained with privileged information.
+    """TRAM whose L₁ is the distillation loss from a teacher trained with privileged information.
 
     Parameters
     ----------
@@ -116,21 +115,21 @@ class DistilledTRAM(GeneralizedDistillation, Conditional):
     student: SoftTRAM
 
     def soften(self, data: Annotations) -> Annotations:
-        """Put λ·teacher + (1 − λ)·y and y, stacked, in the place of y."""
+        """Replace y by λ·teacher + (1 − λ)·y and y, stacked."""
         soft, y = soft_labels(self.teacher, data, self.temperature)
         return data.with_targets(torch.stack([self.weight * soft + (1 - self.weight) * y, y], 1))
 
     def harden(self, data: Annotations) -> Annotations:
-        """Make both targets of held-out labels too; the marginal head, by which training stops early, has y."""
+        """Soften held-out labels as well; the marginal head, which early stopping watches, still has y."""
         return self.soften(data)
 
     def given(self, batch: Batch) -> Tensor:
-        """q(y | x, a) of the student's conditional head."""
+        """Return q(y | x, a) of the student's conditional head."""
         return self.student.given(batch)
 
 
 def soft_labels(teacher: Method, data: Annotations, temperature: float) -> tuple[Tensor, Tensor]:
-    """Soft labels of the teacher for every annotation, and the labels in the same form."""
+    """Return the teacher's soft labels for every annotation, and the labels in the same form."""
     if isinstance(teacher, Conditional):
         output = over_annotations(teacher, teacher.given, data)
     else:
@@ -139,7 +138,7 @@ def soft_labels(teacher: Method, data: Annotations, temperature: float) -> tuple
 
 
 def distillation(parts: Parts, *, temperature: float = 3.0, weight: float = 0.5) -> Distillation:
-    """Make the method "distillation", whose teacher sees no privileged information either."""
+    """Make the method "distillation", whose teacher uses no privileged information either."""
     return Distillation(no_pi(parts), no_pi(parts), temperature=temperature, weight=weight)
 
 

@@ -20,20 +20,20 @@ from lupi.nn import MLP, Parts
 
 
 class HeteroscedasticDropout(Method):
-    r"""Multiply the features by noise 1 + σ(a) ε in training, σ(a) ∈ (0, 1); predict without it.
+    r"""Multiply the features by noise 1 + σ(a) ε in training, σ(a) ∈ (0, 1); predict without noise.
 
-    L(y, q(y | φ(x)·(1 + σ(a) ε))) − λ mean log σ(a). The penalty is the information dropout's, up to a constant: the
-    KL divergence from the log-uniform prior. It asks for noise everywhere; the loss takes it back where a says that
-    the label can be trusted.
+    The loss is L(y, q(y | φ(x)·(1 + σ(a) ε))) − λ mean log σ(a). The penalty is that of information dropout, up to a
+    constant: the KL divergence from a log-uniform prior. It rewards noise everywhere; the first term reduces the noise
+    where a indicates that the label is reliable.
 
     Parameters
     ----------
     trunk, marginal : Module
         φ(x), and the head on it.
     scale : Module
-        From a to one number per feature; a sigmoid makes it σ(a).
+        Maps a to the logit of σ(a), one per feature.
     likelihood : Likelihood
-        What the head's output means.
+        The likelihood of the labels.
     penalty : float
         λ.
     """
@@ -54,7 +54,7 @@ class HeteroscedasticDropout(Method):
         self.likelihood, self.penalty = likelihood, check_number("penalty", penalty)
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Loss on noisy features, and the penalty on the scale."""
+        """Return the loss on noisy features, and the penalty on the scale."""
         features = batch.spread(self.trunk(batch.x))
         log_scale = F.logsigmoid(self.scale(batch.a))
         if self.training:
@@ -65,7 +65,7 @@ class HeteroscedasticDropout(Method):
         }
 
     def predictor(self) -> nn.Module:
-        """q(y | x) without dropout."""
+        """Return q(y | x) without dropout."""
         return nn.Sequential(self.trunk, self.marginal)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import ClassVar
 
 import torch
@@ -10,7 +9,6 @@ from torch import Tensor, nn
 
 from lupi.data import Annotations, SparseRows
 from lupi.likelihoods import Categorical, Likelihood
-from lupi.methods.base import Stage
 from lupi.methods.conditional import ConditionalMethod
 from lupi.nn import Parts, Tower
 from lupi.nn.towers import FixedTower
@@ -24,7 +22,7 @@ class ZeroImputation(ConditionalMethod):
     trunk, tower, conditional : Module
         φ(x), ψ(φ, a), and the head on ψ.
     likelihood : Likelihood
-        What the head's output means.
+        The likelihood of the labels.
     """
 
     imputed: Tensor
@@ -36,23 +34,22 @@ class ZeroImputation(ConditionalMethod):
         self.register_buffer("imputed", torch.zeros(tower.first.in_features))
 
     def predictor(self) -> nn.Module:
-        """q(y | x, a) at the imputed a; the tower's first layer is folded into an offset."""
+        """Return q(y | x, a) at the imputed a; the tower's first layer is folded into an offset."""
         return nn.Sequential(self.trunk, FixedTower(self.tower, self.imputed), self.conditional)
 
 
 class MeanImputation(ZeroImputation):
-    """Learn q(y | x, a) and predict at the mean of the encoded a over the training rows."""
+    """Learn q(y | x, a) and predict at the mean of the encoded a over the training set."""
 
     ships_privileged: ClassVar = True
 
-    def stages(self, data: Annotations) -> Iterator[Stage]:
-        """Take the mean of a, then train."""
+    def observe(self, data: Annotations) -> None:
+        """Compute the mean of a."""
         self.imputed = mean_row(data.a).to(self.imputed)
-        yield Stage("train", self)
 
 
 def mean_row(a: Tensor | SparseRows) -> Tensor:
-    """Mean over rows, without making them dense."""
+    """Return the mean over rows, without making them dense."""
     if isinstance(a, Tensor):
         return a.mean(0)
     total = a.value.new_zeros(a.width, dtype=torch.float64)
@@ -61,7 +58,7 @@ def mean_row(a: Tensor | SparseRows) -> Tensor:
 
 
 def zero_imputation(parts: Parts) -> ZeroImputation:
-    """Make the method "zero-imputation", which is also the plain network with privileged information."""
+    """Make the method "zero-imputation", which is also the plain network with privileged information as input."""
     return ZeroImputation(parts.trunk(), parts.tower(), parts.tower_head(), likelihood=parts.likelihood)
 
 

@@ -1,8 +1,7 @@
-"""Full marginalization: learn q(y | x, a), predict its average over the a of the training set."""
+"""Full marginalization: learn q(y | x, a) and predict its average over the a of the training set."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import torch
@@ -11,28 +10,27 @@ from torch import Tensor, nn
 from lupi._internal.checks import check_integer
 from lupi.data import Annotations, SparseRows, distinct
 from lupi.likelihoods import Categorical, Likelihood
-from lupi.methods.base import Stage
 from lupi.methods.conditional import ConditionalMethod
 from lupi.nn import Parts, Tower
 
 PAIRS_AT_ONCE, PAIRS_ON_A_GPU, ROWS_IN_A_GRAPH = 6144, 2**20, 256
-"""Pairs of example and row of a that are computed at once, for the cache's sake, and rows in an exported graph."""
+"""Pairs of example and row of a per step on a CPU (to fit its cache) and on a GPU; rows per step when exported."""
 
 
 class FullMarginalization(ConditionalMethod):
-    r"""Learn q(y | x, a) and predict (1/S) Σ_s q(y | x, a_s) over training a's: an average of probabilities.
+    r"""Learn q(y | x, a) and predict (1/S) Σ_s q(y | x, a_s), the average probability over the a's of the training set.
 
-    Assumes p(a | x) = p(a). Rows of a that repeat count once, with a weight, which is exact.
+    Assumes p(a | x) = p(a). Repeated rows of a are computed once and weighted, which is exact.
 
     Parameters
     ----------
     trunk, tower, conditional : Module
         φ(x), ψ(φ, a), and the head on ψ.
     likelihood : Likelihood
-        What the head's output means.
+        The likelihood of the labels.
     samples : int, optional
-        S, drawn from the training rows without replacement; all of them by default. With samples it is the
-        approximate full marginalisation (AFM) of Ortiz-Jimenez et al. (2023).
+        S, drawn from the training rows without replacement; all rows by default. With samples, this is the
+        approximate full marginalization (AFM) of Ortiz-Jimenez et al. (2023).
     """
 
     ships_privileged: ClassVar = True
@@ -52,14 +50,14 @@ class FullMarginalization(ConditionalMethod):
     ) -> None:
         super().__init__(trunk, tower, conditional, likelihood=likelihood)
         self.samples = None if samples is None else check_integer("samples", samples, 1)
-        # The rows of a, as `SparseRows`, and their weights; before training, the one row of zeros.
+        # The rows of a, as `SparseRows`, and their weights; before `observe`, one row of zeros.
         self.register_buffer("index", torch.zeros(1, 0, dtype=torch.int32))
         self.register_buffer("value", torch.zeros(1, 0))
         self.register_buffer("weight", torch.ones(1))
         self.register_buffer("seed", torch.randint(2**31, ()))
 
-    def stages(self, data: Annotations) -> Iterator[Stage]:
-        """Keep the distinct rows of a, then train."""
+    def observe(self, data: Annotations) -> None:
+        """Store the distinct rows of a."""
         if self.samples is not None and self.samples < len(data):
             generator = torch.Generator().manual_seed(int(self.seed))
             data = data.take(torch.randperm(len(data), generator=generator)[: self.samples].to(data.row.device))
@@ -67,15 +65,14 @@ class FullMarginalization(ConditionalMethod):
         rows = data.a if isinstance(data.a, SparseRows) else SparseRows.from_matrix(data.a)
         rows = rows.take(position).to(self.weight.device)
         self.index, self.value, self.weight = rows.index, rows.value, weight.to(self.weight)
-        yield Stage("train", self)
 
     def predictor(self) -> nn.Module:
-        """Average of q(y | x, a) over the rows of a."""
+        """Return the average of q(y | x, a) over the rows of a."""
         rows = SparseRows(self.index, self.value, self.tower.first.in_features)
         return Marginalized(self, rows, self.weight)
 
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
-        """Take the saved number of rows of a, which a new method does not know."""
+        """Resize the buffers to the saved number of rows of a."""
         for name in ("index", "value", "weight"):
             if prefix + name in state:
                 setattr(self, name, torch.empty_like(state[prefix + name], device=self.weight.device))
@@ -83,10 +80,10 @@ class FullMarginalization(ConditionalMethod):
 
 
 class Marginalized(nn.Module):
-    """The predictor: layer 2 of the tower is φ's share plus an offset per row of a, computed once per row.
+    """The predictor: layer 2 of the tower is a linear layer on φ plus an offset, computed once per row of a.
 
-    Pairs of row and example are the last dimensions of every tensor, the contiguous ones, which is several times as
-    fast as the first for a head with few outputs.
+    Rows of a and examples are the last, contiguous dimensions of every tensor, which for a head with few outputs is
+    several times as fast as the first.
     """
 
     def __init__(self, method: FullMarginalization, rows: SparseRows, weight: Tensor) -> None:
@@ -94,7 +91,7 @@ class Marginalized(nn.Module):
         self.trunk, self.likelihood = method.trunk, method.likelihood
         offsets = []
         for part in torch.split(torch.arange(rows.shape[0], device=weight.device), 1024):
-            self.on_features, offset = method.tower.at(rows[part])
+            self.on_features, offset = method.tower.split_at(rows[part])
             offsets.append(offset)
         offset = torch.cat(offsets).mT.contiguous().unsqueeze(2)  # [width, rows, 1]
         head, skip = method.conditional, method.tower.skip
@@ -104,12 +101,12 @@ class Marginalized(nn.Module):
         self.weight = nn.Buffer(weight.clone().view(1, 1, -1))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits or Gaussian parameters of the mixture."""
+        """Return the logits or Gaussian parameters of the mixture."""
         features = self.trunk(x)
         on_features = self.on_features(features).mT.contiguous().unsqueeze(1)  # [width, 1, examples]
         skipped = self.conditional.skipped(features.mT)
         at_once = ROWS_IN_A_GRAPH
-        if not torch.compiler.is_compiling():  # an exported graph is for any number of examples
+        if not torch.compiler.is_compiling():  # an exported graph takes any number of examples
             pairs = PAIRS_AT_ONCE if features.is_cpu else PAIRS_ON_A_GPU
             at_once = max(1, pairs // max(1, x.shape[0]))
         total: Tensor | None = None
@@ -126,22 +123,22 @@ class Marginalized(nn.Module):
 
 
 class HeadOnPairs(nn.Module):
-    """Any head, on every pair of a row of a and an example."""
+    """Applies any head to every pair of a row of a and an example."""
 
     def __init__(self, head: nn.Module, offset: Tensor, skip: bool) -> None:
         super().__init__()
         self.head, self.offset, self.skip = head, nn.Buffer(offset), skip
 
     def rows(self) -> tuple[Tensor, ...]:
-        """What there is for each row of a, [..., rows, 1]."""
+        """Return the tensors that depend on a, [..., rows, 1]."""
         return (self.offset,)
 
     def skipped(self, features: Tensor) -> Tensor | None:
-        """What features [width, examples] that skip the tower are to the head, [width, 1, examples]."""
+        """Return the features [width, examples] that skip the tower as input of the head, [width, 1, examples]."""
         return features.unsqueeze(1) if self.skip else None
 
     def forward(self, on_features: Tensor, skipped: Tensor | None, offset: Tensor) -> Tensor:
-        """head(ψ), [outputs, rows, examples]."""
+        """Return head(ψ), [outputs, rows, examples]."""
         psi = torch.relu_(on_features + offset)
         if skipped is not None:
             psi = torch.cat([psi, skipped.expand(-1, psi.shape[1], -1)])
@@ -150,7 +147,7 @@ class HeadOnPairs(nn.Module):
 
 
 class LinearOnPairs(nn.Module):
-    """A linear head on pairs: W relu(u + o) + b = W max(u, −o) + (W o + b), where the last depends on a alone."""
+    """Applies a linear head to pairs: W relu(u + o) + b = W max(u, −o) + (W o + b), whose last term depends on a."""
 
     def __init__(self, head: nn.Linear, offset: Tensor, skip: bool) -> None:
         super().__init__()
@@ -164,15 +161,15 @@ class LinearOnPairs(nn.Module):
             self.on_features = nn.Buffer(on_features.contiguous()) if skip else None
 
     def rows(self) -> tuple[Tensor, ...]:
-        """What there is for each row of a, [..., rows, 1]."""
+        """Return the tensors that depend on a, [..., rows, 1]."""
         return self.below, self.shift
 
     def skipped(self, features: Tensor) -> Tensor | None:
-        """What features [width, examples] that skip the tower add to the output, [outputs, 1, examples]."""
+        """Return what features [width, examples] that skip the tower add to the output, [outputs, 1, examples]."""
         return None if self.on_features is None else (self.on_features @ features).unsqueeze(1)
 
     def forward(self, on_features: Tensor, skipped: Tensor | None, below: Tensor, shift: Tensor) -> Tensor:
-        """W ψ + b, [outputs, rows, examples]."""
+        """Return W ψ + b, [outputs, rows, examples]."""
         pairs = torch.maximum(on_features, below)
         output = torch.mm(self.on_psi, pairs.flatten(1))
         output = output.view(output.shape[0], *pairs.shape[1:]).add_(shift)

@@ -1,4 +1,4 @@
-"""No PI: ordinary supervised learning, the baseline of everything else."""
+"""No PI: ordinary supervised learning, the baseline of all other methods."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lupi.nn import Parts
 
 
 class NoPI(Method):
-    """Learn q(y | x) and predict with it: the loss is L(y, q(y | x)).
+    """Learn q(y | x) and predict with it; the loss is L(y, q(y | x)).
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ class NoPI(Method):
     marginal : Module
         Head on φ(x).
     likelihood : Likelihood
-        What the head's output means.
+        The likelihood of the labels.
     """
 
     uses_privileged: ClassVar = False
@@ -34,12 +34,12 @@ class NoPI(Method):
         self.likelihood = likelihood
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """L(y, q(y | x))."""
+        """Return L(y, q(y | x))."""
         marginal = batch.spread(self.marginal(self.trunk(batch.x)))
         return {"marginal": self.likelihood.loss(marginal, batch.y)}
 
     def predictor(self) -> nn.Module:
-        """q(y | x)."""
+        """Return q(y | x)."""
         return nn.Sequential(self.trunk, self.marginal)
 
 

@@ -1,4 +1,4 @@
-"""Pi-DUAL: a gate that privileged information opens decides between a clean label and a noise label.
+"""Pi-DUAL: a gate on privileged information chooses between a clean label and a noise label.
 
 Wang, Ortiz-Jimenez, Jenatton, Collier, Kokiopoulou and Frossard, "Pi-DUAL: Using privileged information to
 distinguish clean from noisy labels" (ICML 2024), https://arxiv.org/abs/2310.06600.
@@ -21,20 +21,20 @@ from lupi.nn import MLP, Parts
 
 
 class PiDUAL(Method, Conditional):
-    r"""Logits (1 − γ(a)) f(x) + γ(a) ε(a); predict with f(x).
+    r"""Train the logits (1 − γ(a)) f(x) + γ(a) ε(a) and predict with f(x).
 
-    γ(a) = sigmoid(gate(a)) scores how likely a label is wrong, and so does 1 − softmax(f(x))[y].
+    Both γ(a) = sigmoid(gate(a)) and 1 − softmax(f(x))[y] score how likely it is that a label is wrong.
 
     Parameters
     ----------
     trunk, marginal : Module
         φ(x), and the head on it: f(x).
     gate, noise : Module
-        From a, with its random features, to one number and to the outputs ε(a).
+        Map a, followed by its random features, to one number and to the outputs ε(a).
     likelihood : Likelihood
-        What the outputs mean.
+        The likelihood of the labels.
     random : int
-        Number of random features that gate and noise take after a.
+        Number of random features appended to a.
     """
 
     gradients: ClassVar = {"conditional": ("trunk", "marginal", "gate", "noise")}
@@ -56,20 +56,20 @@ class PiDUAL(Method, Conditional):
         self.random = self.random_pi.features
 
     def given(self, batch: Batch) -> Tensor:
-        """(1 − γ) f + γ ε."""
+        """Return (1 − γ) f + γ ε."""
         clean = batch.spread(self.marginal(self.trunk(batch.x)))
         return torch.lerp(clean, self.noise(batch.a), torch.sigmoid(self.gate(batch.a)))
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """L(y, q(y | x, a))."""
+        """Return L(y, q(y | x, a))."""
         return {"conditional": self.likelihood.loss(self.given(batch), batch.y)}
 
     def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002
-        """One step."""
+        """Yield one stage, with random features appended to a."""
         yield Stage("train", self, self.random_pi.append, self.random_pi.append_zeros)
 
     def predictor(self) -> nn.Module:
-        """f(x)."""
+        """Return f(x)."""
         return nn.Sequential(self.trunk, self.marginal)
 
 

@@ -1,4 +1,4 @@
-"""Random privileged information: a handle for memorising single wrong labels, so that the trunk need not (TRAM++).
+"""Random privileged information: lets the tower memorise wrong labels, so that the trunk does not (TRAM++).
 
 Ortiz-Jimenez, Collier, Nawalgaria, D'Amour, Berent, Jenatton and Kokiopoulou, "When does privileged information
 explain away label noise?" (ICML 2023), https://arxiv.org/abs/2303.01806.
@@ -14,7 +14,7 @@ from lupi.data import Annotations
 
 
 class RandomPI(nn.Module):
-    """Appends r_i ~ N(0, I) to the privileged information of annotation i, the same at every call.
+    """Appends r_i ~ N(0, I) to the privileged information of annotation i, the same in every call.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class RandomPI(nn.Module):
     def __init__(self, features: int) -> None:
         super().__init__()
         self.features = check_integer("random", features, 0)
-        self.register_buffer("seed", torch.randint(2**31, ()))  # a buffer, so that a checkpoint keeps it
+        self.register_buffer("seed", torch.randint(2**31, ()))  # a buffer, so that checkpoints contain it
 
     def append(self, data: Annotations) -> Annotations:
         """Append the random features."""
@@ -45,5 +45,5 @@ class RandomPI(nn.Module):
         return data.with_privileged(r.to(data.row.device))
 
     def append_zeros(self, data: Annotations) -> Annotations:
-        """Append zeros, for annotations that training does not see."""
+        """Append zeros instead, for held-out annotations."""
         return data.with_privileged(torch.zeros(len(data), self.features, device=data.row.device))

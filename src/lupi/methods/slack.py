@@ -21,16 +21,17 @@ from lupi.nn import MLP, Parts
 class MIMLFCNPlus(Method):
     """Train q(y | x) so that its loss on each annotation can be predicted from a.
 
-    mean[ℓ + λ (ℓ − s(a))²], ℓ = L(y, q(y | x)), s = softplus(slack(a)) ≥ 0; no weights are shared.
+    The loss is mean[ℓ + λ (ℓ − s(a))²] with ℓ = L(y, q(y | x)) and s = softplus(slack(a)) ≥ 0. The two networks share
+    no weights.
 
     Parameters
     ----------
     trunk, marginal : Module
         φ(x), and the head on it.
     slack : Module
-        From a to one number.
+        Maps a to one number.
     likelihood : Likelihood
-        What the head's output means.
+        The likelihood of the labels.
     weight : float
         λ.
     """
@@ -51,13 +52,13 @@ class MIMLFCNPlus(Method):
         self.likelihood, self.weight = likelihood, check_number("weight", weight)
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """ℓ, and λ (ℓ − s(a))²."""
+        """Return ℓ and λ (ℓ − s(a))²."""
         loss = self.likelihood.each(batch.spread(self.marginal(self.trunk(batch.x))), batch.y)
         slack = F.softplus(self.slack(batch.a)).squeeze(-1)
         return {"marginal": loss.mean(), "slack": self.weight * (loss - slack).square().mean()}
 
     def predictor(self) -> nn.Module:
-        """q(y | x)."""
+        """Return q(y | x)."""
         return nn.Sequential(self.trunk, self.marginal)
 
 

@@ -1,4 +1,4 @@
-"""TRAM: transfer by weight sharing, marginalize by a second head.
+"""TRAM: transfer by weight sharing, marginalize with a second head.
 
 Collier, Jenatton, Kokiopoulou and Berent, "Transfer and marginalize: explaining away label noise with privileged
 information" (ICML 2022), https://arxiv.org/abs/2202.09244.
@@ -18,14 +18,14 @@ from lupi.methods.base import Conditional, Method, Stage
 from lupi.methods.imputation import ZeroImputation
 from lupi.methods.no_pi import NoPI
 from lupi.methods.random_pi import RandomPI
-from lupi.nn import Parts, Tower, heteroscedastic
+from lupi.nn import Parts, Tower, heteroscedastic_head
 from lupi.nn.inference import over_examples
 
 
 class TRAM(Method, Conditional):
     r"""A conditional head trains the trunk; a marginal head behind a stop-gradient ships.
 
-    L₂(y, q(y | stop_gradient(φ(x)))) + β L₁(y, q(y | x, a)). The two losses train disjoint parameters.
+    The loss is L₂(y, q(y | stop_gradient(φ(x)))) + β L₁(y, q(y | x, a)). Its terms train disjoint parameters.
 
     Parameters
     ----------
@@ -34,11 +34,11 @@ class TRAM(Method, Conditional):
     conditional, marginal : Module
         Head on ψ, and head on φ.
     likelihood : Likelihood
-        What the heads' outputs mean.
+        The likelihood of the labels.
     beta : float
-        β; only rescales a learning rate, since the parameters are disjoint.
+        β; since the parameters are disjoint, it only rescales a learning rate.
     random : int
-        Number of random features that the tower takes after a (TRAM++).
+        Number of random features appended to a (TRAM++).
 
     Examples
     --------
@@ -72,37 +72,38 @@ class TRAM(Method, Conditional):
         self.random = self.random_pi.features
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """L₂ of the marginal head and β L₁ of the conditional head."""
+        """Return L₂ of the marginal head and β L₁ of the conditional head."""
+        soft, y = self.targets(batch)
         features = self.trunk(batch.x)
         conditional = self.conditional(self.tower(batch.spread(features), batch.a))
         marginal = batch.spread(self.marginal(features.detach()))
-        return {
-            "marginal": self.likelihood.loss(marginal, batch.y),
-            "conditional": self.weighted(self.likelihood.loss(conditional, batch.y)),
-        }
+        loss = self.likelihood.loss(conditional, soft)
+        if self.beta != 1:  # a product with 1 would cost two kernels per step on a GPU
+            loss = self.beta * loss
+        return {"marginal": self.likelihood.loss(marginal, y), "conditional": loss}
 
-    def weighted(self, loss: Tensor) -> Tensor:
-        """β times a loss."""
-        return loss if self.beta == 1 else self.beta * loss  # on a GPU a product with 1 is two kernels a step
+    def targets(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return the targets of the conditional and of the marginal head."""
+        return batch.y, batch.y
 
     def predictor(self) -> nn.Module:
-        """q(y | x) of the marginal head."""
+        """Return q(y | x) of the marginal head."""
         return nn.Sequential(self.trunk, self.marginal)
 
     def given(self, batch: Batch) -> Tensor:
-        """q(y | x, a) of the conditional head."""
+        """Return q(y | x, a) of the conditional head."""
         return self.conditional(self.tower(batch.spread(self.trunk(batch.x)), batch.a))  # type: ignore[no-any-return]
 
     def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002
-        """One step."""
+        """Yield one stage, with random features appended to a."""
         yield Stage("train", self, self.random_pi.append, self.random_pi.append_zeros)
 
 
 class TwoStepTRAM(TRAM):
-    """TRAM in two steps: learn φ, ψ and the conditional head; then freeze φ and fit the marginal head."""
+    """TRAM in two steps: learn φ, ψ and the conditional head, then freeze φ and fit the marginal head."""
 
     def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002
-        """Train the conditional head, then the marginal head on features that are computed once."""
+        """Yield the conditional head, then the marginal head on features that are computed once."""
         transfer = ZeroImputation(self.trunk, self.tower, self.conditional, likelihood=self.likelihood)
         yield Stage("transfer", transfer, self.random_pi.append, self.random_pi.append_zeros)
         marginalize = NoPI(nn.Identity(), self.marginal, likelihood=self.likelihood)
@@ -128,18 +129,13 @@ def het_tram(
     temperature: float = 3.0,
     samples: int = 100,
 ) -> TRAM:
-    """Make the method "het-tram": TRAM whose heads, or one of them, are heteroscedastic."""
+    """Make the method "het-tram": TRAM with one or two heteroscedastic heads."""
     if heads not in ("both", "conditional", "marginal"):
         raise ValueError(f"Expected `heads` to be 'both', 'conditional' or 'marginal', but got {heads!r}.")
 
     def noisy(features: int) -> nn.Module:
-        return heteroscedastic(
-            features,
-            parts.outputs,
-            parts.likelihood,
-            factors=factors,
-            temperature=temperature,
-            samples=samples,
+        return heteroscedastic_head(
+            features, parts.outputs, parts.likelihood, factors=factors, temperature=temperature, samples=samples
         )
 
     conditional = parts.tower_head() if heads == "marginal" else noisy(parts.tower_features)
@@ -148,7 +144,7 @@ def het_tram(
 
 
 def tram_plus_plus(parts: Parts, *, beta: float = 1.0, random: int = 16) -> TRAM:
-    """Make the method "tram-plus-plus": TRAM with random features after a (Ortiz-Jimenez et al., 2023)."""
+    """Make the method "tram-plus-plus": TRAM with random features appended to a (Ortiz-Jimenez et al., 2023)."""
     return TRAM(
         parts.trunk(),
         parts.tower(check_integer("random", random, 0)),

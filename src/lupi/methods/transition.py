@@ -1,7 +1,7 @@
-"""PI-transition: privileged information says how the true label turns into the given one.
+"""PI-transition: privileged information determines how the true label turns into the given one.
 
-Crowd layers (Rodrigues and Pereira, "Deep learning from crowds", AAAI 2018, https://arxiv.org/abs/1709.01779) with
-any privileged information in the place of the annotator's id.
+Crowd layers (Rodrigues and Pereira, "Deep learning from crowds", AAAI 2018, https://arxiv.org/abs/1709.01779), with
+any privileged information instead of the annotator's id.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from lupi.nn import MLP, Parts
 
 
 class PITransition(Method, Conditional):
-    r"""q(y | x, a) = T(a) p(y | x), T(a) column-stochastic; predict with p(y | x).
+    r"""Train q(y | x, a) = T(a) p(y | x), T(a) column-stochastic, and predict with p(y | x).
 
-    For labels that are on or off each label has its own 2 × 2 matrix.
+    For binary labels, each label has its own 2 × 2 matrix.
 
     Parameters
     ----------
     trunk, marginal : Module
         φ(x), and the head on it: logits of p(y | x).
     transition : Module
-        From a, with its random features, to the logits of T(a): K² of them, or 4 per label.
+        Maps a, followed by its random features, to the logits of T(a): K², or 4 per binary label.
     likelihood : Categorical or Bernoulli
-        What the marginal head's output means.
+        The likelihood of the labels.
     random : int
-        Number of random features that the transition takes after a.
+        Number of random features appended to a.
     """
 
     likelihoods: ClassVar = (Categorical, Bernoulli)
@@ -57,7 +57,7 @@ class PITransition(Method, Conditional):
         self.random = self.random_pi.features
 
     def given(self, batch: Batch) -> Tensor:
-        """Logits of T(a) p(y | x)."""
+        """Return the logits of T(a) p(y | x)."""
         p = batch.spread(self.likelihood.moments(self.marginal(self.trunk(batch.x))))
         if isinstance(self.likelihood, Bernoulli):
             p = torch.stack([1 - p, p], -1)  # [annotations, labels, off and on]
@@ -66,26 +66,26 @@ class PITransition(Method, Conditional):
         return self.likelihood.from_moments(q[..., 1] if isinstance(self.likelihood, Bernoulli) else q)
 
     def matrix(self, a: Tensor, classes: int) -> Tensor:
-        """T(a), [annotations, (labels,) classes, classes]: column k is the distribution of y when the truth is k."""
+        """Return T(a), [annotations, (labels,) classes, classes]: column k is the distribution of y given truth k."""
         logits = self.transition(a)
         labels = (-1,) if isinstance(self.likelihood, Bernoulli) else ()
         return torch.softmax(logits.unflatten(-1, (*labels, classes, classes)), -2)
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """L(y, q(y | x, a))."""
+        """Return L(y, q(y | x, a))."""
         return {"conditional": self.likelihood.loss(self.given(batch), batch.y)}
 
     def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002
-        """One step."""
+        """Yield one stage, with random features appended to a."""
         yield Stage("train", self, self.random_pi.append, self.random_pi.append_zeros)
 
     def predictor(self) -> nn.Module:
-        """p(y | x)."""
+        """Return p(y | x)."""
         return nn.Sequential(self.trunk, self.marginal)
 
 
-def near_identity(classes: int, diagonal: float) -> Tensor:
-    """Logits of the matrix with this diagonal and equal other entries, flattened."""
+def near_identity_logits(classes: int, diagonal: float) -> Tensor:
+    """Return the flattened logits of the matrix with this diagonal and equal off-diagonal entries."""
     odds = diagonal * (classes - 1) / (1 - diagonal)
     return (math.log(odds) * torch.eye(classes)).flatten()
 
@@ -96,9 +96,9 @@ def pi_transition(parts: Parts, *, random: int = 0, diagonal: float = 0.9) -> PI
         raise ValueError(f"Expected `diagonal` to lie between 0 and 1, but got {diagonal}.")
     check_integer("random", random, 0)
     if isinstance(parts.likelihood, Bernoulli):
-        start = near_identity(2, diagonal).repeat(parts.outputs)
+        start = near_identity_logits(2, diagonal).repeat(parts.outputs)
     else:
-        start = near_identity(parts.outputs, diagonal)
+        start = near_identity_logits(parts.outputs, diagonal)
     transition = MLP(parts.privileged + random, parts.tower_widths[:1], start.shape[0])
     last = transition[-1]
     assert isinstance(last, nn.Linear)

@@ -1,6 +1,6 @@
-"""The parts of a network: trunk, tower and heads."""
+"""What are networks made of? Trunks, towers and heads, and `Parts`, which makes them for a method."""
 
-from lupi.nn.heads import GaussianHead, HeteroscedasticHead, ProbitHead, heteroscedastic
+from lupi.nn.heads import GaussianHead, HeteroscedasticHead, ProbitHead, heteroscedastic_head
 from lupi.nn.hub import pretrained, token_ids
 from lupi.nn.mobilenet import MobileNet
 from lupi.nn.parts import Parts
@@ -16,7 +16,7 @@ __all__ = [
     "ProbitHead",
     "Projected",
     "Tower",
-    "heteroscedastic",
+    "heteroscedastic_head",
     "pretrained",
     "token_ids",
 ]

@@ -1,6 +1,6 @@
-"""Heads: from features to one output tensor of a likelihood. The plain head is linear (`lupi.nn.layers.Linear`).
+"""Heads map features to the output tensor of a likelihood. The plain head is `torch.nn.Linear`.
 
-The heteroscedastic ones follow Collier et al., "Correlated input-dependent label noise in large-scale image
+The heteroscedastic heads follow Collier et al., "Correlated input-dependent label noise in large-scale image
 classification" (CVPR 2021), https://arxiv.org/abs/2105.10305.
 """
 
@@ -18,7 +18,7 @@ from lupi.likelihoods import Bernoulli, Gaussian, Likelihood, at_least_float32
 SMALLEST_SCALE = 1e-3
 
 
-def noisy_average(
+def average_noisy_logits(
     likelihood: Likelihood,
     mean: Tensor,
     factor: Tensor | None,
@@ -26,17 +26,22 @@ def noisy_average(
     noise: tuple[Tensor, Tensor],
     temperature: float,
 ) -> Tensor:
-    r"""Average probabilities over noisy logits u = μ + V ε_R + d ε_K, and return the average as logits.
+    r"""Average probabilities over the noisy logits u = μ + V ε_R + d ε_K, and return the average as logits.
 
-    p = (1/S) Σ_s softmax(u_s / τ), or sigmoid for a `Bernoulli` likelihood.
+    p = (1/S) Σ_s softmax(u_s / τ), with a sigmoid in place of the softmax for a `Bernoulli` likelihood.
 
     Parameters
     ----------
     likelihood : Categorical or Bernoulli
-    mean, factor, scale : Tensor
-        μ [n, K], V [n, K, R], or None for the diagonal head, V = 0, and d [n, K].
+        The likelihood of the labels.
+    mean : Tensor
+        μ, [n, K].
+    factor : Tensor or None
+        V, [n, K, R]; None for the diagonal head, V = 0.
+    scale : Tensor
+        d, [n, K].
     noise : (Tensor, Tensor)
-        Standard normal ε_R [(n,) S, R] and ε_K [(n,) S, K]; without the first dimension all rows share them.
+        Standard normal ε_R [(n,) S, R] and ε_K [(n,) S, K]; without the first dimension, all rows share the noise.
     temperature : float
         τ.
 
@@ -44,32 +49,37 @@ def noisy_average(
     --------
     >>> from lupi.likelihoods import Categorical
     >>> zero, noise = torch.zeros(1, 2), (torch.randn(10, 3), torch.randn(10, 2))
-    >>> noisy_average(Categorical(), torch.tensor([[0.0, 3.0]]), torch.zeros(1, 2, 3), zero, noise, 1.5)
+    >>> average_noisy_logits(Categorical(), torch.tensor([[0.0, 3.0]]), torch.zeros(1, 2, 3), zero, noise, 1.5)
     tensor([[-2.1269, -0.1269]])
     """
-    logits = mean.unsqueeze(-1) + scale.unsqueeze(-1) * noise[1].mT  # [n, K, S]: a softmax over the last K is slow
+    logits = mean.unsqueeze(-1) + scale.unsqueeze(-1) * noise[1].mT  # [n, K, S]: a softmax over a last dim K is slow
     if factor is not None:
         logits = logits + factor @ noise[0].mT
     return likelihood.from_moments(likelihood.moments(logits / temperature, -2).mean(-1))
 
 
 class HeteroscedasticHead(nn.Module):
-    r"""Logits whose noise depends on the features: u = μ(φ) + V(φ) ε_R + d(φ) ε_K, d = softplus(·) + 1e-3.
+    r"""Logits whose noise depends on the features: u = μ(φ) + V(φ) ε_R + d(φ) ε_K, with d = softplus(·) + 1e-3.
 
-    Training draws fresh noise for every row. Evaluation uses noise that was drawn once, when the head was made, so
-    that a prediction is repeatable and the exported graph holds no random operator.
+    Training draws new noise for every row. Evaluation uses noise that is drawn once, when the head is created, so
+    predictions are repeatable and the exported graph contains no random operator.
 
     Parameters
     ----------
-    features, outputs : int
-        Width of φ and number of classes or labels.
+    features : int
+        Width of φ.
+    outputs : int
+        Number of classes or labels.
     likelihood : Categorical or Bernoulli
+        The likelihood of the labels.
     factors : int
         R, the rank of the correlated noise; 0 for the diagonal head.
     temperature : float
         τ of the softmax or sigmoid.
-    samples, evaluation_samples : int
-        Number of draws in training and in evaluation.
+    samples : int
+        Number of noise samples in training.
+    evaluation_samples : int
+        Number of noise samples in evaluation.
 
     Examples
     --------
@@ -104,13 +114,13 @@ class HeteroscedasticHead(nn.Module):
         self.register_buffer("evaluation_noise", torch.randn(factors + outputs, evaluation_samples))
 
     def forward(self, features: Tensor) -> Tensor:
-        """Logits, the logarithm of the averaged probabilities."""
+        """Return logits, the logarithm of the averaged probabilities."""
         noise = self.evaluation_noise
         if self.training:
             rows, sources = features.shape[0], noise.shape[0]
             noise = torch.randn(rows, sources, self.samples, dtype=noise.dtype, device=noise.device)
         shape = (self.outputs, self.factors)
-        return noisy_average(
+        return average_noisy_logits(
             self.likelihood,
             self.mean(features),
             None if self.factor is None else self.factor(features).unflatten(-1, shape),
@@ -121,7 +131,7 @@ class HeteroscedasticHead(nn.Module):
 
 
 def probit_logits(mean: Tensor, scale: Tensor) -> Tensor:
-    """Logits of Φ(μ/s): the probability that μ + s ε is positive.
+    """Return the logits of Φ(μ/s), the probability that μ + s ε is positive.
 
     Examples
     --------
@@ -132,7 +142,15 @@ def probit_logits(mean: Tensor, scale: Tensor) -> Tensor:
 
 
 class ProbitHead(nn.Module):
-    """The heteroscedastic head for labels without correlated noise, in closed form: p = Φ(μ(φ)/d(φ))."""
+    """The heteroscedastic head for independent binary labels, in closed form: p = Φ(μ(φ)/d(φ)).
+
+    Parameters
+    ----------
+    features : int
+        Width of φ.
+    outputs : int
+        Number of labels.
+    """
 
     def __init__(self, features: int, outputs: int) -> None:
         super().__init__()
@@ -140,7 +158,11 @@ class ProbitHead(nn.Module):
         self.scale = nn.Linear(features, outputs)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Logits; in training without the clip, behind which there is no gradient (and ONNX has no such operator)."""
+        """Return logits.
+
+        Evaluation clips the probabilities. Training does not, since clipped values have no gradient; it uses log Φ,
+        which ONNX lacks.
+        """
         mean = at_least_float32(self.mean(features))
         scale = at_least_float32(F.softplus(self.scale(features))) + SMALLEST_SCALE
         if not self.training:
@@ -150,7 +172,13 @@ class ProbitHead(nn.Module):
 
 
 class GaussianHead(nn.Module):
-    """Mean and variance of a Gaussian: μ(φ) and softplus(w·φ + b) + 1e-3."""
+    """Mean and variance of a Gaussian: μ(φ) and softplus(w·φ + b) + 1e-3.
+
+    Parameters
+    ----------
+    features : int
+        Width of φ.
+    """
 
     def __init__(self, features: int) -> None:
         super().__init__()
@@ -158,11 +186,11 @@ class GaussianHead(nn.Module):
         self.variance = nn.Linear(features, 1)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Mean and variance, [n, 2]."""
+        """Return mean and variance, [n, 2]."""
         return torch.cat([self.mean(features), F.softplus(self.variance(features)) + SMALLEST_SCALE], -1)
 
 
-def heteroscedastic(
+def heteroscedastic_head(
     features: int,
     outputs: int,
     likelihood: Likelihood,
@@ -171,11 +199,26 @@ def heteroscedastic(
     temperature: float = 3.0,
     samples: int = 100,
 ) -> nn.Module:
-    """Make the heteroscedastic head of a likelihood.
+    """Make the heteroscedastic head for a likelihood.
+
+    Parameters
+    ----------
+    features : int
+        Width of φ.
+    outputs : int
+        Number of classes or labels.
+    likelihood : Likelihood
+        The likelihood of the labels.
+    factors : int
+        Rank of the correlated noise; 0 for independent noise.
+    temperature : float
+        Temperature of the softmax or sigmoid.
+    samples : int
+        Number of noise samples in training.
 
     Examples
     --------
-    >>> type(heteroscedastic(8, 1, Gaussian())).__name__
+    >>> type(heteroscedastic_head(8, 1, Gaussian())).__name__
     'GaussianHead'
     """
     if isinstance(likelihood, Gaussian):

@@ -1,6 +1,6 @@
-"""Pretrained trunks φ(x): models of images or texts from Hugging Face, models of images from timm.
+"""Pretrained trunks φ(x): image and text models from Hugging Face, image models from timm.
 
-They are to be fine-tuned: gradients reach all their weights. Read a model once and copy it for every seed::
+They are meant to be fine-tuned: gradients reach all their weights. Load a model once and copy it for every seed::
 
     trunk = pretrained("google/mobilenet_v1_1.0_224")
     parts = Parts(lambda: Projected(copy.deepcopy(trunk)), features=64, ...)
@@ -20,24 +20,24 @@ from torch import Tensor, nn
 from lupi.nn.inference import evaluation
 
 HALF = (0.5, 0.5, 0.5)
-"""Mean and standard deviation of the colours, from 0 to 1, of a model that does not say its own."""
+"""Default mean and standard deviation of the colour channels, on a scale from 0 to 1."""
 SIDE = 224
-"""Height and width of images for a model that does not say its own."""
+"""Default height and width of images."""
 
 
 class ImageTrunk(nn.Module):
-    """A model of images that scales them itself: [n, 3, height, width] with numbers from 0 to 255, of any type.
+    """An image model that normalises its input: images [n, 3, height, width] with values from 0 to 255, of any dtype.
 
     Parameters
     ----------
     model : Module
-        From scaled images to features [n, features], or to the output of a Hugging Face model.
+        Maps normalised images to features [n, features] or to the output of a Hugging Face model.
     mean, std : sequence of float
-        Of each colour, from 0 to 255.
+        Mean and standard deviation of each channel, on a scale from 0 to 255.
     size : (int, int), optional
-        Height and width that images are resized to, bilinearly.
+        Height and width to which images are resized, with bilinear interpolation.
     example : (int, int)
-        Height and width of images that the model takes, to find the number of features.
+        Height and width of images that the model accepts; used to find the number of features.
 
     Attributes
     ----------
@@ -68,30 +68,30 @@ class ImageTrunk(nn.Module):
         self.model, self.size = model, size
         self.register_buffer("mean", torch.tensor(mean).reshape(-1, 1, 1))
         self.register_buffer("std", torch.tensor(std).reshape(-1, 1, 1))
-        self.features = width_of(self, torch.zeros(1, len(mean), *(size or example)))
+        self.features = count_features(self, torch.zeros(1, len(mean), *(size or example)))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Features, [n, features]."""
+        """Return features, [n, features]."""
         x = (x.to(self.mean.dtype) - self.mean) / self.std
         if self.size is not None and x.shape[-2:] != self.size:
             smaller = self.size[0] < x.shape[-2] or self.size[1] < x.shape[-1]
             x = F.interpolate(x, self.size, mode="bilinear", antialias=smaller)
-        return pooled(self.model(x))
+        return pool(self.model(x))
 
     def extra_repr(self) -> str:
-        """Say the size."""
+        """Show the size."""
         return "" if self.size is None else f"size={self.size}"
 
 
 class TextTrunk(nn.Module):
-    """The mean of a Hugging Face model's last layer over the tokens, from token ids [n, tokens].
+    """The mean of a Hugging Face model's last layer over the tokens, given token ids [n, tokens].
 
     Parameters
     ----------
     model : Module
         A Hugging Face model.
     pad : int or None
-        The id that is no token; none if None.
+        Id of the padding token; None if there is none.
 
     Attributes
     ----------
@@ -102,10 +102,10 @@ class TextTrunk(nn.Module):
     def __init__(self, model: nn.Module, pad: int | None) -> None:
         super().__init__()
         self.model, self.pad = model, pad
-        self.features = width_of(self, torch.full((1, 2), 0 if pad else 1))
+        self.features = count_features(self, torch.full((1, 2), 0 if pad else 1))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Features, [n, features]."""
+        """Return features, [n, features]."""
         mask = torch.ones_like(x) if self.pad is None else (x != self.pad).to(x.dtype)
         states: Tensor = self.model(input_ids=x, attention_mask=mask).last_hidden_state
         weight = mask.unsqueeze(-1).to(states.dtype)
@@ -115,22 +115,23 @@ class TextTrunk(nn.Module):
 def pretrained(
     name: str | Path, *, size: int | tuple[int, int] | None = None, **options: Any
 ) -> ImageTrunk | TextTrunk:
-    """Make a trunk of a pretrained model, in evaluation mode and in float32.
+    """Load a pretrained model as a trunk, in evaluation mode and in float32.
 
-    A model of images takes images [n, 3, height, width] with numbers from 0 to 255, which it scales as it was trained.
-    A model of texts takes token ids (`token_ids`). The attribute `features` of the trunk is the width of φ(x).
-    Needs the extra `vision`; for texts `text` is enough.
+    An image model takes images [n, 3, height, width] with values from 0 to 255, and normalises them as in its
+    pretraining. A text model takes token ids (`token_ids`). The trunk's attribute `features` is the width of φ(x).
+    Needs the extra `vision`; for text models `text` is enough.
 
-    For seeds that train together (`lupi.training.fit_seeds`) a vision transformer needs `attn_implementation="eager"`.
+    To train several seeds together (`lupi.training.fit_seeds`), a vision transformer needs
+    `attn_implementation="eager"`.
 
     Parameters
     ----------
     name : str or Path
-        A name on the Hugging Face hub, a folder with such a model, or ``"timm:"`` and the name of a model of timm.
+        A name on the Hugging Face hub, a folder with such a model, or ``"timm:"`` followed by the name of a timm model.
     size : int or (int, int), optional
-        Resize images to this height and width; they stay as they are by default.
-    **options
-        Of `from_pretrained` of Hugging Face (`revision`, `attn_implementation`, ...) or of `timm.create_model`.
+        Height and width to which images are resized; by default they are not resized.
+    **options : Any
+        Passed to Hugging Face's `from_pretrained` (`revision`, `attn_implementation`, ...) or to `timm.create_model`.
 
     Examples
     --------
@@ -145,16 +146,16 @@ def pretrained(
 
 
 def token_ids(name: str | Path, texts: Sequence[str], *, length: int | None = None) -> Tensor:
-    """Make x of texts for a pretrained model, [texts, tokens], padded to the longest of them.
+    """Tokenize texts for a pretrained model: token ids [texts, tokens], padded to the longest text.
 
     Parameters
     ----------
     name : str or Path
-        As for `pretrained`.
+        The same as for `pretrained`.
     texts : sequence of str
         The texts.
     length : int, optional
-        Longer texts are cut to so many tokens; to as many as the model takes by default.
+        Maximum number of tokens per text, longer texts being truncated; by default the model's maximum.
 
     Examples
     --------
@@ -168,11 +169,11 @@ def token_ids(name: str | Path, texts: Sequence[str], *, length: int | None = No
         tokenizer = transformers.AutoTokenizer.from_pretrained(str(name))
     except (OSError, ValueError) as error:
         raise ValueError(
-            f"Expected a tokenizer that Hugging Face knows, but got {str(name)!r}: {one_line(error)}"
+            f"Expected `name` to be a model with a Hugging Face tokenizer, but got {str(name)!r}: {one_line(error)}"
         ) from error
     if pad is None or tokenizer.pad_token_id != pad:
         raise ValueError(
-            f"Expected model and tokenizer of {str(name)!r} to pad with one id, but got {pad} and "
+            f"Expected the model and tokenizer of {str(name)!r} to share a padding id, but got {pad} and "
             f"{tokenizer.pad_token_id}."
         )
     ids: Tensor = tokenizer(list(texts), padding=True, truncation=True, max_length=length, return_tensors="pt")[
@@ -182,7 +183,7 @@ def token_ids(name: str | Path, texts: Sequence[str], *, length: int | None = No
 
 
 def from_hub(name: str, size: tuple[int, int] | None, options: dict[str, Any]) -> ImageTrunk | TextTrunk:
-    """Make a trunk of a Hugging Face model."""
+    """Load a Hugging Face model as a trunk."""
     transformers = import_transformers("vision")
     from transformers.models.auto.image_processing_auto import get_image_processor_config
 
@@ -190,25 +191,25 @@ def from_hub(name: str, size: tuple[int, int] | None, options: dict[str, Any]) -
         model, report = transformers.AutoModel.from_pretrained(name, output_loading_info=True, **options)
         scaling = get_image_processor_config(name, **options) if model.main_input_name == "pixel_values" else {}
     except (OSError, ValueError) as error:
-        raise ValueError(f"Expected a model that Hugging Face knows, but got {name!r}: {one_line(error)}") from error
+        raise ValueError(f"Expected `name` to be a Hugging Face model, but got {name!r}: {one_line(error)}") from error
     takes, config = model.main_input_name, model.config
     if takes not in ("pixel_values", "input_ids") or hasattr(config, "vision_config"):
-        raise ValueError(f"Expected a model of images or of texts alone, but {name!r} is a {type(model).__name__}.")
+        raise ValueError(f"Expected `name` to be an image or a text model, but {name!r} is a {type(model).__name__}.")
     if takes == "input_ids" and size is not None:
-        raise ValueError(f"Expected `size` to be None for a model of texts, but got {size}.")
+        raise ValueError(f"Expected `size` to be None for a text model, but got {size}.")
     if takes == "input_ids" or any("pooler" in key for key in report["missing_keys"]):
-        without_pooler(model)  # which is not used, or which the file has no weights for
+        remove_pooler(model)  # not used, or without pretrained weights
     if takes == "input_ids":
         encoder = model.get_encoder() if config.is_encoder_decoder else model
         return TextTrunk(encoder.float().eval(), getattr(config, "pad_token_id", None)).eval()
-    mean, std = colours(scaling)
+    mean, std = colour_statistics(scaling)
     side = getattr(config, "image_size", SIDE)
     example = (side, side) if isinstance(side, int) else (side[0], side[1])
     return ImageTrunk(model.float().eval(), mean, std, size, example).eval()
 
 
 def from_timm(name: str, size: tuple[int, int] | None, options: dict[str, Any]) -> ImageTrunk:
-    """Make a trunk of a timm model."""
+    """Load a timm model as a trunk."""
     try:
         import timm
     except ImportError as error:
@@ -216,20 +217,20 @@ def from_timm(name: str, size: tuple[int, int] | None, options: dict[str, Any]) 
     try:
         model = timm.create_model(name, **{"pretrained": True, **options, "num_classes": 0})
     except (OSError, ValueError, RuntimeError) as error:
-        raise ValueError(f"Expected a model that timm knows, but got {name!r}: {one_line(error)}") from error
+        raise ValueError(f"Expected `name` to be a timm model, but got {name!r}: {one_line(error)}") from error
     own = model.pretrained_cfg
-    mean, std = colours({"image_mean": own["mean"], "image_std": own["std"]})
+    mean, std = colour_statistics({"image_mean": own["mean"], "image_std": own["std"]})
     return ImageTrunk(model.float().eval(), mean, std, size, own["input_size"][-2:]).eval()
 
 
-def colours(scaling: dict[str, Any]) -> tuple[list[float], list[float]]:
-    """Mean and standard deviation of the colours, from 0 to 255, of the options of a Hugging Face image processor.
+def colour_statistics(scaling: dict[str, Any]) -> tuple[list[float], list[float]]:
+    """Return mean and standard deviation per channel, from 0 to 255, given a Hugging Face image processor's options.
 
     Examples
     --------
-    >>> colours({"image_mean": [0.5], "image_std": [0.25]})
+    >>> colour_statistics({"image_mean": [0.5], "image_std": [0.25]})
     ([127.5], [63.75])
-    >>> colours({"image_mean": [0.5], "image_std": [0.25], "do_normalize": False})
+    >>> colour_statistics({"image_mean": [0.5], "image_std": [0.25], "do_normalize": False})
     ([0.0], [255.0])
     """
     unit = 1 / scaling.get("rescale_factor", 1 / 255) if scaling.get("do_rescale", True) else 1.0
@@ -237,19 +238,19 @@ def colours(scaling: dict[str, Any]) -> tuple[list[float], list[float]]:
     std = scaling.get("image_std") or HALF
     if not scaling.get("do_normalize", True):
         mean, std = [0.0 for _ in mean], [1.0 for _ in std]
-    elif scaling.get("include_top"):  # EfficientNet's processor divides twice
+    elif scaling.get("include_top"):  # EfficientNet's processor divides by std twice
         std = [value**2 for value in std]
-    zero = 1.0 if scaling.get("rescale_offset") else 0.0  # EfficientNet's too, from −1 to 1 before all else
+    zero = 1.0 if scaling.get("rescale_offset") else 0.0  # EfficientNet's also maps to [−1, 1] first
     return [(value + zero) * unit for value in mean], [value * unit for value in std]
 
 
-def pooled(outputs: Any) -> Tensor:
-    """Features of what a model of images returns: its own pooling, or the mean over tokens or positions.
+def pool(outputs: Any) -> Tensor:
+    """Return the features in an image model's output: its own pooling, or the mean over tokens or positions.
 
     Examples
     --------
     >>> from types import SimpleNamespace
-    >>> pooled(SimpleNamespace(last_hidden_state=torch.ones(2, 8, 7, 7))).shape
+    >>> pool(SimpleNamespace(last_hidden_state=torch.ones(2, 8, 7, 7))).shape
     torch.Size([2, 8])
     """
     if isinstance(outputs, Tensor):
@@ -261,20 +262,20 @@ def pooled(outputs: Any) -> Tensor:
     return states.mean(1) if states.ndim == 3 else states.flatten(2).mean(2)
 
 
-def without_pooler(model: nn.Module) -> None:
-    """Take the last layer of a Hugging Face model away, if it can do without."""
+def remove_pooler(model: nn.Module) -> None:
+    """Remove the pooling layer of a Hugging Face model, if it is optional."""
     if "add_pooling_layer" in inspect.signature(type(model).__init__).parameters:
         model.register_module("pooler", None)
 
 
-def width_of(trunk: nn.Module, x: Tensor) -> int:
-    """Number of features that a trunk makes of x."""
-    with evaluation(trunk):  # which moves no statistics of batch norm
+def count_features(trunk: nn.Module, x: Tensor) -> int:
+    """Return the width of a trunk's output."""
+    with evaluation(trunk):  # leaves the running statistics of batch norm alone
         return int(trunk(x).shape[1])
 
 
 def import_transformers(extra: str) -> Any:
-    """Import the library, which is slow, and have it read weights silently."""
+    """Import transformers, which is slow, and turn its progress bar off."""
     try:
         import transformers
         from transformers.utils import logging
@@ -285,5 +286,5 @@ def import_transformers(extra: str) -> Any:
 
 
 def one_line(error: Exception) -> str:
-    """What an error says, in one line."""
+    """Return an error's message on one line."""
     return " ".join(str(error).split())

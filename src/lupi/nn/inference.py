@@ -1,4 +1,4 @@
-"""Run a module over many rows: in evaluation mode, without gradients, in bounded memory."""
+"""Apply a module to many rows: in evaluation mode, without gradients, in bounded memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROWS_AT_ONCE = 1024
 
 @contextmanager
 def evaluation(module: nn.Module) -> Iterator[None]:
-    """Put a module in evaluation mode without gradients, and every part of it back."""
+    """Put a module in evaluation mode and turn gradients off; restore the mode of every submodule on exit."""
     training = [part for part in module.modules() if part.training]
     module.eval()
     try:
@@ -27,12 +27,12 @@ def evaluation(module: nn.Module) -> Iterator[None]:
 
 
 def device_of(module: nn.Module) -> torch.device:
-    """Tell where a module's parameters are (the CPU for one that has none)."""
+    """Return the device of a module's parameters; the CPU if it has none."""
     return next((parameter.device for parameter in module.parameters()), torch.device("cpu"))
 
 
 def over_examples(module: nn.Module, x: Rows, size: int = ROWS_AT_ONCE) -> Tensor:
-    """Apply a module of x to every row.
+    """Apply a module of x to every row, `size` rows at a time.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def over_examples(module: nn.Module, x: Rows, size: int = ROWS_AT_ONCE) -> Tenso
 def over_annotations(
     module: nn.Module, function: Callable[[Batch], Tensor], data: Annotations, size: int = ROWS_AT_ONCE
 ) -> Tensor:
-    """Apply a function of a batch, which belongs to a module, to every annotation, in their order."""
+    """Apply a method of a module, a function of a batch, to every annotation; the order is that of `data`."""
     device = device_of(module)
     with evaluation(module):
         outputs = [function(data.by_example(part).to(device)) for part in torch.split(data.annotated, size)]

@@ -1,20 +1,19 @@
-"""What the networks of all methods are made of."""
+"""Factories for the parts that the networks of all methods are made of."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from torch import nn
 
 from lupi.likelihoods import Likelihood
-from lupi.nn.layers import Linear
 from lupi.nn.towers import Tower
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Makes the parts of a network; every call returns a new, newly initialised one.
+    """Makes the parts of a network; every call returns a newly initialised part.
 
     Parameters
     ----------
@@ -25,11 +24,11 @@ class Parts:
     privileged : int
         Number of privileged features.
     outputs : int
-        Number of outputs of a plain head: classes, labels, or 1 for a real number.
+        Number of outputs of a plain head: classes, labels, or 1 for regression.
     likelihood : Likelihood
-        What the output means.
+        The likelihood of the labels.
     tower_widths : (int, int)
-        Widths of the tower; other networks that see a alone have one layer of the first width.
+        Widths of the tower's layers. Networks that see a alone have one layer of the first width.
     tower_skip : bool
         Whether the features skip the tower (`lupi.nn.Tower`).
 
@@ -43,6 +42,7 @@ class Parts:
     """
 
     trunk: Callable[[], nn.Module]
+    _: KW_ONLY
     features: int
     privileged: int
     outputs: int
@@ -51,18 +51,18 @@ class Parts:
     tower_skip: bool = False
 
     def tower(self, random: int = 0) -> Tower:
-        """Make a tower, for privileged information with so many random features behind it."""
+        """Make a tower whose privileged information is followed by `random` random features."""
         return Tower(self.privileged + random, self.features, self.tower_widths, skip=self.tower_skip)
 
     @property
     def tower_features(self) -> int:
-        """Width of what the tower returns."""
+        """Width of the tower's output."""
         return self.tower_widths[1] + self.features * self.tower_skip
 
-    def head(self) -> Linear:
+    def head(self) -> nn.Linear:
         """Make a plain head on the features."""
-        return Linear(self.features, self.outputs)
+        return nn.Linear(self.features, self.outputs)
 
-    def tower_head(self) -> Linear:
+    def tower_head(self) -> nn.Linear:
         """Make a plain head on the tower."""
-        return Linear(self.tower_features, self.outputs)
+        return nn.Linear(self.tower_features, self.outputs)

@@ -1,12 +1,10 @@
-"""Trunks φ(x). Any module that maps a batch of x to [examples, features] is one; here is the one for tables."""
+"""Trunks φ(x). Any module that maps a batch of x to [examples, features] is one; `MLP` is the one for tables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from torch import nn
-
-from lupi.nn.layers import Linear
 
 
 class MLP(nn.Sequential):
@@ -17,7 +15,7 @@ class MLP(nn.Sequential):
     inputs : int
         Number of input features.
     widths : sequence of int
-        Widths of the layers, an activation after each.
+        Widths of the layers, each followed by an activation.
     outputs : int, optional
         Width of a last layer without an activation.
     activation : callable
@@ -26,7 +24,7 @@ class MLP(nn.Sequential):
     Attributes
     ----------
     features : int
-        Width of what it returns.
+        Width of the output.
 
     Examples
     --------
@@ -58,19 +56,19 @@ class MLP(nn.Sequential):
 
 
 class Projected(nn.Sequential):
-    """A trunk with a layer on top that makes its features fewer, as the paper does with pretrained ones.
+    """A trunk followed by a layer that reduces the number of features, as the paper does with pretrained trunks.
 
     Parameters
     ----------
     trunk : Module
-        Its attribute `features` is the width of what it returns.
+        Its attribute `features` is the width of its output.
     width : int
-        Number of features to make of them.
+        Number of features to project to.
 
     Attributes
     ----------
     features : int
-        The same number.
+        Width of the output: `width`.
 
     Examples
     --------
@@ -89,7 +87,7 @@ class Projected(nn.Sequential):
         features = getattr(trunk, "features", None)
         if not isinstance(features, int):
             raise ValueError(
-                f"Expected a trunk whose attribute `features` is a number, but {type(trunk).__name__} has none."
+                f"Expected `trunk` to have an integer attribute `features`, but got a {type(trunk).__name__} without."
             )
-        super().__init__(trunk, Linear(features, width), nn.ReLU())
+        super().__init__(trunk, nn.Linear(features, width), nn.ReLU())
         self.features = width

@@ -244,7 +244,13 @@ def weights_file(folder: Path) -> Path:
 
 def make_parts(task: Task, trunk: nn.Module) -> Parts:
     """Say what networks are made of: a copy of the trunk, and a projection that is new."""
-    return Parts(lambda: Projected(copy.deepcopy(trunk), WIDTH), WIDTH, task.train.a.shape[1], CLASSES, Categorical())
+    return Parts(
+        lambda: Projected(copy.deepcopy(trunk), WIDTH),
+        features=WIDTH,
+        privileged=task.train.a.shape[1],
+        outputs=CLASSES,
+        likelihood=Categorical(),
+    )
 
 
 def make_case(method: str, task: Task, parts: Parts, settings: Settings, change: str = "") -> Case:

@@ -344,7 +344,9 @@ def as_tensor(values: Floats) -> Tensor:
 def make_cases(task: Task, settings: Settings) -> list[Case]:
     """Every method on the same parts."""
     width = task.x.shape[1]
-    parts = Parts(lambda: MLP(width, (WIDTH,)), WIDTH, ATTRIBUTES, KINDS, Bernoulli())
+    parts = Parts(
+        lambda: MLP(width, (WIDTH,)), features=WIDTH, privileged=ATTRIBUTES, outputs=KINDS, likelihood=Bernoulli()
+    )
     how = settings.training()
     return [Case(name, TITLES[name], name, parts, task.data, how, OPTIONS.get(name, {})) for name in METHODS]
 

@@ -25,10 +25,11 @@ from lupi.data import Annotations
 from lupi.likelihoods import Gaussian
 from lupi.methods import Method, NoPI
 from lupi.methods.tram import het_tram
-from lupi.nn import MLP, Parts, heteroscedastic
+from lupi.nn import MLP, Parts, heteroscedastic_head
 from lupi.nn.inference import over_examples
 from lupi.reproduce.findings import COLOURS, Findings, figure, markdown_table
-from lupi.training import loop as training
+from lupi.training import Settings as Training
+from lupi.training import fit
 
 Floats = NDArray[np.float64]
 
@@ -175,7 +176,7 @@ def no_pi_fixed(parts: Parts) -> Method:
 
 def no_pi_heteroscedastic(parts: Parts) -> Method:
     """No PI, whose head gives mean and variance."""
-    head = heteroscedastic(parts.features, 1, parts.likelihood)
+    head = heteroscedastic_head(parts.features, 1, parts.likelihood)
     return NoPI(parts.trunk(), head, likelihood=parts.likelihood)
 
 
@@ -204,15 +205,17 @@ def scaled(x: Floats) -> Tensor:
 def train(make: Callable[[Parts], Method], data: Annotations, settings: Settings, seed: int) -> tuple[Floats, Floats]:
     """Train a method and return the mean and variance that it predicts over the grid."""
     parts = Parts(
-        lambda: MLP(1, (FEATURES, FEATURES), activation=nn.Tanh), FEATURES, settings.annotators, 1, Gaussian()
+        lambda: MLP(1, (FEATURES, FEATURES), activation=nn.Tanh),
+        features=FEATURES,
+        privileged=settings.annotators,
+        outputs=1,
+        likelihood=Gaussian(),
     )
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
         method = make(parts)
-    how = training.Settings(
-        epochs=settings.epochs, batch_size=settings.batch_size, learning_rate=3e-3, schedule="cosine"
-    )
-    training.fit(method, data, how, seed=seed)
+    how = Training(epochs=settings.epochs, batch_size=settings.batch_size, learning_rate=3e-3, schedule="cosine")
+    fit(method, data, how, seed=seed)
     output = over_examples(method.predictor(), scaled(GRID)).double().numpy()
     mean = output[:, 0]
     return mean, output[:, 1] if output.shape[1] == 2 else np.ones_like(mean)

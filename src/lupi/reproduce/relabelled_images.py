@@ -63,8 +63,8 @@ from lupi.reproduce.tables import (
     verdict,
 )
 from lupi.tabular.encoding import PrivilegedEncoder
-from lupi.training import Checkpoint, fit, own_noise
-from lupi.training.loop import Settings as Training
+from lupi.training import Checkpoint, fit, seed_noise
+from lupi.training import Settings as Training
 
 WIDTHS = (0.25, 0.35, 0.5, 0.75)
 TRAININGS = ((1.0, 1.0), (1.0, 0.4), (0.5, 0.6), (0.25, 0.6))
@@ -368,7 +368,7 @@ def annotate(
             path, seed = file_of(folder, "annotator", number), settings.seed + number
             found = kept(path)
             if found is None:
-                with own_noise(seed, torch.device("cpu")):
+                with seed_noise(seed, torch.device("cpu")):
                     trunk = MobileNet(plan.width, momentum=MOMENTUM)
                     network = NoPI(trunk, nn.Linear(trunk.features, images.classes))
                 some = x[: plan.images]
@@ -420,7 +420,7 @@ def make_trunk(settings: Settings, capacity: float = 1.0) -> tuple[Callable[[], 
             make = partial(pretrained, settings.trunk, pretrained=False)
         else:
             make = partial(copy.deepcopy, pretrained(settings.trunk))
-    with own_noise(0, torch.device("cpu")):
+    with seed_noise(0, torch.device("cpu")):
         return make, int(make().features)
 
 
@@ -435,7 +435,15 @@ def make_cases(images: Images, given: Relabelled, settings: Settings) -> dict[st
 
     def parts(data: Annotations, capacity: float = 1.0) -> Parts:
         trunk, features = make_trunk(settings, capacity)
-        return Parts(trunk, features, data.a.shape[1], images.classes, Categorical(), (128, 128), tower_skip=True)
+        return Parts(
+            trunk,
+            features=features,
+            privileged=data.a.shape[1],
+            outputs=images.classes,
+            likelihood=Categorical(),
+            tower_widths=(128, 128),
+            tower_skip=True,
+        )
 
     full, reduced = annotations(privileged), annotations(privileged[["annotator"]])
     whole, how = parts(full), settings.training(settings.epochs)
@@ -480,7 +488,7 @@ def train_on_all(fabric: Any, cases: Sequence[Case], seeds: Sequence[int], folde
         if fabric.broadcast(kept(path) is not None):
             continue
         start, checkpoint = time.monotonic(), path.with_suffix(".pt")
-        with own_noise(seed, torch.device("cpu")):
+        with seed_noise(seed, torch.device("cpu")):
             method = build(case.method, case.parts, **case.options)
         how = replace(case.how, cuda_graph=False)
         fit(method, case.data, how, seed=seed, fabric=fabric, checkpoint=Checkpoint(checkpoint))
@@ -639,7 +647,7 @@ Accuracy of the annotators on the images that they label, in per cent, from {100
 
 def parameters(case: Case) -> float:
     """Millions of parameters of φ."""
-    with own_noise(0, torch.device("cpu")):
+    with seed_noise(0, torch.device("cpu")):
         return sum(value.numel() for value in case.parts.trunk().parameters()) / 1e6
 
 

@@ -28,7 +28,7 @@ from lupi.nn import MLP
 from lupi.nn.inference import over_examples
 from lupi.reproduce.findings import COLOURS, figure
 from lupi.theory.information import draw_synthetic
-from lupi.training import Settings, fit_seeds, own_noise
+from lupi.training import Settings, fit_seeds, seed_noise
 
 Floats = NDArray[np.float64]
 Variant = Literal["no PI", "PI", "zeros", "shuffled", "noise"]
@@ -131,7 +131,7 @@ def make_representation(variant: Variant, likelihood: Likelihood, protocol: Prot
     >>> make_representation("PI", Gaussian(), Protocol(), 0).head[0]
     Linear(in_features=65, out_features=64, bias=True)
     """
-    with own_noise(seed, torch.device("cpu")):
+    with seed_noise(seed, torch.device("cpu")):
         trunk = MLP(1, (WIDTH, WIDTH), activation=nn.Tanh)
         on_both = MLP(WIDTH + 1, (WIDTH,), 1, activation=ACTIVATIONS[protocol.head])
         head = MLP(WIDTH, (), 1) if variant == "no PI" else on_both

@@ -21,7 +21,7 @@ from lupi.methods import Method, build
 from lupi.nn import Parts
 from lupi.nn.inference import over_examples
 from lupi.reproduce.findings import markdown_table
-from lupi.training import Settings, fit_seeds, own_noise
+from lupi.training import Settings, fit_seeds, seed_noise
 
 TITLES = {
     "no-pi": "No PI",
@@ -172,7 +172,7 @@ def train_case(
     """
     start, members = time.monotonic(), []
     for seed in seeds:
-        with own_noise(seed, torch.device("cpu")):
+        with seed_noise(seed, torch.device("cpu")):
             members.append(build(case.method, case.parts, **case.options))
     if last is not None and last.has_network_of(case, seeds):
         for member, other in zip(members, last.members, strict=True):
@@ -188,8 +188,8 @@ def train_case(
 
 
 def adopt(method: Method, trained: Method, data: Annotations) -> None:
-    """Give a method of `ONE_NETWORK` the network of another one, and let it look at the data."""
-    next(method.stages(data))
+    """Give a method of `ONE_NETWORK` the network of another one, and let it observe the data."""
+    method.observe(data)
     own = {name for name, _ in method.named_parameters()}
     network = {name: value for name, value in trained.state_dict().items() if name.split(".")[0] in PARTS}
     assert own <= network.keys()
@@ -225,7 +225,7 @@ def results_table(
     --------
     >>> from lupi.likelihoods import Categorical
     >>> nothing = Annotations(torch.zeros(1, 1), torch.zeros(1, dtype=torch.int64), torch.zeros(1, 1), torch.zeros(1))
-    >>> parts = Parts(torch.nn.Identity, 1, 1, 2, Categorical())
+    >>> parts = Parts(torch.nn.Identity, features=1, privileged=1, outputs=2, likelihood=Categorical())
     >>> runs = pd.DataFrame({"method": ["tram"] * 2, "seed": [0, 1], "nll": [1.0, 1.2], "accuracy": [0.6, 0.7]})
     >>> print(results_table(runs, [Case("tram", "TRAM", "tram", parts, nothing, Settings())]))
     | method | NLL | accuracy, % |

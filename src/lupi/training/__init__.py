@@ -1,7 +1,19 @@
-"""How a method is trained: one loop, in plain torch or through a Lightning Fabric."""
+"""How is a method trained? With one loop, in plain torch or through a Lightning Fabric."""
 
 from lupi.training.checkpoint import Checkpoint
-from lupi.training.loop import Epoch, fit, fit_seeds, own_noise
+from lupi.training.fitting import fit, fit_seeds
+from lupi.training.loop import Epoch
+from lupi.training.noise import seed_noise
+from lupi.training.replicas import Replicas, StackedAnnotations
 from lupi.training.settings import Settings
 
-__all__ = ["Checkpoint", "Epoch", "Settings", "fit", "fit_seeds", "own_noise"]
+__all__ = [
+    "Checkpoint",
+    "Epoch",
+    "Replicas",
+    "Settings",
+    "StackedAnnotations",
+    "fit",
+    "fit_seeds",
+    "seed_noise",
+]

@@ -1,4 +1,4 @@
-"""A training step recorded as a CUDA graph: hundreds of small kernels become one launch."""
+"""A training step recorded as a CUDA graph: one launch instead of hundreds of small kernels."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 WARM = 3
-"""Steps of each batch shape that run as usual before one is recorded: they allocate what lasts, such as momenta."""
+"""Eager steps per batch shape before recording: they allocate what persists, such as momenta."""
 
 
-class Recorded:
-    """Takes a step, a function of the indices of a batch, by recording it for each shape of them and replaying that.
+class GraphedSteps:
+    """Takes steps, functions of a batch's indices: eagerly at first, then by replaying a graph per batch shape.
 
-    The steps before the recording are ordinary ones, so that a replayed training is the same training. What a step
-    returns is overwritten by the next one of its shape.
+    The eager steps are ordinary training steps, so a replayed training equals an eager one. The next step of the same
+    shape overwrites what a step returns.
 
     Parameters
     ----------
@@ -31,16 +31,16 @@ class Recorded:
         self.graphs: dict[torch.Size, tuple[torch.cuda.CUDAGraph, Tensor, Any]] = {}
 
     def __call__(self, step: Callable[[Tensor], Any], index: Tensor) -> Any:
-        """Take a step, the same one in every call.
+        """Take a step; every call gets the same function.
 
-        It may not wait for the GPU, nor depend on the values of a tensor. It is not kept: what it belongs to, and the
-        memory of that, would wait for the garbage collector.
+        It must neither synchronise with the GPU nor depend on the values of a tensor. No reference to it is kept,
+        which would delay freeing its memory until the garbage collector runs.
         """
         shape = index.shape
-        with torch.cuda.device(self.device):  # whose kernels a graph of its stream records
+        with torch.cuda.device(self.device):
             if self.taken.setdefault(shape, 0) < WARM:
                 self.taken[shape] += 1
-                return self.as_usual(step, index)
+                return self.run_eagerly(step, index)
             if shape not in self.graphs:
                 self.graphs[shape] = self.record(step, index)
             graph, static, result = self.graphs[shape]
@@ -48,8 +48,8 @@ class Recorded:
             graph.replay()
             return result
 
-    def as_usual(self, step: Callable[[Tensor], Any], index: Tensor) -> Any:
-        """Take a step without a graph, on the stream that graphs are recorded on."""
+    def run_eagerly(self, step: Callable[[Tensor], Any], index: Tensor) -> Any:
+        """Take a step without a graph, on the stream on which graphs are recorded."""
         before = torch.cuda.current_stream()
         self.stream.wait_stream(before)
         with torch.cuda.stream(self.stream):
@@ -58,12 +58,12 @@ class Recorded:
         return result
 
     def record(self, step: Callable[[Tensor], Any], index: Tensor) -> tuple[torch.cuda.CUDAGraph, Tensor, Any]:
-        """Record a step, which does not take it."""
+        """Record a step without taking it."""
         graph, static = torch.cuda.CUDAGraph(), index.clone()
         try:
             with torch.cuda.graph(graph, stream=self.stream):
                 result = step(static)
-        except RuntimeError as error:  # what a recording that is broken off says, whatever broke it off
+        except RuntimeError as error:  # raised by a recording that breaks off, whatever the cause
             if isinstance(error.__context__, KeyboardInterrupt):
                 raise error.__context__ from None
             raise

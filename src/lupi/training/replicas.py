@@ -1,9 +1,9 @@
 """Many seeds of a method as one model: their networks are stacked, and one step trains them all.
 
-The parameters of the replicas are stacked along a first dimension and `torch.func.vmap` computes every replica's
-losses on its own batch. The sum of them has, for each replica, the gradient of its own loss, and an optimizer that
-treats every number by itself, as SGD and Adam do, *is* that many independent optimizers. The replicas' own
-parameters are views of the stacked ones while they train, so that each replica is at any time a method like any other.
+The parameters of the replicas are stacked along a new first dimension, and `torch.func.vmap` computes every replica's
+losses on its own batch. The gradient of the sum of losses is, for each replica, that of its own loss. An elementwise
+optimizer, such as SGD or Adam, is then as many independent optimizers. While they train, the parameters of a replica
+are views of the stacked ones, so each replica is a usable method at any time.
 """
 
 from __future__ import annotations
@@ -25,6 +25,11 @@ from lupi.methods.base import Method, Stage
 @dataclass(frozen=True)
 class StackedAnnotations:
     """The training sets of replicas, all of one size, from which batches are drawn together.
+
+    Parameters
+    ----------
+    parts : sequence of Annotations
+        The training set of each replica.
 
     Examples
     --------
@@ -50,7 +55,7 @@ class StackedAnnotations:
 
     @cached_property
     def whole(self) -> Annotations:
-        """All sets, one after the other; examples that all of them share stand once."""
+        """All sets, concatenated; examples that all sets share are stored once."""
         first, *others = self.parts
         if all(part is first for part in others):
             return first
@@ -58,14 +63,14 @@ class StackedAnnotations:
         if not all(part.x is first.x for part in others):
             inputs = [part.x for part in self.parts if isinstance(part.x, Tensor)]
             if len(inputs) < len(self.parts):
-                raise ValueError("Expected inputs in memory, or one source of them for all seeds.")
+                raise ValueError("Expected `x` to be in memory, or one source shared by all seeds.")
             before = torch.tensor([0] + [part.shape[0] for part in inputs]).cumsum(0).tolist()
             x, row = torch.cat(inputs), [rows + start for rows, start in zip(row, before, strict=False)]
-        return Annotations(x, torch.cat(row), stacked_rows([part.a for part in self.parts]), y)
+        return Annotations(x, torch.cat(row), concatenate_rows([part.a for part in self.parts]), y)
 
     @cached_property
     def start(self) -> Tensor:
-        """[replicas, 1] where the annotations of each replica begin in `whole`."""
+        """[replicas, 1] first position of each replica's annotations in `whole`."""
         apart = len(self) if len(self.whole) > len(self) else 0
         return (apart * torch.arange(len(self.parts), device=self.whole.row.device)).unsqueeze(1)
 
@@ -79,7 +84,7 @@ class StackedAnnotations:
 
     @cached_property
     def annotated(self) -> Tensor:
-        """The annotated examples of a replica, by their places among themselves."""
+        """The annotated examples of a replica, numbered from 0."""
         return torch.arange(len(self) // self.each, device=self.parts[0].row.device)
 
     @cached_property
@@ -88,19 +93,19 @@ class StackedAnnotations:
         return torch.stack([part.order for part in self.parts])
 
     def by_annotation(self, index: Tensor) -> Batch:
-        """Draw annotations [replicas, size]; each comes with its own copy of the example."""
+        """Draw annotations [replicas, size], each with a copy of its example."""
         index = index + self.start
-        return self.drawn(index, index, torch.arange(index.shape[1], device=index.device), one_to_one=True)
+        return self.draw(index, index, torch.arange(index.shape[1], device=index.device), one_to_one=True)
 
     def by_example(self, example: Tensor) -> Batch:
         """Draw examples [replicas, size], each with all of its annotations."""
         place = (example * self.each).unsqueeze(2) + torch.arange(self.each, device=example.device)
         index = self.order.gather(1, place.flatten(1)) + self.start
         row = torch.arange(example.shape[1], device=index.device).repeat_interleave(self.each)
-        return self.drawn(index, index[:, :: self.each], row, one_to_one=self.each == 1)
+        return self.draw(index, index[:, :: self.each], row, one_to_one=self.each == 1)
 
-    def drawn(self, index: Tensor, first: Tensor, row: Tensor, *, one_to_one: bool) -> Batch:
-        """The batch of annotations by their places in `whole`, and the examples of the `first` of each."""
+    def draw(self, index: Tensor, first: Tensor, row: Tensor, *, one_to_one: bool) -> Batch:
+        """Draw the annotations at positions `index` of `whole`, and the examples of those at `first`."""
         annotation, example = index.flatten(), self.whole.row[first.flatten()]
         x, (a, y) = self.whole.inputs(example), self.whole.pairs(annotation)
         shape = index.shape
@@ -108,17 +113,17 @@ class StackedAnnotations:
         return Batch(x, row, a.reshape(*shape, *a.shape[1:]), y.reshape(*shape, *y.shape[1:]), one_to_one)
 
     def to(self, device: torch.device | str) -> StackedAnnotations:
-        """Move to a device; a set that stands for several seeds stays one."""
+        """Move to a device; a set that several seeds share is moved once."""
         moved = {id(part): part.to(device) for part in self.parts}
         return StackedAnnotations([moved[id(part)] for part in self.parts])
 
     def without_privileged(self) -> StackedAnnotations:
-        """Leave out the privileged information."""
+        """Drop the privileged information."""
         return StackedAnnotations([part.without_privileged() for part in self.parts])
 
 
-def stacked_rows(rows: Sequence[Tensor | SparseRows]) -> Tensor | SparseRows:
-    """Put rows of several sets one after the other, sparse ones with as many entries as the longest has."""
+def concatenate_rows(rows: Sequence[Tensor | SparseRows]) -> Tensor | SparseRows:
+    """Concatenate the rows of several sets, padding sparse rows to the largest number of entries."""
     dense = [part for part in rows if isinstance(part, Tensor)]
     if len(dense) == len(rows):
         return torch.cat(dense)
@@ -133,20 +138,20 @@ def stacked_rows(rows: Sequence[Tensor | SparseRows]) -> Tensor | SparseRows:
 
 
 class Replicas(Method):
-    """Methods of one kind, one per seed, that train together; `members[i]` is the one of seed i.
+    """Methods of the same kind, one per seed, that train together.
 
-    Everything that differs between the seeds is in the members' parameters and buffers. Noise in training is
-    independent between replicas, and not the noise that a member draws when it trains alone.
+    The members may differ in their parameters and buffers alone. Noise in training is independent between replicas,
+    and differs from the noise of a member that trains alone.
 
     Parameters
     ----------
     members : sequence of Method
-        They have the same layers.
+        One method per seed, all with the same layers.
 
     Examples
     --------
     >>> from lupi.methods import NoPI
-    >>> from lupi.training.loop import Settings, fit
+    >>> from lupi.training import Settings, fit
     >>> data = Annotations(torch.eye(4), torch.arange(4), torch.ones(4, 1), torch.tensor([0, 1, 0, 1]))
     >>> replicas = Replicas([NoPI(nn.Identity(), nn.Linear(4, 2)) for seed in range(3)])
     >>> history = fit(replicas, StackedAnnotations([data] * 3), Settings(epochs=2), seed=range(3))
@@ -163,14 +168,14 @@ class Replicas(Method):
             for member in members
         ]
         if any(other != first for other in others):
-            raise ValueError("Expected the networks of all seeds to have the same shape and frozen parameters.")
+            raise ValueError("Expected the networks of all seeds to have the same shapes and frozen parameters.")
         self.members: Sequence[Method] = nn.ModuleList(members)  # type: ignore[assignment]
         self.likelihood = members[0].likelihood
         self.parameters_of_all: dict[str, nn.Parameter] = {}
         self.buffers_of_all: dict[str, Tensor] = {}
-        self.together: Callable[[dict[str, Tensor], Batch], dict[str, Tensor]]
+        self.stacked_losses: Callable[[dict[str, Tensor], Batch], dict[str, Tensor]]
 
-    def join(self) -> None:
+    def stack(self) -> None:
         """Stack the parameters and buffers of the members, which become views of the stacked ones."""
         named = [dict(member.named_parameters()) for member in self.members]
         for name, first in named[0].items():
@@ -188,10 +193,10 @@ class Replicas(Method):
                 for view, buffer in zip(self.buffers_of_all[name], buffers, strict=True):
                     buffer.data = view
 
-        self.together = vmapped_losses(self.members[0], [*self.parameters_of_all, *self.buffers_of_all])
+        self.stacked_losses = make_stacked_losses(self.members[0], [*self.parameters_of_all, *self.buffers_of_all])
 
-    def part(self) -> None:
-        """Give every member parameters and buffers of its own again."""
+    def separate(self) -> None:
+        """Give every member its own parameters and buffers again."""
         for member in self.members:
             for name, value in member.named_parameters():
                 value.data = value.data.clone()
@@ -203,33 +208,39 @@ class Replicas(Method):
         self.parameters_of_all, self.buffers_of_all = {}, {}
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Losses of every replica on its own batch, [replicas]; `row` is the same for all."""
-        return self.together({**self.parameters_of_all, **self.buffers_of_all}, batch)
+        """Return the losses of every replica on its own batch, [replicas]; `row` is the same for all."""
+        return self.stacked_losses({**self.parameters_of_all, **self.buffers_of_all}, batch)
 
     def predictor(self) -> nn.Module:
-        """Predictors of all replicas side by side, [examples, replicas, ...]."""
+        """Return the predictors of all replicas side by side, [examples, replicas, ...]."""
         return SideBySide([member.predictor() for member in self.members])
 
+    def observe(self, data: Any) -> None:
+        """Let each member observe its own training set."""
+        for member, part in zip(self.members, data.parts, strict=True):
+            member.observe(part)
+
     def stages(self, data: Any) -> Iterator[Stage]:
-        """Stages of all members, each stage as replicas."""
+        """Yield the stages of the members, stacked."""
         own = [member.stages(part) for member, part in zip(self.members, data.parts, strict=True)]
         for stages in zip(*own, strict=True):
             stacked = Replicas([stage.method for stage in stages])
-            stacked.join()
+            stacked.stack()
             prepare = [stage.prepare for stage in stages]
             hold_out = [stage.prepare if stage.hold_out is None else stage.hold_out for stage in stages]
             try:
-                yield Stage(stages[0].name, stacked, each_prepared(prepare, stacked), each_prepared(hold_out, stacked))
+                yield Stage(stages[0].name, stacked, prepare_each(prepare, stacked), prepare_each(hold_out, stacked))
             finally:
-                stacked.part()
+                stacked.separate()
 
 
-def histories(history: Sequence[dict[str, Any]], replicas: int) -> list[list[dict[str, Any]]]:
-    """Take the history of replicas apart: for each the rows of the epochs that it trained.
+def split_history(history: Sequence[dict[str, Any]], replicas: int) -> list[list[dict[str, Any]]]:
+    """Split the history of replicas into one per replica, with the epochs before it stopped.
 
     Examples
     --------
-    >>> histories([{"epoch": 1, "train_marginal": [0.5, 0.6]}, {"epoch": 2, "train_marginal": [0.4, float("nan")]}], 2)
+    >>> rows = [{"epoch": 1, "train_marginal": [0.5, 0.6]}, {"epoch": 2, "train_marginal": [0.4, float("nan")]}]
+    >>> split_history(rows, 2)
     [[{'epoch': 1, 'train_marginal': 0.5}, {'epoch': 2, 'train_marginal': 0.4}], [{'epoch': 1, 'train_marginal': 0.6}]]
     """
     return [
@@ -242,13 +253,13 @@ def histories(history: Sequence[dict[str, Any]], replicas: int) -> list[list[dic
     ]
 
 
-def vmapped_losses(
+def make_stacked_losses(
     method: nn.Module, stacked: Sequence[str]
 ) -> Callable[[dict[str, Tensor], Batch], dict[str, Tensor]]:
-    """Make the function from stacked parameters and buffers and a stacked batch to the losses of every replica."""
+    """Make the function that maps stacked parameters, buffers and batches to the losses of every replica."""
     losses = Losses(method)
     unlike = {
-        f"method.{name}": nn.UninitializedBuffer()  # a loss that looks at it fails, rather than mixing seeds
+        f"method.{name}": nn.UninitializedBuffer()  # a loss that reads it fails instead of mixing seeds
         for name, _ in method.named_buffers()
         if name not in stacked
     }
@@ -261,14 +272,14 @@ def vmapped_losses(
 
 
 class Losses(nn.Module):
-    """`losses` as a `forward`, which is what `functional_call` calls."""
+    """Exposes `losses` as `forward`, which `functional_call` needs."""
 
     def __init__(self, method: nn.Module) -> None:
         super().__init__()
         self.method = method
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """Losses by name."""
+        """Return the losses by name."""
         return self.method.losses(batch)  # type: ignore[no-any-return, operator]
 
 
@@ -280,18 +291,18 @@ class SideBySide(nn.Module):
         self.predictors = nn.ModuleList(predictors)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Outputs, [examples, predictors, ...]."""
+        """Return the outputs, [examples, predictors, ...]."""
         return torch.stack([predictor(x) for predictor in self.predictors], 1)
 
 
-def each_prepared(prepare: Sequence[Callable[[Annotations], Annotations]], replicas: Replicas) -> Callable[[Any], Any]:
-    """Make what each member looks at of its own set."""
+def prepare_each(prepare: Sequence[Callable[[Annotations], Annotations]], replicas: Replicas) -> Callable[[Any], Any]:
+    """Combine the members' functions that prepare data into one for `StackedAnnotations`."""
 
-    def prepared(data: StackedAnnotations) -> StackedAnnotations:
-        made: list[Annotations] = []
+    def prepare_all(data: StackedAnnotations) -> StackedAnnotations:
+        prepared: list[Annotations] = []
         for make, member, part in zip(prepare, replicas.members, data.parts, strict=True):
             one = make(part)
-            made.append(one if member.uses_privileged else one.without_privileged())
-        return StackedAnnotations(made)
+            prepared.append(one if member.uses_privileged else one.without_privileged())
+        return StackedAnnotations(prepared)
 
-    return prepared
+    return prepare_all

@@ -1,4 +1,4 @@
-"""How to train: the options of the training loop."""
+"""The options of the training loop."""
 
 from __future__ import annotations
 
@@ -21,45 +21,52 @@ CHOICES: dict[str, tuple[str | bool, ...]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """How to train.
 
     Parameters
     ----------
-    epochs, batch_size : int
-        Passes over the data, and what a batch holds of them.
+    epochs : int
+        Number of passes over the data.
+    batch_size : int
+        Number of annotations or examples in a batch, depending on `draw`.
     draw : "annotations" or "examples"
-        What a batch holds: so many annotations, or so many examples with all of their annotations.
+        Draw batches of annotations, or of examples with all of their annotations.
     optimizer : "adam", "adamw" or "sgd"
-        Adam and AdamW are torch's fused ones.
-    learning_rate, momentum, eps : float
-        `momentum` is of "sgd"; `eps` of the other two, the paper's 1e-7 by default.
+        Adam and AdamW are torch's fused implementations.
+    learning_rate : float
+        Learning rate, before `warmup` and `schedule`.
+    momentum : float
+        Momentum of "sgd".
+    eps : float
+        ε of "adam" and "adamw"; the paper's by default.
     l2 : float
-        λ of the paper's penalty λ‖w‖² on all weights, not on biases or norms (`weight_decay` = 2λ in torch).
+        λ of the paper's penalty λ‖w‖² on all weights except biases and norms (`weight_decay` = 2λ in torch).
     weight_decay : float
-        The decoupled one of "adamw".
+        Decoupled weight decay of "adamw".
     schedule : "constant", "step" or "cosine"
-        "step" multiplies the learning rate by `factor` at each of the `milestones`, in epochs.
+        "step" multiplies the learning rate by `factor` at each of the `milestones`.
     milestones : tuple of float
+        Epochs at which "step" changes the learning rate.
     factor : float
+        Factor of "step".
     warmup : float
-        Epochs in which the learning rate grows from zero.
+        Number of epochs in which the learning rate grows from zero.
     clip : float, optional
-        Largest norm of the gradient.
+        Maximum norm of the gradient.
     precision : "float32", "tfloat32" or "bfloat16"
-        "tfloat32" lets a GPU round what matrix products multiply to 10 bits, as torch lets cuDNN's convolutions do
-        anyhow (`torch.backends.cudnn.allow_tf32`); "bfloat16" is mixed precision. A Fabric brings its own.
+        "tfloat32" lets a GPU round the factors of matrix products to 10 bits, as torch does for cuDNN's convolutions
+        by default (`torch.backends.cudnn.allow_tf32`); "bfloat16" is mixed precision. A Fabric uses its own.
     compile : bool
-        Compile the losses and their gradients: worth its half a minute for long trainings of small networks.
+        Compile the losses and their gradients. It takes half a minute, which pays for long trainings of small networks.
     cuda_graph : bool
-        Record a step as a CUDA graph and replay it, which costs one launch rather than hundreds: for small networks on
-        a GPU. Small layers then have kernels that Triton, where it is installed, compiles with a C compiler. Without
-        effect on a CPU, where x is not in memory, and where batches differ in shape, as they do when a method alone
+        Record a step as a CUDA graph and replay it, with one launch instead of hundreds: for small networks on a GPU.
+        Has no effect on a CPU, if x is not in memory, or if batches differ in shape, as they do when a single method
         draws annotations of examples that have several.
     patience : int, optional
-        Stop when the held-out loss has not fallen for so many epochs, and keep the best weights. It is the loss of
-        the marginal head where the method has one, else the sum of all losses.
+        Stop when the held-out loss has not fallen for this number of epochs, and restore the best weights. It is the
+        loss of the marginal head if there is one, else the sum of all losses.
 
     Examples
     --------
@@ -106,7 +113,7 @@ class Settings:
         if not isinstance(self.milestones, tuple | list):
             raise ValueError(f"Expected `milestones` to be a tuple of numbers, but got {self.milestones!r}.")
         checked["milestones"] = tuple(check_number("milestones", value) for value in self.milestones)
-        for name, value in checked.items():  # Python's own numbers, which a checkpoint can hold
+        for name, value in checked.items():  # Python's own numbers, which a checkpoint can store
             object.__setattr__(self, name, value)
         if self.weight_decay and self.optimizer != "adamw":
             raise ValueError(f"Expected `weight_decay` with optimizer 'adamw', but got {self.optimizer!r}: use `l2`.")
@@ -114,7 +121,7 @@ class Settings:
             raise ValueError("Expected `weight_decay` rather than `l2` with optimizer 'adamw'.")
 
     def rate(self, epoch: float) -> float:
-        """Factor of the learning rate at a point in time, in epochs.
+        """Return the factor of the learning rate at a time in epochs.
 
         Examples
         --------
@@ -130,15 +137,15 @@ class Settings:
         return warm
 
     def make_optimizer(self, module: nn.Module, *, leading: int = 0, recorded: bool = False) -> torch.optim.Optimizer:
-        """Make the optimizer of a module's parameters that take gradients; their `leading` dimensions are replicas.
+        """Make the optimizer of a module's trainable parameters, whose `leading` dimensions are replicas.
 
-        Of one that is `recorded` in a CUDA graph the learning rate is a tensor, which can change between replays.
+        If it is `recorded` in a CUDA graph, the learning rate is a tensor, which can change between replays.
         """
         parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
         decay = self.weight_decay if self.optimizer == "adamw" else 2 * self.l2
         weights = [parameter for parameter in parameters if parameter.ndim > 1 + leading]
         others = [parameter for parameter in parameters if parameter.ndim <= 1 + leading]
-        groups = [{"params": parameters, "weight_decay": 0.0}]  # one group is one call, and faster
+        groups = [{"params": parameters, "weight_decay": 0.0}]  # one group is faster
         if decay:
             groups = [{"params": weights, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
         rate: Any = self.learning_rate

@@ -1,4 +1,4 @@
-"""MobileNet v1, and the kernels that train many of them at once."""
+"""MobileNet v1, with Triton kernels that train many replicas at once."""
 
 from lupi.nn.mobilenet.network import MobileNet
 

@@ -1,9 +1,8 @@
-"""Kernels for a GPU: batch norm with relu6, and depthwise convolutions, of very many channels at once; small layers.
+"""Triton kernels for MobileNet: batch norm with ReLU6, and depthwise convolutions.
 
-Replicas of a network put all of their channels side by side, thousands of them with few numbers each, for which the
-kernels that torch brings are slow. Here a channel is one contiguous row of numbers, and one program looks after it.
-All gradients of a small linear layer, and that of its ReLU, are one kernel. Needs Triton, which torch brings where it
-is built for CUDA, and which needs a C compiler.
+Stacked replicas of a network have thousands of channels with few values each, for which torch's own kernels are slow.
+Here a channel is one contiguous row of values, and one program computes it. Triton comes with torch's CUDA builds, and
+needs a C compiler.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ def norm_forward(
 ):
     """Compute relu6(weight (z − mean)/√(variance + eps) + bias) for a row of z, and its mean and variance.
 
-    The running statistics move towards them; the running variance is that of the population.
+    Updates the running statistics; the running variance is the unbiased one.
     """
     row = tl.program_id(0)
     start, place = row.to(tl.int64) * size, tl.arange(0, BLOCK)
@@ -55,7 +54,7 @@ def norm_forward(
 
 @triton.jit
 def norm_backward(z, weight, bias, mean, variance, of_y, of_z, of_weight, of_bias, size, eps, BLOCK: tl.constexpr):
-    """Gradients of z, weight and bias from that of y."""
+    """Compute the gradients of z, weight and bias."""
     row = tl.program_id(0)
     start, place = row.to(tl.int64) * size, tl.arange(0, BLOCK)
     center, factor, shift = tl.load(mean + row), tl.load(weight + row), tl.load(bias + row)
@@ -84,7 +83,7 @@ def norm_backward(z, weight, bias, mean, variance, of_y, of_z, of_weight, of_bia
 
 @triton.jit
 def depthwise_forward(x, weight, y, images, height, width, rows, columns, STRIDE: tl.constexpr, BLOCK: tl.constexpr):
-    """A 3 × 3 convolution of a channel; zeros pad one row and column after, and before for stride 1."""
+    """Convolve a channel with a 3 × 3 filter; pad with zeros below and right and, for stride 1, above and left."""
     channel = tl.program_id(0)
     place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     size = images * rows * columns
@@ -104,7 +103,7 @@ def depthwise_forward(x, weight, y, images, height, width, rows, columns, STRIDE
 def depthwise_backward(
     of_y, weight, of_x, images, height, width, rows, columns, STRIDE: tl.constexpr, BLOCK: tl.constexpr
 ):
-    """Gradient of x from that of y."""
+    """Compute the gradient of x."""
     channel = tl.program_id(0)
     place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     size = images * height * width
@@ -126,7 +125,7 @@ def depthwise_backward(
 def depthwise_weight(
     x, of_y, of_weight, images, height, width, rows, columns, STRIDE: tl.constexpr, BLOCK: tl.constexpr
 ):
-    """Gradient of a row of a channel's weights."""
+    """Compute the gradient of one row of a channel's filter."""
     channel, i, j = tl.program_id(0), tl.program_id(1), tl.arange(0, 4)
     source = x + channel.to(tl.int64) * images * height * width
     size = images * rows * columns
@@ -144,77 +143,13 @@ def depthwise_weight(
     tl.store(of_weight + channel * 9 + i * 3 + j, tl.sum(total, 1), mask=j < 3)
 
 
-@triton.jit
-def tile(x, row, column, rows, columns, step_of_row, step_of_column):
-    """Load some rows and columns of a matrix; zeros outside of it."""
-    inside = (row < rows)[:, None] & (column < columns)[None, :]
-    return tl.load(x + row[:, None] * step_of_row + column[None, :] * step_of_column, mask=inside, other=0.0)
+def block_size(values: int, largest: int) -> int:
+    """Return the number of values that a program handles at a time: a power of two."""
+    return min(largest, 1 << (values - 1).bit_length())
 
 
-@triton.jit
-def linear_backward(
-    x,
-    x_row,
-    x_input,
-    weight,
-    y,
-    of_y,
-    of_y_row,
-    of_y_output,
-    of_x,
-    of_x_row,
-    of_x_input,
-    of_weight,
-    of_bias,
-    rows,
-    inputs,
-    outputs,
-    tiles_of_x,
-    RELU: tl.constexpr,
-    PRECISION: tl.constexpr,
-    ROWS: tl.constexpr,
-    INPUTS: tl.constexpr,
-    OUTPUTS: tl.constexpr,
-):
-    """Gradients from that of y = x weightᵀ + bias, or relu of it: of x by the first programs, of the rest by others."""
-    i, j = tl.program_id(0), tl.program_id(1)
-    column = j * INPUTS + tl.arange(0, INPUTS)
-    if i < tiles_of_x:
-        row = i * ROWS + tl.arange(0, ROWS)
-        on_x = tl.zeros([ROWS, INPUTS], tl.float32)
-        for first in range(0, outputs, OUTPUTS):
-            output = first + tl.arange(0, OUTPUTS)
-            grad = tile(of_y, row, output, rows, outputs, of_y_row, of_y_output)
-            if RELU:
-                grad = tl.where(tile(y, row, output, rows, outputs, outputs, 1) <= 0, 0.0, grad)
-            factor = tile(weight, output, column, outputs, inputs, inputs, 1)
-            on_x = tl.dot(grad, factor, on_x, input_precision=PRECISION)
-        inside = (row < rows)[:, None] & (column < inputs)[None, :]
-        tl.store(of_x + row[:, None] * of_x_row + column[None, :] * of_x_input, on_x, mask=inside)
-    else:
-        output = (i - tiles_of_x) * OUTPUTS + tl.arange(0, OUTPUTS)
-        on_weight, on_bias = tl.zeros([OUTPUTS, INPUTS], tl.float32), tl.zeros([OUTPUTS], tl.float32)
-        for first in range(0, rows, ROWS):
-            row = first + tl.arange(0, ROWS)
-            grad = tile(of_y, row, output, rows, outputs, of_y_row, of_y_output)
-            if RELU:
-                grad = tl.where(tile(y, row, output, rows, outputs, outputs, 1) <= 0, 0.0, grad)
-            value = tile(x, row, column, rows, inputs, x_row, x_input)
-            on_weight = tl.dot(tl.trans(grad), value, on_weight, input_precision=PRECISION)
-            on_bias += tl.sum(grad, 0)
-        there = (output < outputs)[:, None] & (column < inputs)[None, :]
-        tl.store(of_weight + output[:, None] * inputs + column[None, :], on_weight, mask=there)
-        if j == 0:
-            tl.store(of_bias + output, on_bias, mask=output < outputs)
-
-
-def block(size: int, most: int) -> int:
-    """Numbers that a program looks at together: a power of two."""
-    return min(most, 1 << (size - 1).bit_length())
-
-
-def together(batch: int, dims: tuple[int | None, ...], tensors: tuple[Tensor, ...]) -> list[Tensor]:
-    """Put a batch of replicas, which vmap has along `dims`, before the channels and into one dimension with them."""
+def merge_replicas(batch: int, dims: tuple[int | None, ...], tensors: tuple[Tensor, ...]) -> list[Tensor]:
+    """Merge the replicas, which vmap has along `dims`, into the dimension of the channels."""
     moved = [
         value.expand(batch, *value.shape) if dim is None else value.movedim(dim, 0)
         for value, dim in zip(tensors, dims, strict=True)
@@ -223,42 +158,41 @@ def together(batch: int, dims: tuple[int | None, ...], tensors: tuple[Tensor, ..
 
 
 class NormReLU6(torch.autograd.Function):
-    """relu6 of batch norm of z, [channels, ...], in training; with it mean and variance of each channel.
+    """ReLU6 of batch norm of z, [channels, ...], in training, with the mean and variance of each channel.
 
-    Running mean and variance move towards them, in place, as those of `torch.nn.BatchNorm1d` do.
+    Updates the running mean and variance in place, as `torch.nn.BatchNorm1d` does.
     """
 
     @staticmethod
     def forward(
         z: Tensor, weight: Tensor, bias: Tensor, running_mean: Tensor, running_var: Tensor, eps: float, momentum: float
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Compute y, mean and variance (that of the sample, not of the population)."""
+        """Compute y, mean and (biased) variance."""
         z = z.contiguous()
         channels, size = z.shape[0], z[0].numel()
         if size == 1:
-            raise ValueError("Expected more than one number in each channel for batch norm, but got one.")
+            raise ValueError("Expected more than one value per channel for batch norm, but got one.")
         if not (running_mean.is_contiguous() and running_var.is_contiguous()):
-            raise ValueError("Expected running statistics that are contiguous, since they are written in place.")
+            raise ValueError("Expected contiguous running statistics, since they are updated in place.")
         y, mean, variance = torch.empty_like(z), torch.empty_like(weight), torch.empty_like(weight)
         weight, bias = weight.contiguous(), bias.contiguous()
-        with torch.cuda.device_of(z):  # Triton starts kernels on the current device
-            norm_forward[(channels,)](
-                z, weight, bias, running_mean, running_var, y, mean, variance, size, eps, momentum, block(size, 1024)
-            )
+        with torch.cuda.device_of(z):  # Triton launches kernels on the current device
+            outputs = (running_mean, running_var, y, mean, variance)
+            norm_forward[(channels,)](z, weight, bias, *outputs, size, eps, momentum, block_size(size, 1024))
         return y, mean, variance
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        """Keep what the gradient needs."""
+        """Save what `backward` needs."""
         z, weight, bias, _, _, ctx.eps, _ = inputs
         ctx.mark_non_differentiable(*output[1:])
-        ctx.set_materialize_grads(False)  # zeros for what has no gradient are two kernels a layer
+        ctx.set_materialize_grads(False)  # otherwise torch fills two tensors with zeros per layer
         ctx.save_for_backward(z, weight, bias, *output[1:])
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *of_outputs: Tensor) -> tuple[Tensor | None, ...]:
-        """Gradients of z, weight and bias."""
+        """Return the gradients of z, weight and bias."""
         if of_outputs[0] is None:
             return (None,) * 7
         z, weight, bias, mean, variance = (value.contiguous() for value in ctx.saved_tensors)
@@ -266,17 +200,17 @@ class NormReLU6(torch.autograd.Function):
         of_z, of_weight, of_bias = torch.empty_like(z), torch.empty_like(weight), torch.empty_like(bias)
         with torch.cuda.device_of(z):
             norm_backward[(z.shape[0],)](
-                z, weight, bias, mean, variance, of_y, of_z, of_weight, of_bias, size, ctx.eps, block(size, 1024)
+                z, weight, bias, mean, variance, of_y, of_z, of_weight, of_bias, size, ctx.eps, block_size(size, 1024)
             )
         return of_z, of_weight, of_bias, None, None, None, None
 
     @staticmethod
     def vmap(info: Any, dims: tuple[int | None, ...], *inputs: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-        """Treat the channels of all replicas as channels."""
+        """Apply the function to the channels of all replicas at once."""
         tensors, numbers = inputs[:5], inputs[5:]
         if dims[3:5] != (0, 0) or not all(value.is_contiguous() for value in tensors[3:]):
-            raise RuntimeError("Expected running statistics of each replica, stacked: a copy would take the new ones.")
-        results = NormReLU6.apply(*together(info.batch_size, dims[:5], tensors), *numbers)
+            raise RuntimeError("Expected stacked running statistics of the replicas, since they are updated in place.")
+        results = NormReLU6.apply(*merge_replicas(info.batch_size, dims[:5], tensors), *numbers)
         return tuple(value.unflatten(0, (info.batch_size, -1)) for value in results), (0, 0, 0)
 
 
@@ -291,69 +225,36 @@ class Depthwise3x3(torch.autograd.Function):
         rows, columns = height // stride, width // stride
         y = x.new_empty(channels, images, rows, columns)
         size = images * rows * columns
-        many = block(size, 1024)
-        grid = (channels, triton.cdiv(size, many))
+        per_program = block_size(size, 1024)
+        grid = (channels, triton.cdiv(size, per_program))
         with torch.cuda.device_of(x):
-            depthwise_forward[grid](x, weight, y, images, height, width, rows, columns, stride, many)
+            depthwise_forward[grid](x, weight, y, images, height, width, rows, columns, stride, per_program)
         return y
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ARG004
-        """Keep what the gradient needs."""
+        """Save what `backward` needs."""
         x, weight, ctx.stride = inputs
         ctx.save_for_backward(x, weight)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, of_y: Tensor) -> tuple[Tensor | None, ...]:
-        """Gradients of x and weight."""
+        """Return the gradients of x and weight."""
         x, weight = (value.contiguous() for value in ctx.saved_tensors)
         of_y, (channels, images, height, width) = of_y.contiguous(), x.shape
         sizes = (images, height, width, *of_y.shape[2:])
         of_x, of_weight = torch.empty_like(x), torch.empty_like(weight)
-        many = block(images * height * width, 1024)
-        grid = (channels, triton.cdiv(images * height * width, many))
+        per_program = block_size(images * height * width, 1024)
+        grid = (channels, triton.cdiv(images * height * width, per_program))
         with torch.cuda.device_of(x):
-            depthwise_backward[grid](of_y, weight, of_x, *sizes, ctx.stride, many)
-            depthwise_weight[(channels, 3)](x, of_y, of_weight, *sizes, ctx.stride, block(of_y[0].numel(), 512))
+            depthwise_backward[grid](of_y, weight, of_x, *sizes, ctx.stride, per_program)
+            depthwise_weight[(channels, 3)](x, of_y, of_weight, *sizes, ctx.stride, block_size(of_y[0].numel(), 512))
         return of_x, of_weight, None
 
     @staticmethod
     def vmap(info: Any, dims: tuple[int | None, ...], *inputs: Any) -> tuple[Tensor, int]:
-        """Treat the channels of all replicas as channels."""
+        """Apply the function to the channels of all replicas at once."""
         *tensors, stride = inputs
-        y = Depthwise3x3.apply(*together(info.batch_size, dims[:2], tuple(tensors)), stride)
+        y = Depthwise3x3.apply(*merge_replicas(info.batch_size, dims[:2], tuple(tensors)), stride)
         return y.unflatten(0, (info.batch_size, -1)), 0
-
-
-class SmallLinear(torch.autograd.Function):
-    """x weightᵀ + bias, or relu of it, for x [rows, inputs]; all gradients at once."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, relu: bool) -> Tensor:
-        """Compute y as torch does, the ReLU with it."""
-        y = torch._addmm_activation(bias, x, weight.T) if relu else torch.addmm(bias, x, weight.T)
-        ctx.relu = relu
-        ctx.save_for_backward(x, weight, y if relu else None)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, of_y: Tensor) -> tuple[Tensor | None, ...]:
-        """Gradients of x, where it needs one, and of weight and bias."""
-        x, weight, y = ctx.saved_tensors
-        if torch.is_grad_enabled():  # they are to be differentiated again
-            of_y = of_y if y is None else torch.where(y <= 0, 0.0, of_y)
-            return of_y @ weight, of_y.T @ x, of_y.sum(0), None
-        weight, (rows, inputs), outputs = weight.contiguous(), x.shape, weight.shape[0]
-        of_x = torch.empty_like(x) if ctx.needs_input_grad[0] else None
-        of_weight, of_bias = torch.empty_like(weight), weight.new_empty(outputs)
-        sizes = max(16, block(rows, 64)), 32, max(16, block(outputs, 64))  # a product of tiles takes 16 at least
-        tiles_of_x = 0 if of_x is None else triton.cdiv(rows, sizes[0])
-        precision = "ieee" if torch.get_float32_matmul_precision() == "highest" else "tf32"
-        into = x if of_x is None else of_x  # which is not written to
-        with torch.cuda.device_of(x):
-            linear_backward[(tiles_of_x + triton.cdiv(outputs, sizes[2]), triton.cdiv(max(1, inputs), sizes[1]))](
-                *(x, *x.stride(), weight, of_y if y is None else y, of_y, *of_y.stride(), into, *into.stride()),
-                *(of_weight, of_bias, rows, inputs, outputs, tiles_of_x, ctx.relu, precision, *sizes),
-            )
-        return of_x, of_weight, of_bias, None

@@ -1,12 +1,12 @@
-"""MobileNet v1: a small trunk for images, laid out so that many replicas of it train fast together.
+"""MobileNet v1: a small trunk for images, laid out so that many replicas train fast together.
 
 Howard et al., "MobileNets: Efficient convolutional neural networks for mobile vision applications" (2017),
 https://arxiv.org/abs/1704.04861. Padding is TensorFlow's, as in the published weights.
 
-Activations are [channels, images, height, width]. A pointwise convolution is then one matrix product, batch norm goes
-over contiguous rows, and for a depthwise convolution the images stand below one another in one tall image with zeros
-between them. `torch.func.vmap` only puts the replicas before the channels: nothing is copied or transposed. On a GPU
-kernels of our own (`lupi.nn.mobilenet.kernels`) compute what is slow there.
+Activations are [channels, images, height, width]. A pointwise convolution is then one matrix product, batch norm reads
+contiguous rows, and a depthwise convolution sees the images stacked into one tall image, separated by zeros.
+`torch.func.vmap` prepends the replicas to the channels, so nothing is copied or transposed. On a GPU, Triton kernels
+(`lupi.nn.mobilenet.kernels`) replace the operations that are slow there.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from lupi.nn.mobilenet.triton_backend import kernels_for
 
 WIDTHS = (64, 128, 128, 256, 256, 512, 512, 512, 512, 512, 512, 1024, 1024)
 STRIDED = (2, 4, 6, 12)
-"""Blocks, counted from 1, that halve height and width; so does the first convolution."""
+"""Blocks, counted from 1, that halve height and width, as the first convolution does."""
 FIRST = 32
 
 
 class FirstConvolution(nn.Module):
-    """A 3 × 3 convolution of stride 2 over all channels, as a product with patches."""
+    """A 3 × 3 convolution of stride 2 over all channels, as a matrix product with patches."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(outputs, 9 * inputs))
 
     def forward(self, x: Tensor) -> Tensor:
-        """From [inputs, n, H, W] to [outputs, n, H/2, W/2]."""
+        """Map [inputs, n, H, W] to [outputs, n, H/2, W/2]."""
         height, width = x.shape[2:]
         x = F.pad(x, (0, 1, 0, 1))
         patches = [x[:, :, i : i + height : 2, j : j + width : 2] for i in range(3) for j in range(3)]
-        return product(self.weight, torch.cat(patches))
+        return multiply_channels(self.weight, torch.cat(patches))
 
 
 class Depthwise(nn.Module):
-    """A 3 × 3 convolution of each channel by itself."""
+    """A 3 × 3 depthwise convolution: each channel by itself."""
 
     def __init__(self, channels: int, stride: int) -> None:
         super().__init__()
@@ -53,14 +53,14 @@ class Depthwise(nn.Module):
         self.stride = stride
 
     def forward(self, x: Tensor) -> Tensor:
-        """From [C, n, H, W] to [C, n, H/stride, W/stride]."""
-        if (own := kernels_for(x)) is not None:
-            return own.Depthwise3x3.apply(x, self.weight, self.stride)  # type: ignore[no-any-return]
+        """Map [C, n, H, W] to [C, n, H/stride, W/stride]."""
+        if (kernels := kernels_for(x)) is not None:
+            return kernels.Depthwise3x3.apply(x, self.weight, self.stride)  # type: ignore[no-any-return]
         channels, images, height, _ = x.shape
-        if self.stride == 1:  # a row of zeros below each image, which is above the next one too
+        if self.stride == 1:  # a row of zeros below each image, which is also above the next one
             x = F.pad(x, (0, 0, 0, 1))
             padding, rows = (1, 1), slice(0, height)
-        else:  # zeros to the right and below; and above, so that windows begin at an image's first row
+        else:  # zeros on the right and below, and above, so that windows start at an image's first row
             x = F.pad(x, (0, 1, 1, 1))
             padding, rows = (1, 0), slice(1, height // 2 + 1)
         tall = x.flatten(1, 2).unsqueeze(0)
@@ -76,12 +76,12 @@ class Pointwise(nn.Module):
         self.weight = nn.Parameter(torch.empty(outputs, inputs))
 
     def forward(self, x: Tensor) -> Tensor:
-        """From [inputs, n, H, W] to [outputs, n, H, W]."""
-        return product(self.weight, x)
+        """Map [inputs, n, H, W] to [outputs, n, H, W]."""
+        return multiply_channels(self.weight, x)
 
 
 class Layer(nn.Module):
-    """A convolution, batch norm, and the smaller of relu and 6."""
+    """A convolution, batch norm and ReLU6."""
 
     def __init__(self, convolution: FirstConvolution | Depthwise | Pointwise, momentum: float) -> None:
         super().__init__()
@@ -89,25 +89,30 @@ class Layer(nn.Module):
         self.norm = nn.BatchNorm1d(convolution.weight.shape[0], eps=1e-3, momentum=momentum)
 
     def forward(self, x: Tensor) -> Tensor:
-        """From [inputs, n, H, W] to [outputs, n, H', W']."""
+        """Map [inputs, n, H, W] to [outputs, n, H', W']."""
         y = self.convolution(x)
-        if self.norm.training and (own := kernels_for(y)) is not None:
-            norm = self.norm  # whose `num_batches_tracked` stays as it is: a fixed momentum does not read it
-            given = (norm.weight, norm.bias, norm.running_mean, norm.running_var, norm.eps, norm.momentum)
-            return own.NormReLU6.apply(y, *given)[0]  # type: ignore[no-any-return]
+        if self.norm.training and (kernels := kernels_for(y)) is not None:
+            norm = self.norm  # `num_batches_tracked` is not updated: a fixed momentum does not read it
+            arguments = (norm.weight, norm.bias, norm.running_mean, norm.running_var, norm.eps, norm.momentum)
+            return kernels.NormReLU6.apply(y, *arguments)[0]  # type: ignore[no-any-return]
         return F.relu6(self.norm(y.flatten(1).unsqueeze(0))).reshape(y.shape)
 
 
 class MobileNet(nn.Module):
-    """From images, [n, 3, height, width] with numbers from 0 to 255, to features, [n, 1024 · width].
+    """Maps images [n, 3, height, width] with values from 0 to 255 to features [n, 1024 · width].
 
     Parameters
     ----------
     width : float
-        Factor of the number of channels everywhere.
+        Factor that multiplies the number of channels of every layer.
     momentum : float
-        Weight of a batch in the running statistics; Keras has 0.01. With 0 they stay as they are, and training
+        Weight of a batch in the running statistics; 0.01 in Keras. With 0 the statistics are fixed, and training
         normalises by them too.
+
+    Attributes
+    ----------
+    features : int
+        Width of the output.
 
     Examples
     --------
@@ -125,52 +130,60 @@ class MobileNet(nn.Module):
             self.layers.append(Layer(Pointwise(channels, outputs), momentum))
             channels = outputs
         self.features = channels
-        for layer in self.every():
+        for layer in self.list_layers():
             weight = layer.convolution.weight
             nn.init.normal_(weight, std=(2 / weight[0].numel()) ** 0.5)
 
-    def every(self) -> list[Layer]:
-        """List the layers."""
+    def list_layers(self) -> list[Layer]:
+        """List the layers, from input to output."""
         return [layer for layer in self.layers if isinstance(layer, Layer)]
 
     def train(self, mode: bool = True) -> Self:
-        """Train or evaluate; fixed statistics are those of evaluation."""
+        """Set the mode; with fixed statistics, batch norm stays in evaluation mode."""
         super().train(mode)
-        for layer in self.every():
+        for layer in self.list_layers():
             layer.norm.train(mode and layer.norm.momentum != 0)
         return self
 
     def forward(self, x: Tensor) -> Tensor:
-        """Features: the mean over height and width."""
+        """Return features, the mean over height and width."""
         if x.shape[2] % 32 or x.shape[3] % 32:
-            raise ValueError(f"Expected images whose sides are multiples of 32, but got {x.shape[2]} × {x.shape[3]}.")
-        if self.every()[0].norm.training and x.shape[0] * x.shape[2] * x.shape[3] == 32 * 32:
-            raise ValueError("Expected batches of more than one image of 32 × 32 for batch norm, but got one image.")
-        y: Tensor = self.layers(scaled(x, self.every()[0].norm.weight.dtype))
+            raise ValueError(
+                f"Expected height and width of images to be multiples of 32, but got {x.shape[2]} × {x.shape[3]}."
+            )
+        if self.list_layers()[0].norm.training and x.shape[0] * x.shape[2] * x.shape[3] == 32 * 32:
+            raise ValueError("Expected more than one 32 × 32 image per batch for batch norm, but got one.")
+        y: Tensor = self.layers(scale_images(x, self.list_layers()[0].norm.weight.dtype))
         return y.mean((2, 3)).mT
 
     @classmethod
     def from_npz(cls, path: str | Path, images: Tensor, *, momentum: float = 0.1) -> Self:
-        """Read published weights whose batch norm was folded into the convolutions, and put batch norm back.
+        """Load published weights, whose batch norm is folded into the convolutions, and restore batch norm.
 
         Parameters
         ----------
         path : str or Path
-            Arrays `Conv2d_0/weight` (output, height, width, input) and `/bias`, `Conv2d_1_depthwise/...` (1, height,
-            width, channel), `Conv2d_1_pointwise/...`, and so on to 13, of any width.
+            An .npz file with the arrays `Conv2d_0/weight` (output, height, width, input) and `Conv2d_0/bias`,
+            `Conv2d_1_depthwise/...` (1, height, width, channel), `Conv2d_1_pointwise/...`, and so on to 13, of any
+            width.
         images : Tensor
             Images whose activations set the statistics of batch norm, so that it is the identity on them.
         momentum : float
-            As of the class.
+            The same as for the class.
+
+        Returns
+        -------
+        MobileNet
+            The network with these weights.
         """
         names = ["Conv2d_0", *(f"Conv2d_{i}_{kind}" for i in range(1, 14) for kind in ("depthwise", "pointwise"))]
         arrays = read_arrays(path)
         with torch.no_grad():
             missing = [name for name in names if f"{name}/weight" not in arrays or f"{name}/bias" not in arrays]
             if missing:
-                raise ValueError(f"Expected {path} to hold MobileNet's weights, but it has none for {missing[0]}.")
-            net, y = cls(len(arrays["Conv2d_0/bias"]) / FIRST, momentum=momentum), scaled(images, torch.float32)
-            for name, layer in zip(names, net.every(), strict=True):
+                raise ValueError(f"Expected {path} to contain MobileNet's weights, but {missing[0]} is missing.")
+            net, y = cls(len(arrays["Conv2d_0/bias"]) / FIRST, momentum=momentum), scale_images(images, torch.float32)
+            for name, layer in zip(names, net.list_layers(), strict=True):
                 weight, bias = (torch.from_numpy(arrays[f"{name}/{part}"]) for part in ("weight", "bias"))
                 own = layer.convolution.weight
                 if weight.numel() != own.numel() or len(bias) != len(own):
@@ -193,19 +206,19 @@ class MobileNet(nn.Module):
 
 
 def read_arrays(path: str | Path) -> dict[str, NDArray[Any]]:
-    """Read arrays and their names."""
+    """Read the arrays of an .npz file by name."""
     try:
         with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
-    except (ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:  # what numpy raises on other files
-        raise ValueError(f"Expected {path} to hold named arrays (.npz), but it cannot be read.") from error
+    except (ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:  # what numpy raises for other files
+        raise ValueError(f"Expected {path} to be an .npz file, but it cannot be read.") from error
 
 
-def scaled(images: Tensor, dtype: torch.dtype) -> Tensor:
-    """Numbers from −1 to 1, channels first."""
+def scale_images(images: Tensor, dtype: torch.dtype) -> Tensor:
+    """Scale values to [−1, 1] and put channels first."""
     return images.transpose(0, 1).to(dtype) / 127.5 - 1
 
 
-def product(weight: Tensor, x: Tensor) -> Tensor:
+def multiply_channels(weight: Tensor, x: Tensor) -> Tensor:
     """Multiply the channels of x by a matrix."""
     return (weight @ x.flatten(1)).reshape(-1, *x.shape[1:])

@@ -1,4 +1,4 @@
-"""Where kernels of our own (`lupi.nn.mobilenet.kernels`) can be used."""
+"""Decides whether the Triton kernels (`lupi.nn.mobilenet.kernels`) can be used."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from torch import Tensor
 
 
 def kernels_for(x: Tensor) -> ModuleType | None:
-    """Give the kernels for x, where it lies on a GPU and they can be had; None otherwise."""
+    """Return the module of kernels if they apply to x: float32 on a GPU, in eager mode; None otherwise."""
     if not x.is_cuda or x.dtype != torch.float32 or torch.is_autocast_enabled("cuda") or torch.compiler.is_compiling():
         return None
-    return imported()
+    return import_kernels()
 
 
 @cache
-def imported() -> ModuleType | None:
-    """Import the kernels; None without Triton."""
+def import_kernels() -> ModuleType | None:
+    """Import the kernels; return None without Triton."""
     try:
         from lupi.nn.mobilenet import kernels
     except ImportError:

@@ -1,0 +1,246 @@
+"""Train a method, or the same method with several seeds."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from typing import Any
+
+import torch
+
+from lupi._internal.checks import check_integer
+from lupi.data import Annotations
+from lupi.methods.base import Method, Stage
+from lupi.training.checkpoint import Checkpoint, describe_network, describe_run
+from lupi.training.loop import Data, Epoch, OneDevice, StageLoop, matrix_precision
+from lupi.training.noise import seed_noise
+from lupi.training.replicas import Replicas, StackedAnnotations, split_history
+from lupi.training.settings import Settings
+
+FEWEST, LARGEST = 4, 200_000
+"""Fewer replicas than this do not repay the cost of stacking, nor do networks with more parameters on a CPU."""
+
+
+def fit(
+    method: Method,
+    data: Data,
+    settings: Settings = Settings(),
+    *,
+    validation: Data | None = None,
+    seed: int | Sequence[int] = 0,
+    device: torch.device | str = "cpu",
+    fabric: Any = None,
+    checkpoint: Checkpoint | None = None,
+    progress: bool = False,
+) -> list[Epoch]:
+    """Train a method, stage by stage, and return the history of its losses.
+
+    Parameters
+    ----------
+    method : Method
+        Trained in place; ends in evaluation mode.
+    data : Annotations
+        The training set; `StackedAnnotations` for `Replicas`.
+    settings : Settings
+        How to train; the same for every stage.
+    validation : Annotations, optional
+        Held-out annotations with their noisy labels, for the history and for `settings.patience`.
+    seed : int
+        Seed of the order of batches and of noise in training, but not of the initial weights. `Replicas` take a
+        sequence, one seed each.
+    device : torch.device or str
+        Where to train without a Fabric.
+    fabric : lightning.fabric.Fabric, optional
+        For several devices, processes or machines: a launched Fabric. Every process calls `fit` with the same
+        arguments.
+    checkpoint : Checkpoint, optional
+        Where to save the state. If the file exists, training resumes from it.
+    progress : bool
+        Show progress on standard error.
+
+    Returns
+    -------
+    list of dict
+        One row per epoch.
+
+    Examples
+    --------
+    >>> from torch import nn
+    >>> from lupi.methods import NoPI
+    >>> data = Annotations(torch.eye(4), torch.arange(4), torch.ones(4, 1), torch.tensor([0, 1, 0, 1]))
+    >>> history = fit(NoPI(nn.Identity(), nn.Linear(4, 2)), data, Settings(epochs=2))
+    >>> sorted(history[0])
+    ['epoch', 'learning_rate', 'stage', 'train_marginal']
+    """
+    seeds = check_arguments(method, data, settings, validation, seed, fabric)
+    place = OneDevice(device, settings.precision) if fabric is None else fabric
+    method.to(place.device)
+    run: dict[str, Any] = {}
+    state: dict[str, Any] | None = None
+    history: list[Epoch] = []
+    if checkpoint is not None:
+        run = describe_run(method, data, validation, settings, seeds)
+        state = checkpoint.read(run)
+    if state is not None:
+        method.load_state_dict(state["method"])
+        history = state["history"]
+    data = data.to(place.device)
+    validation = None if validation is None else validation.to(place.device)
+    first_seed = seeds if isinstance(seeds, int) else seeds[0]
+    with seed_noise(first_seed + place.global_rank, place.device), matrix_precision(settings.precision):
+        method.observe(data)  # type: ignore[arg-type] # `Replicas` take `StackedAnnotations`
+        with closing(iterate_stages(method, data)) as stages:
+            for number, stage in enumerate(stages):
+                if state is not None and number < state["stage"]:
+                    continue  # trained before the interruption
+                resumed, state = state, None
+                loop = StageLoop(
+                    method, stage, number, data=data, validation=validation, settings=settings, place=place, seed=seeds
+                )
+                if resumed is not None:
+                    loop.resume(resumed)
+                for step in loop.steps(history, progress and place.global_rank == 0):
+                    if checkpoint is not None and (step % checkpoint.every == 0 or loop.epoch == settings.epochs):
+                        reached = {"run": run, **loop.state(history)}  # called by all processes
+                        if place.global_rank == 0:
+                            checkpoint.write(reached)
+    method.eval()
+    return history
+
+
+def iterate_stages(method: Method, data: Data) -> Generator[Stage, None, None]:
+    """Yield the stages of a method; closing this generator closes the method's, which unstacks `Replicas`."""
+    yield from method.stages(data)  # type: ignore[arg-type]
+
+
+def check_arguments(
+    method: Method,
+    data: Data,
+    settings: Settings,
+    validation: Data | None,
+    seed: int | Sequence[int],
+    fabric: Any,
+) -> int | list[int]:
+    """Check the arguments of `fit`, and return the seed, or the seeds of replicas."""
+    if settings.patience is not None and validation is None:
+        raise ValueError("Expected `validation` to be given with `patience`, but got None.")
+    if settings.cuda_graph and fabric is not None:
+        raise ValueError("Expected `cuda_graph` to be False with a `fabric`, but got True.")
+    for name, part in (("data", data), ("validation", validation)):
+        if part is not None and len(part) == 0:
+            raise ValueError(f"Expected `{name}` to have annotations, but it is empty.")
+    if not isinstance(method, Replicas):
+        return check_integer("seed", seed, 0)
+    if isinstance(seed, int) or len(seed) != len(method.members):
+        raise ValueError(f"Expected one `seed` for each of {len(method.members)} replicas, but got {seed!r}.")
+    if settings.clip is not None:
+        raise ValueError(f"Expected `clip` to be None for replicas, but got {settings.clip}.")
+    if fabric is not None:
+        raise ValueError("Expected `fabric` to be None for replicas, which train on one device, but got one.")
+    return [check_integer("seed", one, 0) for one in seed]
+
+
+def fit_seeds(
+    methods: Sequence[Method],
+    data: Sequence[Annotations],
+    settings: Settings = Settings(),
+    *,
+    validation: Sequence[Annotations | None] | None = None,
+    seeds: Sequence[int],
+    device: torch.device | str = "cpu",
+    progress: bool = False,
+) -> list[list[Epoch]]:
+    """Train a method with several seeds: together as `Replicas` if possible, else one after the other.
+
+    Four or more seeds whose networks and data have the same shape train together. Fewer seeds are faster one after the
+    other, and so are networks of more than 200 000 parameters on a CPU. A warning explains why methods cannot train
+    together.
+
+    Parameters
+    ----------
+    methods : sequence of Method
+        The method of each seed.
+    data : sequence of Annotations
+        The training set of each seed.
+    settings : Settings
+        How to train; the same for all seeds.
+    validation : sequence of Annotations, optional
+        The held-out annotations of each seed.
+    seeds : sequence of int
+        Seeds of batches and noise.
+    device : torch.device or str
+        Where to train.
+    progress : bool
+        Show progress on standard error.
+
+    Returns
+    -------
+    list of list of dict
+        The history of every seed.
+
+    Examples
+    --------
+    >>> from torch import nn
+    >>> from lupi.methods import NoPI
+    >>> data = Annotations(torch.eye(4), torch.arange(4), torch.ones(4, 1), torch.tensor([0, 1, 0, 1]))
+    >>> methods = [NoPI(nn.Identity(), nn.Linear(4, 2)) for seed in range(5)]
+    >>> histories = fit_seeds(methods, [data] * 5, Settings(epochs=2), seeds=range(5))
+    >>> [len(history) for history in histories]
+    [2, 2, 2, 2, 2]
+    """
+    held_out = list(validation) if validation is not None else [None for _ in methods]
+    if not any(method.uses_privileged for method in methods):
+        data = [part.without_privileged() for part in data]  # so that its shape does not matter
+        held_out = [None if part is None else part.without_privileged() for part in held_out]
+    histories: list[list[Epoch]] = [[] for _ in methods]
+    alike: dict[Any, list[int]] = {}
+    for number, (method, part) in enumerate(zip(methods, data, strict=True)):
+        shapes = tuple((name, value.shape) for name, value in method.named_parameters())
+        alike.setdefault((describe_network(method), shapes, len(part)), []).append(number)
+    for group in alike.values():
+        members, parts = [methods[number] for number in group], [data[number] for number in group]
+        held, own = [held_out[number] for number in group], [seeds[number] for number in group]
+        trained = None
+        if pays_to_stack(members, device):
+            trained = fit_replicas(members, parts, held, own, settings, device, progress)
+        if trained is None:
+            trained = [
+                fit(member, part, settings, validation=kept, seed=seed, device=device, progress=progress)
+                for member, part, kept, seed in zip(members, parts, held, own, strict=True)
+            ]
+        for number, history in zip(group, trained, strict=True):
+            histories[number] = history
+    return histories
+
+
+def pays_to_stack(members: Sequence[Method], device: torch.device | str) -> bool:
+    """Return whether training together is faster than one after the other."""
+    size = sum(parameter.numel() for parameter in members[0].parameters())
+    return len(members) >= FEWEST and (size <= LARGEST or torch.device(device).type != "cpu")
+
+
+def fit_replicas(
+    members: Sequence[Method],
+    data: Sequence[Annotations],
+    validation: Sequence[Annotations | None],
+    seeds: Sequence[int],
+    settings: Settings,
+    device: torch.device | str,
+    progress: bool,
+) -> list[list[Epoch]] | None:
+    """Train methods together; if that is impossible, warn, restore them and return None."""
+    before = [copy.deepcopy(member.state_dict()) for member in members]
+    held_out = [part for part in validation if part is not None]
+    try:
+        replicas, stacked = Replicas(members), StackedAnnotations(data)
+        stacked_too = StackedAnnotations(held_out) if held_out else None
+        history = fit(replicas, stacked, settings, validation=stacked_too, seed=seeds, device=device, progress=progress)
+    except (ValueError, RuntimeError) as error:  # vmap raises a RuntimeError for what it does not support
+        reason = str(error).strip().splitlines()[0]
+        warnings.warn(f"Training {len(members)} seeds one after the other, not together: {reason}", stacklevel=3)
+        for member, weights in zip(members, before, strict=True):
+            member.load_state_dict(weights)
+        return None
+    return split_history(history, len(members))
