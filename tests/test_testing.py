@@ -87,6 +87,14 @@ class Forgetful(MeanImputation):
         self.register_buffer("imputed", self.imputed, persistent=False)
 
 
+class Hasty(MeanImputation):
+    """Learns from the data in `stages`."""
+
+    def stages(self, data):
+        self.imputed = 2 * data.a.mean(0)
+        return super().stages(data)
+
+
 class OrderBound(NoPI):
     def losses(self, batch):
         return {"marginal": super().losses(batch)["marginal"] * batch.row[0]}
@@ -128,14 +136,15 @@ def like_imputation(kind, parts):
     ("build", "check", "message"),
     [
         (partial(like_tram, Leaky), testing.check_gradients, "loss 'marginal' reaches"),
-        (partial(like_no_pi, Heavy), testing.check_predictor, "does not need it"),
+        (partial(like_no_pi, Heavy), testing.check_predictor, "does not use it"),
         (partial(like_no_pi, Unnamed), testing.check_losses, "not those of `gradients`"),
-        (partial(like_imputation, Secretive), testing.check_privileged, "`ships_privileged` is not true"),
-        (partial(like_no_pi, Blind), testing.check_privileged, "`uses_privileged` is not true"),
-        (partial(like_imputation, Forgetful), testing.check_state, "does not hold all that predicts"),
+        (partial(like_imputation, Secretive), testing.check_privileged, "`ships_privileged` contradicts"),
+        (partial(like_no_pi, Blind), testing.check_privileged, "`uses_privileged` contradicts"),
+        (partial(like_imputation, Forgetful), testing.check_state, "does not determine"),
+        (partial(like_imputation, Hasty), testing.check_observe, "`stages` changes 'imputed'"),
         (partial(like_no_pi, OrderBound), testing.check_order, "not close"),
         (partial(like_no_pi, Stuck), testing.check_gradients, "does not reach"),
-        (partial(like_no_pi, Stuck), testing.check_training, "went from loss"),
+        (partial(like_no_pi, Stuck), testing.check_training, "the loss of stage"),
     ],
 )
 def test_the_suite_finds_faults(build, check, message):

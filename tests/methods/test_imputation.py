@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -9,7 +11,6 @@ from lupi import testing
 from lupi.data import Annotations, Batch, SparseRows
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 from lupi.methods.imputation import mean_imputation, mean_row, zero_imputation
-from lupi.nn import Parts
 
 
 @pytest.mark.parametrize("likelihood", [Categorical(), Bernoulli(), Gaussian()])
@@ -17,9 +18,8 @@ from lupi.nn import Parts
 @pytest.mark.parametrize("build", [zero_imputation, mean_imputation])
 def test_predictor_is_the_conditional_head_at_the_imputed_a(build, skip, likelihood):
     data = testing.make_data(likelihood)
-    parts = testing.make_parts(likelihood)
-    method = build(Parts(**{**vars(parts), "tower_skip": skip}))
-    list(method.stages(data))
+    method = build(dataclasses.replace(testing.make_parts(likelihood), tower_skip=skip))
+    method.observe(data)
     x = data.x[torch.arange(testing.EXAMPLES)]
     imputed = torch.zeros(testing.PRIVILEGED) if build is zero_imputation else data.a.mean(0)
     a = imputed.expand(len(x), -1)
@@ -29,7 +29,7 @@ def test_predictor_is_the_conditional_head_at_the_imputed_a(build, skip, likelih
 
 def test_predictor_holds_neither_the_towers_first_layer_nor_single_rows_of_a():
     method = mean_imputation(testing.make_parts(Categorical()))
-    list(method.stages(testing.make_data(Categorical())))
+    method.observe(testing.make_data(Categorical()))
     shapes = [tuple(tensor.shape) for tensor in method.predictor().state_dict().values()]
     assert (16, testing.PRIVILEGED) not in shapes
     assert (8, 8) in shapes  # layer 2, for the features alone
@@ -51,5 +51,5 @@ def test_mean_is_over_annotations_not_examples():
         data.x, torch.tensor([0, 0, 0, 1]), torch.tensor([[1.0, 0, 0, 0]] * 3 + [[0, 1.0, 0, 0]]), data.y[:4]
     )
     method = mean_imputation(testing.make_parts(Categorical()))
-    list(method.stages(few))
+    method.observe(few)
     assert method.imputed.tolist() == [0.75, 0.25, 0, 0]

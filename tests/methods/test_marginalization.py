@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -11,7 +13,7 @@ from lupi.data import Annotations, Batch, SparseRows
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 from lupi.methods import FullMarginalization
 from lupi.methods.marginalization import full_marginalization
-from lupi.nn import MLP, GaussianHead, Parts, Tower
+from lupi.nn import MLP, GaussianHead, Tower
 from lupi.training import Settings, fit
 
 
@@ -28,7 +30,7 @@ def naive(method, x, a):
 @pytest.mark.parametrize("skip", [False, True])
 def test_predictor_is_the_naive_average_of_probabilities(likelihood, skip):
     data = testing.make_data(likelihood)
-    method = full_marginalization(Parts(**{**vars(testing.make_parts(likelihood)), "tower_skip": skip}))
+    method = full_marginalization(dataclasses.replace(testing.make_parts(likelihood), tower_skip=skip))
     fit(method, data, Settings(epochs=20, batch_size=8, learning_rate=0.02))
     x = data.x[torch.arange(testing.EXAMPLES)]
     ours = likelihood.mean(method.predictor()(x)).detach()
@@ -46,7 +48,7 @@ def test_distinct_rows_with_weights_are_exact_for_any_rows(seed, rows, columns):
     )
     torch.manual_seed(seed % 1000)
     method = FullMarginalization(MLP(3, (4,)), Tower(columns, 4, (5, 6)), nn.Linear(6, 3))
-    list(method.stages(data))
+    method.observe(data)
     assert len(method.weight) == len(np.unique(dense, axis=0))
     ours = method.likelihood.mean(method.predictor()(x)).detach()
     torch.testing.assert_close(ours.double(), naive(method, x, torch.tensor(dense)), atol=1e-5, rtol=0)
@@ -62,7 +64,7 @@ def test_average_is_of_probabilities_not_of_logits():
         method.tower.second.weight[:, :2].copy_(torch.eye(2))
         method.conditional.weight.copy_(torch.tensor([[2.0, 0], [0, 8]]))
     data = Annotations(torch.zeros(1, 1), torch.zeros(2, dtype=torch.long), torch.eye(2), torch.tensor([0, 1]))
-    list(method.stages(data))
+    method.observe(data)
     p = torch.softmax(method.predictor()(torch.zeros(1, 1)), -1)[0, 0]
     assert p.item() == pytest.approx((1 / (1 + np.exp(-2)) + 1 / (1 + np.exp(8))) / 2, abs=1e-6)
 
@@ -72,7 +74,7 @@ def test_gaussian_mixture_has_the_total_variance():
     method = FullMarginalization(MLP(3, (4,)), Tower(2, 4, (8, 8)), GaussianHead(8), likelihood=Gaussian())
     a = torch.tensor([[0.0, 5], [5, 0], [5, 0]])
     data = Annotations(torch.randn(2, 3), torch.zeros(3, dtype=torch.long), a, torch.zeros(3))
-    list(method.stages(data))
+    method.observe(data)
     x = data.x[torch.arange(2)]
     parts = [method.given(Batch(x, torch.arange(2), row.expand(2, -1), torch.zeros(2))).detach().numpy() for row in a]
     mean, variance = np.stack(parts)[..., 0], np.stack(parts)[..., 1]
@@ -85,14 +87,14 @@ def test_samples_are_training_rows_drawn_without_replacement():
         torch.zeros(1, 5), torch.zeros(20, dtype=torch.long), torch.arange(80.0).view(20, 4), torch.zeros(20)
     )
     method = full_marginalization(testing.make_parts(Categorical()), samples=7)
-    list(method.stages(data))
+    method.observe(data)
     rows = SparseRows(method.index, method.value, 4)[torch.arange(7)]
     assert {tuple(row) for row in rows.tolist()} < {tuple(row) for row in data.a.tolist()}
     assert method.weight.tolist() == pytest.approx([1 / 7] * 7)
 
 
 def test_many_rows_of_a_stay_sparse():
-    """82 × 10 × 10 categories: the predictor holds what each distinct row adds, not the rows."""
+    """82 × 10 × 10 categories: the predictor stores an offset per distinct row, not the rows."""
     rng = np.random.default_rng(0)
     rows = 16400
     columns = np.stack(
@@ -102,8 +104,8 @@ def test_many_rows_of_a_stay_sparse():
     data = Annotations(
         torch.zeros(1, 5), torch.zeros(rows, dtype=torch.long), SparseRows(index, value, 102), torch.zeros(rows)
     )
-    method = full_marginalization(Parts(lambda: MLP(5, (8,)), 8, 102, 3, Categorical(), (16, 8)))
-    list(method.stages(data))
+    method = full_marginalization(dataclasses.replace(testing.make_parts(Categorical()), privileged=102))
+    method.observe(data)
     kinds, counts = np.unique(columns, axis=0, return_counts=True)
     assert method.index.shape == (len(kinds), 3)
     assert sorted(method.weight.tolist()) == pytest.approx(sorted(counts / rows))

@@ -92,14 +92,14 @@ def test_het_tram_has_noisy_heads_where_it_is_told(likelihood, kind):
         assert (isinstance(method.conditional, kind), isinstance(method.marginal, kind)) == noisy
     probit = het_tram(testing.make_parts(Bernoulli()), factors=0)
     assert isinstance(probit.marginal, ProbitHead)
-    with pytest.raises(ValueError, match="Expected `heads` to be 'both', 'conditional' or 'marginal', but got 'none'"):
+    with pytest.raises(ValueError, match=r"`heads` .*'none'"):
         het_tram(testing.make_parts(likelihood), heads="none")
 
 
 def test_tram_plus_plus_gives_the_tower_the_same_random_features_at_every_epoch():
     method = tram_plus_plus(testing.make_parts(Categorical()), random=5)
     data = testing.make_data(Categorical())
-    stage = next(method.stages(data))
+    (stage,) = method.stages(data)
     first, second = stage.prepare(data), stage.prepare(data)
     assert first.a.shape == (testing.ANNOTATIONS, testing.PRIVILEGED + 5)
     assert torch.equal(first.a, second.a)

@@ -12,8 +12,8 @@ from scipy.stats import norm
 from torch import nn
 
 from lupi.likelihoods import SMALLEST, Bernoulli, Categorical, Gaussian
-from lupi.nn import GaussianHead, HeteroscedasticHead, ProbitHead, heteroscedastic
-from lupi.nn.heads import noisy_average, probit_logits
+from lupi.nn import GaussianHead, HeteroscedasticHead, ProbitHead, heteroscedastic_head
+from lupi.nn.heads import average_noisy_logits, probit_logits
 
 properties = settings(deadline=None, max_examples=30)
 seeds = st.integers(0, 2**32 - 1)
@@ -42,9 +42,9 @@ def draw_noise(seed, factors, outputs, draws=DRAWS):
 
 
 def averaged(likelihood, mean, factor, scale, noise, temperature):
-    """Probabilities of `noisy_average` for numpy parameters."""
+    """Probabilities of `average_noisy_logits` for numpy parameters."""
     tensors = (torch.from_numpy(part) for part in (mean, factor, scale))
-    return likelihood.mean(noisy_average(likelihood, *tensors, noise, temperature)).numpy()
+    return likelihood.mean(average_noisy_logits(likelihood, *tensors, noise, temperature)).numpy()
 
 
 def gauss_hermite(function, dimensions, nodes):
@@ -131,11 +131,11 @@ def test_noise_may_be_drawn_for_every_row(seed, temperature):
     mean, factor, scale = map(torch.from_numpy, parameters(seed, 3, 2, rows=4))
     generator = torch.Generator().manual_seed(seed % 2**31)
     noise = tuple(torch.randn(4, 5, width, generator=generator, dtype=torch.float64) for width in (2, 3))
-    together = noisy_average(Categorical(), mean, factor, scale, noise, temperature)
+    together = average_noisy_logits(Categorical(), mean, factor, scale, noise, temperature)
     for i in range(4):
         row = slice(i, i + 1)
         own = (noise[0][i], noise[1][i])
-        alone = noisy_average(Categorical(), mean[row], factor[row], scale[row], own, temperature)
+        alone = average_noisy_logits(Categorical(), mean[row], factor[row], scale[row], own, temperature)
         torch.testing.assert_close(together[row], alone)
 
 
@@ -149,9 +149,9 @@ def test_without_noise_it_is_the_plain_head_with_a_temperature(seed, temperature
     noise = draw_noise(seed % 2**31, 2, 4, draws=100)
     zero = (torch.from_numpy(mean).float(), torch.zeros(factor.shape), torch.zeros(scale.shape))
     noise = tuple(part.float() for part in noise)
-    logits = noisy_average(Categorical(), *zero, noise, temperature)
+    logits = average_noisy_logits(Categorical(), *zero, noise, temperature)
     np.testing.assert_allclose(logits, log_softmax(mean / temperature, axis=1), rtol=1e-5, atol=2e-6)
-    logits = noisy_average(Bernoulli(), *zero, noise, temperature)
+    logits = average_noisy_logits(Bernoulli(), *zero, noise, temperature)
     np.testing.assert_allclose(logits, mean / temperature, rtol=1e-5, atol=2e-6)
 
 
@@ -159,9 +159,9 @@ def test_without_noise_it_is_the_plain_head_with_a_temperature(seed, temperature
 def test_without_factors_it_is_the_diagonal_head(likelihood):
     mean, factor, scale = (torch.from_numpy(part).float() for part in parameters(0, 3, 4, rows=5))
     noise = tuple(part.float() for part in draw_noise(0, 4, 3, draws=50))
-    diagonal = noisy_average(likelihood, mean, None, scale, noise, 1.5)
-    assert torch.equal(noisy_average(likelihood, mean, torch.zeros_like(factor), scale, noise, 1.5), diagonal)
-    assert not torch.allclose(noisy_average(likelihood, mean, factor, scale, noise, 1.5), diagonal, atol=1e-2)
+    diagonal = average_noisy_logits(likelihood, mean, None, scale, noise, 1.5)
+    assert torch.equal(average_noisy_logits(likelihood, mean, torch.zeros_like(factor), scale, noise, 1.5), diagonal)
+    assert not torch.allclose(average_noisy_logits(likelihood, mean, factor, scale, noise, 1.5), diagonal, atol=1e-2)
     u = (mean[:, None] + scale[:, None] * noise[1]).numpy() / 1.5
     expected = softmax(u, axis=-1) if isinstance(likelihood, Categorical) else expit(u)
     np.testing.assert_allclose(likelihood.mean(diagonal), expected.mean(1), rtol=1e-5)
@@ -193,11 +193,11 @@ def test_a_head_without_factors_is_the_head_whose_factors_are_zero(likelihood, t
 def test_probabilities_are_clipped(likelihood):
     assert SMALLEST == 1e-7
     sure, zero = torch.tensor([[200.0, -200.0]], dtype=torch.float64), torch.zeros(1, 2, dtype=torch.float64)
-    output = noisy_average(likelihood, sure, None, zero, draw_noise(0, 0, 2, draws=3), 1.0)
+    output = average_noisy_logits(likelihood, sure, None, zero, draw_noise(0, 0, 2, draws=3), 1.0)
     low = math.log(1e-7)
     expected = [0, low] if isinstance(likelihood, Categorical) else [math.log1p(-1e-7) - low, low - math.log1p(-1e-7)]
     assert output[0].tolist() == pytest.approx(expected)
-    single = noisy_average(likelihood, sure.float(), None, zero.float(), (zero.float(), zero.float()), 1.0)
+    single = average_noisy_logits(likelihood, sure.float(), None, zero.float(), (zero.float(), zero.float()), 1.0)
     np.testing.assert_allclose(single, output, atol=0.2)  # 1 − 1e-7 is not a float32
 
 
@@ -216,7 +216,7 @@ def test_the_loss_is_the_log_of_the_average_not_the_average_of_logs(likelihood):
         p = np.where(on[:, None], expit(u / 1.5), expit(-u / 1.5))
         log_of_average, average_of_logs = -np.log(p.mean(1)).mean(-1), -np.log(p).mean((1, 2))
         target = torch.from_numpy(on)
-    output = noisy_average(likelihood, *map(torch.from_numpy, (mean, factor, scale)), noise, 1.5)
+    output = average_noisy_logits(likelihood, *map(torch.from_numpy, (mean, factor, scale)), noise, 1.5)
     np.testing.assert_allclose(likelihood.each(output, target), log_of_average, rtol=1e-9)
     assert np.all(average_of_logs > log_of_average + 0.05)
 
@@ -377,7 +377,7 @@ def test_gaussian_variance_is_positive_wherever():
     ],
 )
 def test_the_head_of_a_likelihood(likelihood, factors, kind):
-    head = heteroscedastic(5, 3, likelihood, factors=factors, temperature=1.5, samples=7)
+    head = heteroscedastic_head(5, 3, likelihood, factors=factors, temperature=1.5, samples=7)
     assert type(head) is kind
     assert head(torch.randn(4, 5)).shape == (4, 2 if kind is GaussianHead else 3)
     if kind is HeteroscedasticHead:
@@ -403,7 +403,7 @@ def export(module, rows=4):
 @pytest.mark.parametrize("likelihood", [*LIKELIHOODS, Gaussian()], ids=lambda likelihood: type(likelihood).__name__)
 @pytest.mark.parametrize("factors", [0, 4])
 def test_export_is_repeatable_and_takes_any_batch(likelihood, factors):
-    head = heteroscedastic(5, 3, likelihood, factors=factors).eval()
+    head = heteroscedastic_head(5, 3, likelihood, factors=factors).eval()
     program = export(head)
     assert random_operators(program) == []
     module = program.module()
@@ -416,8 +416,8 @@ def test_a_random_operator_would_be_seen():
     assert random_operators(export(HeteroscedasticHead(5, 3, Categorical()).train())) == ["aten.randn.default"]
 
 
-def test_probit_has_a_gradient_behind_the_clip():
-    """A label that is wrong by far still pulls, and evaluation agrees with training before the clip."""
+def test_probit_has_a_gradient_where_evaluation_clips():
+    """A prediction that is wrong by far still has a gradient; elsewhere evaluation agrees with training."""
     head = ProbitHead(1, 1)
     with torch.no_grad():
         head.mean.weight.fill_(1.0), head.mean.bias.zero_()

@@ -16,9 +16,8 @@ from lupi import methods
 from lupi.data import Annotations
 from lupi.likelihoods import Categorical
 from lupi.nn import MLP, Parts, Projected, pretrained, token_ids
-from lupi.nn.hub import ImageTrunk, TextTrunk, colours, pooled
-from lupi.training import Settings, fit
-from lupi.training.replicas import Replicas, StackedAnnotations
+from lupi.nn.hub import ImageTrunk, TextTrunk, colour_statistics, pool
+from lupi.training import Replicas, Settings, StackedAnnotations, fit
 
 IMAGES = torch.randint(256, (12, 3, 32, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 MEAN, STD = [0.4, 0.5, 0.6], [0.2, 0.25, 0.3]
@@ -40,7 +39,14 @@ def make_annotations(x):
 
 
 def make_parts(trunk):
-    return Parts(lambda: Projected(copy.deepcopy(trunk), 6), 6, 3, 2, Categorical(), tower_widths=(5, 4))
+    return Parts(
+        lambda: Projected(copy.deepcopy(trunk), 6),
+        features=6,
+        privileged=3,
+        outputs=2,
+        likelihood=Categorical(),
+        tower_widths=(5, 4),
+    )
 
 
 def vector(module):
@@ -51,7 +57,7 @@ def vector(module):
 
 
 def test_images_are_scaled():
-    trunk = ImageTrunk(nn.Flatten(), *colours({"image_mean": MEAN, "image_std": STD}), example=(32, 32))
+    trunk = ImageTrunk(nn.Flatten(), *colour_statistics({"image_mean": MEAN, "image_std": STD}), example=(32, 32))
     assert trunk.features == 3 * 32 * 32
     torch.testing.assert_close(trunk(IMAGES), scaled(IMAGES).flatten(1), rtol=1e-5, atol=1e-5)
     assert torch.equal(trunk(IMAGES), trunk(IMAGES.float()))
@@ -77,21 +83,21 @@ def test_finding_the_features_leaves_the_model_as_it_was():
 
 
 def test_colours_of_a_processor():
-    assert colours({}) == ([127.5] * 3, [127.5] * 3)
-    assert colours({"image_mean": None, "image_std": None}) == ([127.5] * 3, [127.5] * 3)
-    assert colours({"do_rescale": False, "image_mean": [99.0], "image_std": [9.0]}) == ([99.0], [9.0])
-    assert colours({"rescale_factor": 1 / 128, "image_mean": [0.5], "image_std": [0.25]}) == ([64.0], [32.0])
-    assert colours({"do_normalize": False, "image_mean": MEAN, "image_std": STD}) == ([0.0] * 3, [255.0] * 3)
+    assert colour_statistics({}) == ([127.5] * 3, [127.5] * 3)
+    assert colour_statistics({"image_mean": None, "image_std": None}) == ([127.5] * 3, [127.5] * 3)
+    assert colour_statistics({"do_rescale": False, "image_mean": [99.0], "image_std": [9.0]}) == ([99.0], [9.0])
+    assert colour_statistics({"rescale_factor": 1 / 128, "image_mean": [0.5], "image_std": [0.25]}) == ([64.0], [32.0])
+    assert colour_statistics({"do_normalize": False, "image_mean": MEAN, "image_std": STD}) == ([0.0] * 3, [255.0] * 3)
 
 
 def test_pooling():
     tokens = torch.randn(2, 5, 4)
     places = torch.randn(2, 4, 3, 3)
     own = torch.randn(2, 4, 1, 1)
-    assert torch.equal(pooled(own[:, :, 0, 0]), own[:, :, 0, 0])
-    assert torch.equal(pooled(SimpleNamespace(last_hidden_state=places, pooler_output=own)), own[:, :, 0, 0])
-    assert torch.equal(pooled(SimpleNamespace(last_hidden_state=tokens, pooler_output=None)), tokens.mean(1))
-    torch.testing.assert_close(pooled(SimpleNamespace(last_hidden_state=places)), places.mean((2, 3)))
+    assert torch.equal(pool(own[:, :, 0, 0]), own[:, :, 0, 0])
+    assert torch.equal(pool(SimpleNamespace(last_hidden_state=places, pooler_output=own)), own[:, :, 0, 0])
+    assert torch.equal(pool(SimpleNamespace(last_hidden_state=tokens, pooler_output=None)), tokens.mean(1))
+    torch.testing.assert_close(pool(SimpleNamespace(last_hidden_state=places)), places.mean((2, 3)))
 
 
 class Words(nn.Module):
@@ -123,7 +129,7 @@ def test_projection():
     assert (MLP(5, (8,)).features, MLP(5, ()).features, trunk[0].features, trunk.features) == (8, 5, 7, 3)
     torch.testing.assert_close(trunk(x), (trunk[0](x) @ trunk[1].weight.T + trunk[1].bias).relu())
     assert Projected(MLP(5)).features == 64
-    with pytest.raises(ValueError, match=r"^Expected a trunk whose attribute `features` is a number, but Linear has "):
+    with pytest.raises(ValueError, match=r"`trunk` .*`features`.*Linear"):
         Projected(nn.Linear(2, 2))
 
 
@@ -137,7 +143,7 @@ def test_projection():
 )
 def test_an_extra_is_missing(monkeypatch, make, module, extra):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=rf"^Expected the extra `{extra}` \(pip install 'lupi\[{extra}\]'\), but "):
+    with pytest.raises(ImportError, match=rf"`{extra}`.*'lupi\[{extra}\]'"):
         make()
 
 
@@ -180,7 +186,7 @@ def test_timm(timm):
 
 @pytest.mark.usefixtures("timm")
 def test_timm_does_not_know_the_name():
-    with pytest.raises(ValueError, match=r"^Expected a model that timm knows, but got 'huge': Unknown model \(huge\)$"):
+    with pytest.raises(ValueError, match=r"`name` .*'huge': Unknown model \(huge\)"):
         pretrained("timm:huge")
 
 
@@ -362,18 +368,16 @@ def test_only_the_encoder_of_an_encoder_and_decoder(hub, tmp_path):
 @ITSELF
 def test_what_hugging_face_does_not_have(hub, tmp_path):
     nothing = tmp_path / "nothing"
-    with pytest.raises(ValueError, match=r"^Expected a model that Hugging Face knows, but got '\S+nothing': ") as error:
+    with pytest.raises(ValueError, match=r"`name` .*'\S+nothing': ") as error:
         pretrained(nothing)
     assert "\n" not in str(error.value)
-    with pytest.raises(ValueError, match=r"^Expected a tokenizer that Hugging Face knows, but got '\S+nothing': "):
+    with pytest.raises(ValueError, match=r"`name` .*tokenizer.*'\S+nothing': "):
         token_ids(nothing, ["a"])
     _, folder = save_bert(hub, tmp_path / "bert")
-    with pytest.raises(ValueError, match=r"^Expected `size` to be None for a model of texts, but got \(32, 32\)\.$"):
+    with pytest.raises(ValueError, match=r"`size` .*\(32, 32\)"):
         pretrained(folder, size=32)
     hub.BertConfig(**FEW, vocab_size=len(WORDS), pad_token_id=4).save_pretrained(folder)
-    with pytest.raises(
-        ValueError, match=r"^Expected model and tokenizer of '\S+' to pad with one id, but got 4 and 0\.$"
-    ):
+    with pytest.raises(ValueError, match="padding id, but got 4 and 0"):
         token_ids(folder, ["a"])
 
 
@@ -383,5 +387,5 @@ def test_a_model_of_images_and_texts(hub, tmp_path):
         text_config={**FEW, "vocab_size": 9}, vision_config={**FEW, "image_size": 32, "patch_size": 8}
     )
     save(hub.CLIPModel(config), tmp_path)
-    with pytest.raises(ValueError, match=r"^Expected a model of images or of texts alone, but '\S+' is a CLIPModel\.$"):
+    with pytest.raises(ValueError, match=r"`name` .*is a CLIPModel"):
         pretrained(tmp_path)

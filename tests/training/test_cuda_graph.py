@@ -7,16 +7,14 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from lupi.nn.layers import use_small_kernels
 
 from lupi import testing
 from lupi.data import Annotations
 from lupi.likelihoods import Categorical
 from lupi.methods import build
-from lupi.training import loop as training
-from lupi.training.cuda_graph import WARM, Recorded
-from lupi.training.loop import Checkpoint, OneDevice, Settings, StageLoop, fit
-from lupi.training.replicas import Replicas, StackedAnnotations
+from lupi.training import Checkpoint, Replicas, Settings, StackedAnnotations, fit, fitting
+from lupi.training.cuda_graph import WARM, GraphedSteps
+from lupi.training.loop import OneDevice, StageLoop
 
 HOW = Settings(epochs=4, batch_size=20, learning_rate=0.01)
 GPU = "cuda:1"
@@ -24,7 +22,7 @@ on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU
 
 
 class Graph:
-    """Stands for a CUDA graph: what is recorded is not done, and a replay does it."""
+    """Stands in for a CUDA graph: a recorded step runs when it is replayed, not before."""
 
     def __init__(self):
         self.steps = []
@@ -85,17 +83,17 @@ def test_a_shape_is_recorded_once_and_then_replayed(graphs):
             work()
         return place
 
-    recorded = Recorded(GPU)
+    steps = GraphedSteps(GPU)
     for number in range(WARM + 3):
-        assert recorded(step, torch.full((4,), number)) == 4 * number
+        assert steps(step, torch.full((4,), number)) == 4 * number
         if number % 2:
-            assert recorded(step, torch.full((2,), number)) == 2 * number
+            assert steps(step, torch.full((2,), number)) == 2 * number
     assert [row[0] for row in done if len(row) == 4] == list(range(WARM + 3))
     assert len(graphs) == 1  # the other shape was too rare
     assert len(recording) == 1
 
 
-def test_an_interruption_while_recording_is_one(graphs, monkeypatch):
+def test_an_interruption_while_recording_is_raised_as_such(graphs, monkeypatch):
     @contextlib.contextmanager
     def broken(*_, **__):
         try:
@@ -110,13 +108,13 @@ def test_an_interruption_while_recording_is_one(graphs, monkeypatch):
             raise KeyboardInterrupt
         return index
 
-    recorded = Recorded(GPU)
+    steps = GraphedSteps(GPU)
     for number in range(WARM):
-        recorded(step, torch.full((4,), number))
+        steps(step, torch.full((4,), number))
     with pytest.raises(KeyboardInterrupt):
-        recorded(step, torch.full((4,), WARM))
+        steps(step, torch.full((4,), WARM))
     with pytest.raises(RuntimeError, match="previous error"):
-        recorded(step, torch.full((4,), WARM + 1))
+        steps(step, torch.full((4,), WARM + 1))
     assert graphs == []
 
 
@@ -128,19 +126,14 @@ def make(kind, seeds):
     return methods
 
 
-def test_a_cpu_has_no_graphs():
+def test_cuda_graph_has_no_effect_on_a_cpu():
     data = testing.make_data(Categorical())
     one, other = make("tram", [0]), make("tram", [0])
     assert fit(one[0], data, HOW) == fit(other[0], data, replace(HOW, cuda_graph=True))
 
 
-def test_not_with_a_fabric():
-    with pytest.raises(ValueError, match="`cuda_graph` to be False with a `fabric`"):
-        fit(make("tram", [0])[0], testing.make_data(Categorical()), replace(HOW, cuda_graph=True), fabric=object())
-
-
-def test_only_what_lies_in_memory_is_recorded():
-    """A source of x is asked by row numbers on the CPU, for which a recording cannot wait."""
+def test_only_batches_of_one_shape_from_memory_are_recorded():
+    """Another source of x is read by the CPU, which a recorded step cannot wait for."""
 
     class Source:
         shape = (6, 2)
@@ -148,39 +141,28 @@ def test_only_what_lies_in_memory_is_recorded():
         def __getitem__(self, index):
             return torch.zeros(len(index), 2)
 
-    def recordable(data, **changes):
+    def can_record(data, **changes):
         place = SimpleNamespace(device=torch.device("cuda"))
         loop = SimpleNamespace(data=data, settings=Settings(cuda_graph=True, **changes), place=place)
-        return StageLoop.recordable(loop)
+        return StageLoop.can_record(loop)
 
     data = Annotations(torch.zeros(6, 2), torch.arange(6), torch.zeros(6, 1), torch.zeros(6))
-    assert recordable(data)
-    assert recordable(StackedAnnotations([data] * 2))
-    assert not recordable(replace(data, x=Source()))
-    assert not recordable(StackedAnnotations([replace(data, x=Source())] * 2))
-    assert not recordable(data, draw="examples")
-    assert not recordable(data.take(torch.tensor([0, 2])))
-
-
-@pytest.mark.parametrize("recorded", [True, False])
-def test_small_layers_have_kernels_of_their_own_in_a_recorded_step(recorded, graphs, monkeypatch):
-    """In another the CPU would have to start them."""
-    (method,), data, seen = make("tram", [0]), apart(testing.make_data(Categorical())), []
-    method.tower.first.register_forward_hook(lambda *_: seen.append(use_small_kernels.get()))
-    monkeypatch.setattr(StageLoop, "recordable", lambda _: recorded)
-    monkeypatch.setattr(training, "Recorded", lambda _: graphs)
-    loop = StageLoop(method, next(method.stages(data)), 0, data, None, HOW, OneDevice("cpu", "float32"), 0)
-    loop.losses(data.by_annotation(torch.arange(5)))
-    assert seen == [recorded]
-    assert not use_small_kernels.get()
+    assert can_record(data)
+    assert can_record(StackedAnnotations([data] * 2))
+    assert not can_record(replace(data, x=Source()))
+    assert not can_record(StackedAnnotations([replace(data, x=Source())] * 2))
+    assert not can_record(data, draw="examples")
+    assert not can_record(data.take(torch.tensor([0, 2])))
 
 
 def test_a_resumed_optimizer_reads_its_own_learning_rate(tmp_path):
-    """It lies on the GPU, where a graph reads it; a checkpoint, which may be of a CPU, has it elsewhere."""
+    """A graph reads a tensor on the GPU; a checkpoint has a learning rate of its own."""
     data, kept = testing.make_data(Categorical()), Checkpoint(tmp_path / "state.pt")
     fit(make("no-pi", [0])[0], data, replace(HOW, epochs=1), checkpoint=kept)
     (method,) = make("no-pi", [0])
-    loop = StageLoop(method, next(method.stages(data)), 0, data, None, HOW, OneDevice("cpu", "float32"), 0)
+    place = OneDevice("cpu", "float32")
+    (stage,) = method.stages(data)
+    loop = StageLoop(method, stage, 0, data=data, validation=None, settings=HOW, place=place, seed=0)
     rate = torch.tensor(0.01)
     for group in loop.optimizer.param_groups:
         group.update(lr=rate, capturable=True)
@@ -191,15 +173,15 @@ def test_a_resumed_optimizer_reads_its_own_learning_rate(tmp_path):
 
 
 def test_a_training_leaves_nothing_to_the_garbage_collector(monkeypatch):
-    """Data, momenta and graphs on a GPU are too large to wait for it."""
+    """Data, momenta and graphs take too much GPU memory to wait for it."""
     loops = []
 
     class Watched(StageLoop):
-        def __init__(self, *arguments):
-            super().__init__(*arguments)
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
             loops.append(weakref.ref(self))
 
-    monkeypatch.setattr(training, "StageLoop", Watched)
+    monkeypatch.setattr(fitting, "StageLoop", Watched)
     gc.disable()
     try:
         fit(make("distillation", [0])[0], testing.make_data(Categorical()), HOW)
@@ -209,14 +191,14 @@ def test_a_training_leaves_nothing_to_the_garbage_collector(monkeypatch):
 
 
 def apart(data):
-    """The same annotations, one per example."""
+    """Give every annotation an example of its own."""
     return Annotations(data.x[data.row], torch.arange(len(data)), data.a, data.y)
 
 
 @on_a_gpu
 @pytest.mark.parametrize("kind", ["no-pi", "tram", "het-tram", "heteroscedastic-dropout", "distilled-tram"])
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
-def test_a_replayed_training_is_the_same_training(kind, optimizer):
+def test_a_replayed_training_equals_an_eager_one(kind, optimizer):
     data = apart(testing.make_data(Categorical()))
     how = replace(HOW, optimizer=optimizer, schedule="cosine")
     for methods in (make(kind, [0]), make(kind, range(4))):

@@ -93,7 +93,7 @@ def near_identity_logits(classes: int, diagonal: float) -> Tensor:
 def pi_transition(parts: Parts, *, random: int = 0, diagonal: float = 0.9) -> PITransition:
     """Make the method "pi-transition"; `diagonal` is the diagonal of T(a) before training."""
     if not (is_number(diagonal) and 0 < diagonal < 1):
-        raise ValueError(f"Expected `diagonal` to lie between 0 and 1, but got {diagonal}.")
+        raise ValueError(f"Expected `diagonal` to be greater than 0 and less than 1, but got {diagonal!r}.")
     check_integer("random", random, 0)
     if isinstance(parts.likelihood, Bernoulli):
         start = near_identity_logits(2, diagonal).repeat(parts.outputs)

@@ -1,4 +1,4 @@
-"""The kernels against torch: on a GPU where there is one, else by Triton's interpreter."""
+"""The kernels equal torch: on a GPU if there is one, else with Triton's interpreter."""
 
 import copy
 import os
@@ -13,8 +13,8 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
 pytest.importorskip("triton")
 
-from lupi.nn import mobilenet
-from lupi.nn.mobilenet.network import Depthwise, Layer, Pointwise, kernels
+from lupi.nn.mobilenet import kernels, network
+from lupi.nn.mobilenet.network import Depthwise, Layer, Pointwise
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -42,7 +42,7 @@ def normed(z, weight, bias, *running):
 
 
 @pytest.mark.parametrize("shape", [(5, 3, 8, 8), (4, 2, 2, 2), (3, 5, 1, 1), (2, 9, 12, 16)])
-def test_norm(shape):
+def test_norm_equals_torchs(shape):
     z, weight, bias = normal(*shape, scale=3, shift=1), normal(shape[0]), normal(shape[0], shift=2)
     running, expected = statistics(shape[0]), statistics(shape[0])
     y, mean, variance = kernels.NormReLU6.apply(z, weight, bias, *running, 1e-3, 0.1)
@@ -54,7 +54,7 @@ def test_norm(shape):
 
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("shape", [(5, 3, 8, 8), (4, 2, 2, 2), (3, 5, 4, 16), (2, 9, 12, 16)])
-def test_depthwise(shape, stride):
+def test_depthwise_equals_torchs(shape, stride):
     x, layer = normal(*shape), Depthwise(shape[0], stride).to(DEVICE)
     torch.nn.init.normal_(layer.weight)
     padded = F.pad(x.transpose(0, 1), (1, 1, 1, 1) if stride == 1 else (0, 1, 0, 1))
@@ -64,62 +64,8 @@ def test_depthwise(shape, stride):
     torch.testing.assert_close(layer(x), expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("relu", [False, True])
-@pytest.mark.parametrize(
-    ("rows", "inputs", "outputs"), [(5, 3, 2), (64, 102, 64), (70, 33, 1), (130, 40, 70), (5, 0, 3)]
-)
-def test_small_linear(rows, inputs, outputs, relu):
-    x, weight, bias = normal(rows, inputs), normal(outputs, inputs), normal(outputs)
-    for given, trained in (
-        (x, (x, weight, bias)),
-        (x.detach(), (weight, bias)),
-    ):
-        y = F.linear(given, weight, bias)
-        expected = F.relu(y) if relu else y
-        assert_same(kernels.SmallLinear.apply(given, weight, bias, relu), expected, trained)
-
-
-def test_small_linear_of_parts_of_a_tensor():
-    """Steps between numbers are those of the tensor, here a transposed one and columns of a wider one."""
-    wide, weight, bias = normal(20, 30), normal(6, 20), normal(6)
-    x, expected = wide.T, F.linear(wide.T, weight, bias)
-    other = normal(30, 4)
-    of_y = torch.randn(30, 10, device=DEVICE)
-    y = kernels.SmallLinear.apply(x, weight, bias, False)
-    gradients = torch.autograd.grad(torch.cat([other, y], 1), (wide, weight, bias), of_y)
-    for gradient, same in zip(gradients, torch.autograd.grad(expected, (wide, weight, bias), of_y[:, 4:]), strict=True):
-        torch.testing.assert_close(gradient, same, rtol=1e-3, atol=1e-4)
-    y = kernels.SmallLinear.apply(wide[:, 3:23], weight, bias, True)
-    assert_same(y, F.relu(F.linear(wide[:, 3:23], weight, bias)), (wide, weight, bias))
-    sums = [F.relu(F.linear(x, weight, bias)).sum(), kernels.SmallLinear.apply(x, weight, bias, True).sum()]
-    for gradient, same in zip(*(torch.autograd.grad(one, (wide, weight, bias)) for one in sums), strict=True):
-        torch.testing.assert_close(gradient, same, rtol=1e-3, atol=1e-4)  # of a sum it is one number, expanded
-
-
-def test_small_linear_passes_on_what_is_not_a_number():
-    x, weight, bias = normal(4, 3), normal(2, 3), normal(2)
-    weight.data[1, 1] = torch.nan
-    outputs = F.relu(F.linear(x, weight, bias)), kernels.SmallLinear.apply(x, weight, bias, True)
-    assert outputs[1][:, 1].isnan().all()
-    gradients = [torch.autograd.grad(y.sum(), (x, weight, bias)) for y in outputs]
-    torch.testing.assert_close(*gradients, equal_nan=True, rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.parametrize("relu", [False, True])
-def test_gradients_of_small_linear_can_be_differentiated(relu):
-    x, weight, bias = normal(5, 3), normal(4, 3), normal(4)
-
-    def penalty(y):
-        (of_x,) = torch.autograd.grad(y.square().sum(), x, create_graph=True)
-        return of_x.square().sum()
-
-    y = F.linear(x, weight, bias)
-    expected = penalty(F.relu(y) if relu else y)
-    assert_same(penalty(kernels.SmallLinear.apply(x, weight, bias, relu)), expected, (x, weight, bias))
-
-
-def test_kernels_start_where_the_numbers_lie(monkeypatch):
-    """And not on the current GPU, which may be another."""
+def test_kernels_are_launched_on_the_device_of_the_tensor(monkeypatch):
+    """Not on the current GPU, which may be another."""
     entered, usual = [], torch.cuda.device_of
 
     def watched(value):
@@ -131,8 +77,6 @@ def test_kernels_start_where_the_numbers_lie(monkeypatch):
     y = kernels.NormReLU6.apply(kernels.Depthwise3x3.apply(x, weight, 1), scale, shift, *statistics(2), 1e-3, 0.1)[0]
     y.sum().backward()
     assert entered == [x.device] * 4
-    kernels.SmallLinear.apply(normal(2, 3), normal(4, 3), normal(4), True).sum().backward()
-    assert entered == [x.device] * 5
 
 
 @pytest.mark.parametrize("replicas", [0, 3])
@@ -145,7 +89,7 @@ def test_layers_with_the_kernels_are_the_same(replicas, monkeypatch):
     x = normal(3, 4, 8, 8)
     found = []
     for own in (None, kernels):
-        monkeypatch.setattr(mobilenet, "kernels_for", lambda _, own=own: own)
+        monkeypatch.setattr(network, "kernels_for", lambda _, own=own: own)
         members = copy.deepcopy(nets)
         if replicas:
             parameters, buffers = stack_module_state(members)
@@ -171,22 +115,22 @@ def test_layers_with_the_kernels_are_the_same(replicas, monkeypatch):
 def test_running_statistics_that_would_be_copied_are_refused():
     x, scale, shift = normal(3, 4, 2, 4, 4), normal(3, 4), normal(3, 4)
     step = vmap(lambda *given: kernels.NormReLU6.apply(*given, 1e-3, 0.1), in_dims=(0, 0, 0, 1, 1))
-    with pytest.raises(RuntimeError, match="running statistics of each replica"):
+    with pytest.raises(RuntimeError, match="stacked running statistics"):
         step(x, scale, shift, *statistics(4, 3))
     apart = [value[::2] for value in statistics(8)]
     with pytest.raises(ValueError, match="contiguous"):
         kernels.NormReLU6.apply(normal(4, 2, 4, 4), normal(4), normal(4), *apart, 1e-3, 0.1)
-    with pytest.raises(ValueError, match="more than one number"):
+    with pytest.raises(ValueError, match="more than one value"):
         kernels.NormReLU6.apply(normal(2, 1, 1, 1), normal(2), normal(2), *statistics(2), 1e-3, 0.1)
 
 
-def test_one_pixel():
+def test_depthwise_of_one_pixel():
     x, weight = normal(6, 5, 1, 1), normal(6, 1, 3, 3)
     y = kernels.Depthwise3x3.apply(x, weight, 1)
     assert_same(y, x * weight[:, :, 1:2, 1:2], (x, weight))
 
 
-def test_replicas():
+def test_vmap_computes_each_replica():
     x, weight = normal(3, 4, 2, 4, 4), normal(3, 4, 1, 3, 3)
     y = vmap(lambda x, weight: kernels.Depthwise3x3.apply(x, weight, 2))(x, weight)
     expected = torch.stack([kernels.Depthwise3x3.apply(x[i], weight[i], 2) for i in range(3)])

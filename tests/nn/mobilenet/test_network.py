@@ -10,8 +10,7 @@ from lupi.data import Annotations
 from lupi.methods import TRAM
 from lupi.nn import MobileNet, Projected, Tower
 from lupi.nn.mobilenet.network import WIDTHS, Depthwise, FirstConvolution
-from lupi.training import Settings, fit
-from lupi.training.replicas import Replicas, StackedAnnotations
+from lupi.training import Replicas, Settings, StackedAnnotations, fit
 
 
 def images(n=3, side=32, seed=0):
@@ -100,7 +99,7 @@ def test_published_weights_without_batch_norm(tmp_path):
 
 def test_weights_of_something_else_are_refused(tmp_path):
     write_weights(tmp_path / "weights.npz", leave_out="Conv2d_7_pointwise/bias")
-    with pytest.raises(ValueError, match="MobileNet's weights, but it has none for Conv2d_7_pointwise"):
+    with pytest.raises(ValueError, match=r"weights\.npz .*Conv2d_7_pointwise is missing"):
         MobileNet.from_npz(tmp_path / "weights.npz", images())
 
 
@@ -119,12 +118,12 @@ def test_other_files_are_refused(tmp_path):
     np.save(tmp_path / "one.npy", np.zeros(3))
     for content in (cut_off, b"words", b"", (tmp_path / "one.npy").read_bytes()):
         whole.write_bytes(content)
-        with pytest.raises(ValueError, match=r"^Expected .*weights.npz to hold named arrays"):
+        with pytest.raises(ValueError, match=r"weights\.npz .*\.npz file"):
             MobileNet.from_npz(whole, images())
 
 
 def test_batch_norm_needs_more_than_one_image():
-    with pytest.raises(ValueError, match=r"^Expected batches of more than one image of 32 × 32 .*, but got one"):
+    with pytest.raises(ValueError, match=r"32 × 32 image .*but got one"):
         MobileNet(0.25).train()(images(1))
     assert MobileNet(0.25).train()(images(1, 64)).shape == (1, 256)
     assert MobileNet(0.25).eval()(images(1)).shape == (1, 256)
@@ -132,7 +131,7 @@ def test_batch_norm_needs_more_than_one_image():
 
 
 def test_sides_are_multiples_of_32():
-    with pytest.raises(ValueError, match="multiples of 32, but got 32 × 40"):
+    with pytest.raises(ValueError, match=r"multiples of 32.*32 × 40"):
         MobileNet(0.25)(torch.zeros(1, 3, 32, 40))
 
 

@@ -1,0 +1,66 @@
+"""Two processes of a Lightning Fabric train as one."""
+
+import importlib.util
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.training.helpers import assert_equal, one_thread
+
+
+def free_port():
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return listening.getsockname()[1]
+
+
+def assert_close(one, other, tolerance, case):
+    assert one["weights"].keys() == other["weights"].keys()
+    for name, value in one["weights"].items():
+        message = f"{case}: {name}"
+        torch.testing.assert_close(other["weights"][name], value, rtol=0, atol=tolerance, msg=message)
+    assert len(one["history"]) == len(other["history"]), case
+    for row, second in zip(one["history"], other["history"], strict=True):
+        assert row.keys() == second.keys(), case
+        for name, value in row.items():
+            assert second[name] == (value if name in ("stage", "epoch") else pytest.approx(value, abs=tolerance)), case
+
+
+@pytest.mark.skipif(importlib.util.find_spec("lightning") is None, reason="needs the extra `distributed`")
+def test_two_processes_train_as_one(tmp_path):
+    program = Path(__file__).parent / "programs" / "train_in_two_processes.py"
+    env = {**one_thread(), "PYTHONWARNINGS": "error", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    if sys.platform == "linux":
+        env["GLOO_SOCKET_IFNAME"] = "lo"
+    done = subprocess.run(
+        [sys.executable, str(program), str(tmp_path)], capture_output=True, text=True, env=env, timeout=150
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
+    first, second = (torch.load(tmp_path / f"rank{rank}.pt", weights_only=True) for rank in (0, 1))
+
+    normed = [results.pop("normed") for results in (first, second)]
+    assert normed[0]["history"] == normed[1]["history"]
+    assert 3 <= len(normed[0]["history"]) < 30
+    means = [results["weights"]["trunk.1.running_mean"] for results in normed]
+    assert not torch.equal(*means), "the processes' own, so that the test can fail"
+
+    noise, noise_second = first.pop("noise"), second.pop("noise")
+    for results, others in ((noise["two"], noise_second["two"]), (noise["resumed"], noise_second["resumed"])):
+        assert_close(results, others, 0, "noise")
+    assert_equal(noise["two"]["weights"], noise["resumed"]["weights"])
+    assert_close(noise["two"], noise["resumed"], 1e-6, "resumed")
+
+    fewer, _ = first.pop("fewer"), second.pop("fewer")
+    assert_close(fewer["two"], fewer["one"], 1e-5, "fewer")
+
+    assert len(first) == 8
+    for case, results in first.items():
+        assert_close(results["one"], results["two"], 1e-5, case)
+        assert_close(results["two"], second[case]["two"], 0, case)
+    assert len(first["stopped"]["one"]["history"]) < 40
+    assert {row["stage"] for row in first["two-step"]["two"]["history"]} == {"transfer", "marginalize"}
