@@ -20,8 +20,8 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import roc_auc_score
 
-from lupi.crowd.reliability import infer, reliability
-from lupi.diagnose.suspicion import out_of_fold
+from lupi.crowd import infer, sample_reliability
+from lupi.diagnose import predict_out_of_fold
 
 EPOCHS = {"music_genre": 10, "sentiment_polarity": 2}
 METHODS = ("no-pi", "tram", "pi-dual", "pi-transition")
@@ -55,7 +55,7 @@ def scores(folder: Path, name: str, seed: int) -> list[tuple[Any, ...]]:
     share = votes[example, label] / votes.sum(1)[example]
     lines = [line("majority vote", mean(votes.argmax(1)[example] == label), 1 - share)]
     for method in METHODS:
-        p, _ = out_of_fold(
+        p, _ = predict_out_of_fold(
             X,
             label,
             privileged=pd.DataFrame({"annotator": annotator.astype(str)}),
@@ -70,7 +70,7 @@ def scores(folder: Path, name: str, seed: int) -> list[tuple[Any, ...]]:
             lines += [line(*score) for score in cleanlab(p, label, example, annotator)]
         others = found.others[row, label]
         lines.append(line(f"{method}, support", mean(others), 1 - others))
-        lines.append(line(f"{method}, reliability", reliability(found)[0], 1 - found.right))
+        lines.append(line(f"{method}, reliability", sample_reliability(found)[0], found.wrong))
     return lines
 
 

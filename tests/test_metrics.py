@@ -60,10 +60,3 @@ def test_certainty_falls_into_the_last_bin():
 def test_gaussian_nll_is_that_of_scipy():
     y, mean, variance = RNG.normal(size=9), RNG.normal(size=9), RNG.random(9) + 0.1
     np.testing.assert_allclose(metrics.gaussian_nll(y, mean, variance), -stats.norm.logpdf(y, mean, variance**0.5))
-
-
-def test_agreement_counts_pairs():
-    example, y = RNG.integers(20, size=100), RNG.integers(3, size=100)
-    pairs = [y[i] == y[j] for i in range(100) for j in range(i) if example[i] == example[j]]
-    assert metrics.agreement(y, example) == pytest.approx(np.mean(pairs))
-    assert np.isnan(metrics.agreement([0, 1], [0, 1]))

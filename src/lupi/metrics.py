@@ -154,24 +154,6 @@ def ece(y: ArrayLike, p: ArrayLike, bins: int = BINS) -> float:
     return float((table["confidence"] - table["correct"]).abs().sum() / table["count"].sum())
 
 
-def agreement(y: ArrayLike, example: ArrayLike) -> float:
-    """Return the fraction of equal labels among all pairs of labels of one example; NaN if no example has two.
-
-    Examples
-    --------
-    >>> agreement(["a", "a", "b", "b"], [0, 0, 0, 1])  # one of three pairs
-    0.3333333333333333
-    """
-    table = pd.DataFrame({"y": np.asarray(y), "example": np.asarray(example)})
-
-    def pairs(columns: list[str]) -> float:
-        size = table.groupby(columns, sort=False).size()
-        return float((size * (size - 1)).sum())
-
-    total = pairs(["example"])
-    return pairs(["example", "y"]) / total if total else math.nan
-
-
 def _probability_of(y: ArrayLike, p: Floats) -> Floats:
     """Return the probability of the observed labels: [rows, 1], or multi-label [rows, labels]."""
     y = np.asarray(y)

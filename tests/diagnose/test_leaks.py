@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import mutual_info_score
 
-from lupi.diagnose.leaks import advice, alone, leak, value_codes
+from lupi.diagnose.leaks import classify_leak, code_values, predict_alone
 
 N = 1200
 
@@ -18,7 +18,7 @@ def labels(classes=4, seed=0):
 
 
 def share(column, kind, y, example):
-    return alone(pd.Series(column), kind, y, example).share
+    return predict_alone(pd.Series(column), kind, y, example).share
 
 
 @pytest.mark.parametrize("classes", [2, 4, 10])
@@ -35,20 +35,20 @@ def test_copies_and_recodings_of_the_label_are_found(classes):
         (noisy, "category"),
         (pd.Timestamp("2020-01-01") + pd.to_timedelta(y + 0.4 * rng.random(N), unit="D"), "number"),
     ):
-        assert leak(share(column, kind, y, example), 0.0, False) == "copy", (kind, column[:5])
+        assert classify_leak(share(column, kind, y, example), 0.0, False) == "copy", (kind, column[:5])
     if classes == 2:
-        assert leak(share(missing, "category", y, example), 0.0, False) == "copy"
+        assert classify_leak(share(missing, "category", y, example), 0.0, False) == "copy"
 
 
 def test_true_labels_know_the_answer():
     truth, y, example, _, _ = labels()
     own = share(truth, "category", y, example)
     assert 0.3 < own < 0.7
-    assert leak(own, 0.3, beats_inputs=True) == "answer"
-    assert leak(own, 0.3, beats_inputs=False) == ""
+    assert classify_leak(own, 0.3, beats_inputs=True) == "answer"
+    assert classify_leak(own, 0.3, beats_inputs=False) == ""
 
 
-def test_honest_columns_and_ids_tell_nothing_alone():
+def test_honest_columns_and_ids_tell_nothing_predict_alone():
     _, y, example, wrong, rng = labels()
     ids = np.array([f"id {i}" for i in rng.permutation(N)])
     for column, kind in (
@@ -60,9 +60,11 @@ def test_honest_columns_and_ids_tell_nothing_alone():
         (rng.permutation(N), "number"),
     ):
         assert share(column, kind, y, example) < 0.02, (kind, column[:5])
-    assert alone(pd.Series(ids), "category", y, example).known == 0
-    assert alone(pd.Series(ids[example]), "category", y, example).known == 0  # other labels of the example do not count
-    assert alone(pd.Series(wrong), "category", y, example).known == 1
+    assert predict_alone(pd.Series(ids), "category", y, example).known == 0
+    assert (
+        predict_alone(pd.Series(ids[example]), "category", y, example).known == 0
+    )  # not by labels of the same example
+    assert predict_alone(pd.Series(wrong), "category", y, example).known == 1
 
 
 def test_an_annotator_of_one_class_tells_what_their_choice_tells():
@@ -76,24 +78,16 @@ def test_an_annotator_of_one_class_tells_what_their_choice_tells():
 def test_targets_are_summed():
     _, y, example, _, rng = labels(2)
     both = np.stack([y, rng.integers(2, size=N)], 1)
-    found = alone(pd.Series(y), "category", both, example)
+    found = predict_alone(pd.Series(y), "category", both, example)
     assert found.share == pytest.approx(0.5, abs=0.03)
     np.testing.assert_allclose(
         found.losses,
-        sum(alone(pd.Series(y), "category", both[:, i], example).losses for i in range(2)),
+        sum(predict_alone(pd.Series(y), "category", both[:, i], example).losses for i in range(2)),
     )
 
 
 def test_missing_values_are_a_value():
-    assert value_codes(pd.Series([1.5, np.nan, 1.5]), "number").tolist() == [0, 1, 0]
-    codes = value_codes(pd.Series([*np.arange(1000.0), np.nan]), "number")
+    assert code_values(pd.Series([1.5, np.nan, 1.5]), "number").tolist() == [0, 1, 0]
+    codes = code_values(pd.Series([*np.arange(1000.0), np.nan]), "number")
     assert len(np.unique(codes)) == 51  # twenty rows in a bin
     assert (codes == codes[-1]).sum() == 1
-
-
-@pytest.mark.parametrize(("how", "part"), [("copy", "explains 97 %"), ("answer", "all inputs"), ("settles", "beside")])
-def test_advice_says_what_to_do_in_one_sentence(how, part):
-    text = advice("c", how, 0.97)
-    assert part in text
-    assert "leave it out, `--ignore c`" in text
-    assert text.count(". ") == 0

@@ -1,11 +1,14 @@
+"""How good the rankings of labels and annotators are, by true labels."""
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 
-from lupi.crowd.reliability import Votes
-from lupi.diagnose.scores import rank_correlation, score_annotators, score_labels
+from lupi.crowd import Votes
+from lupi.diagnose.annotators import rank_correlation, score_annotators
+from lupi.diagnose.labels import score_labels
 
 RNG = np.random.default_rng(0)
 ROWS, EXAMPLES, PEOPLE = 300, 100, 12
@@ -13,7 +16,7 @@ EXAMPLE, PERSON = np.repeat(np.arange(EXAMPLES), 3), RNG.integers(PEOPLE, size=R
 GOLD = RNG.integers(3, size=EXAMPLES)[EXAMPLE].astype(float)
 SKILL = np.linspace(0.3, 1.0, PEOPLE)
 LABEL = np.where(RNG.random(ROWS) < SKILL[PERSON], GOLD, (GOLD + 1) % 3).astype(np.int64)
-VOTES = Votes(EXAMPLE, PERSON, LABEL, EXAMPLES, PEOPLE, 3)
+VOTES = Votes(example=EXAMPLE, annotator=PERSON, label=LABEL, examples=EXAMPLES, annotators=PEOPLE, classes=3)
 SUSPICION, NO_PI = RNG.random(ROWS), RNG.random(ROWS)
 
 

@@ -1,31 +1,14 @@
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate
 from scipy.stats import norm
 
-from lupi import testing
-from lupi.data import Batch
-from lupi.likelihoods import Gaussian
-from lupi.theory import information
-from lupi.theory.information import (
-    binned_information,
-    cross_entropy_gap,
-    draw_synthetic,
-    estimate_information,
-    exact_information,
-    held_out_losses,
-    log_densities,
-    mixture,
-    plug_in_information,
-)
-
-FAST = {"epochs": 4, "learning_rate": 1e-2}
+from lupi.theory import binned_information, draw_synthetic, exact_information, plug_in_information
+from lupi.theory.information import log_densities
 
 
 def bernoulli_entropy(p):
@@ -89,7 +72,7 @@ def test_exact_information_has_its_limits():
 
 @pytest.mark.parametrize(("noise", "noisy", "name"), [(0.0, 0.3, "noise"), (0.1, 1.0, "noisy"), (0.1, 0.0, "noisy")])
 def test_exact_information_refuses(noise, noisy, name):
-    with pytest.raises(ValueError, match=f"Expected `{name}` to be"):
+    with pytest.raises(ValueError, match=f"`{name}`"):
         exact_information(noise, noisy)
 
 
@@ -141,165 +124,3 @@ def test_bins_of_a_discrete_toy_are_exact_and_biased():
 def test_bins_are_biased_up_by_a_hundredth():
     x, a, y = draw_synthetic(250_000, 1.0, np.random.default_rng(0))
     assert binned_information(x, a, y, 100) - exact_information(1.0) == pytest.approx(0.0125, abs=0.0025)
-
-
-def test_gap_by_hand():
-    marginal, conditional = [1.0, 2.0, 3.0, 4.0], [0.0, 1.5, 2.0, 4.5]  # gains 1, 0.5, 1, −0.5: mean 0.5
-    found = cross_entropy_gap(marginal, conditional, example=["p", "p", "q", "r"])
-    # deviations 0.5, 0, 0.5, −1 sum to 0.5, 0.5, −1 by example: √(3/2 · 1.5) / 4 = 0.375
-    assert found.estimate == 0.5
-    assert found.standard_error == pytest.approx(0.375)
-    assert (found.low, found.high) == pytest.approx((0.5 - 4.30265 * 0.375, 0.5 + 4.30265 * 0.375), rel=1e-5)
-
-
-@settings(max_examples=30)
-@given(st.lists(st.tuples(st.floats(0, 5), st.floats(0, 5)), min_size=2, max_size=30), st.integers(2, 4))
-def test_gap_without_and_with_repeats(pairs, repeats):
-    marginal, conditional = np.array(pairs).T
-    found = cross_entropy_gap(marginal, conditional)
-    gain = marginal - conditional
-    assert found.standard_error == pytest.approx(gain.std(ddof=1) / math.sqrt(len(gain)), abs=1e-12)
-    assert found.low <= found.estimate <= found.high
-    # Copies of an annotation add nothing when they are of one example.
-    example = np.tile(np.arange(len(gain)), repeats)
-    again = cross_entropy_gap(np.tile(marginal, repeats), np.tile(conditional, repeats), example=example)
-    assert again.estimate == pytest.approx(found.estimate, abs=1e-12)
-    assert again.standard_error == pytest.approx(found.standard_error, abs=1e-12)
-
-
-@pytest.mark.parametrize("level", [0.5, 0.95])
-def test_interval_covers_as_often_as_it_says(level):
-    """The true densities for the models, five annotations for each of 200 examples."""
-    covered = 0
-    for seed in range(400):
-        rng = np.random.default_rng(seed)
-        example = np.repeat(np.arange(200), 5)
-        shared = rng.normal(size=200)[example]
-        gain = 0.3 + shared + rng.normal(size=1000)
-        found = cross_entropy_gap(gain, np.zeros(1000), example=example, level=level)
-        covered += found.low < 0.3 < found.high
-    assert abs(covered / 400 - level) < 3 * math.sqrt(level * (1 - level) / 400)
-
-
-@pytest.mark.parametrize(
-    ("change", "name"),
-    [
-        ({"marginal": [[1.0, 2.0]]}, "`marginal`"),
-        ({"conditional": [1.0, math.nan]}, "`conditional`"),
-        ({"conditional": [1.0]}, "`conditional`"),
-        ({"example": [1]}, "`example`"),
-        ({"example": [1, 1]}, "at least 2 examples"),
-        ({"level": 1.0}, "`level`"),
-    ],
-)
-def test_gap_refuses(change, name):
-    arguments = {"marginal": [1.0, 2.0], "conditional": [1.0, 2.0], **change}
-    with pytest.raises(ValueError, match=f"Expected .*{name}"):
-        cross_entropy_gap(arguments.pop("marginal"), arguments.pop("conditional"), **arguments)
-
-
-def careless(n, seed=0):
-    """Half of the labels are the truth, half are coins; H(¾) − ½ log 2 = 0.2158."""
-    rng = np.random.default_rng(seed)
-    truth, coin = rng.integers(2, size=n), rng.integers(2, size=n)
-    y = np.where(coin, rng.integers(2, size=n), truth)
-    X = pd.DataFrame({"truth": truth.astype(float)})
-    return X, np.array(["no", "yes"])[y], pd.DataFrame({"annotator": np.array(["ann", "bob"])[coin]})
-
-
-def test_estimate_of_classes_finds_what_there_is_and_nothing_in_noise():
-    X, y, A = careless(600)
-    found = estimate_information(X, y, A, folds=2, parameters=FAST)
-    assert found.low < 0.2158 < found.high < 0.3
-    shuffled = A.sample(frac=1, random_state=0).reset_index(drop=True)
-    nothing = estimate_information(X, y, shuffled, folds=2, parameters=FAST)
-    assert nothing.low < 0.01
-    assert nothing.high < 0.02
-
-
-def test_estimate_repeats_and_hangs_on_its_seed():
-    X, y, A = careless(120)
-    first, second, other = (estimate_information(X, y, A, folds=2, parameters=FAST, seed=seed) for seed in (0, 0, 1))
-    assert first == second != other
-
-
-def test_estimate_of_a_real_y_is_near_the_exact_value():
-    x, a, y = draw_synthetic(2000, 0.5, np.random.default_rng(0))
-    found = estimate_information(x[:, None], y, a[:, None], folds=2, parameters={"epochs": 6, "learning_rate": 1e-2})
-    assert found.low < exact_information(0.5) < found.high < 0.25
-
-
-def test_examples_are_never_in_training_and_held_out_at_once(monkeypatch):
-    seen = []
-    fit = information.PrivilegedClassifier.fit
-
-    def spy(self, X, y, *, privileged, example):
-        seen.append(set(X["truth"]))
-        return fit(self, X, y, privileged=privileged, example=example)
-
-    monkeypatch.setattr(information.PrivilegedClassifier, "fit", spy)
-    ids = np.repeat(np.arange(20), 3)
-    X, y, A = pd.DataFrame({"truth": ids.astype(float)}), np.tile([0, 1, 1], 20), careless(60)[2]
-    held_out_losses(X, y, A, example=ids, folds=4, parameters={"epochs": 1})
-    assert [len(examples) for examples in seen] == [15] * 4
-    assert set.intersection(*seen) == set()
-
-
-def test_a_class_that_training_has_not_seen_costs_the_same_with_and_without_a():
-    y = np.array(["often"] * 30 + ["other"] * 29 + ["once"])
-    X, A = np.zeros((60, 1)), np.arange(60)[:, None] % 2
-    for privileged in (A, None):
-        losses = held_out_losses(X, y, privileged, folds=2, parameters={"epochs": 1})
-        assert losses[-1] == pytest.approx(-math.log(1e-7))
-        assert np.isfinite(losses).all()
-
-
-def test_losses_are_in_the_units_of_y():
-    x, a, y = draw_synthetic(200, 0.1, np.random.default_rng(0))
-    losses, larger = (
-        held_out_losses(x[:, None], unit * y, a[:, None], folds=2, parameters={"epochs": 1}) for unit in (1, 16)
-    )
-    np.testing.assert_allclose(larger - losses, math.log(16), atol=1e-5)
-
-
-def test_held_out_losses_refuse():
-    with pytest.raises(ValueError, match="Expected `y` to be one label per annotation"):
-        held_out_losses(np.zeros((4, 1)), np.arange(8).reshape(4, 2), None)
-    with pytest.raises(ValueError, match="Expected `folds` to be"):
-        held_out_losses(np.zeros((4, 1)), np.zeros(4), None, folds=1)
-
-
-def test_losses_of_several_targets_are_those_of_each_summed():
-    rng = np.random.default_rng(0)
-    X, a = rng.normal(size=(300, 1)), rng.integers(2, size=(300, 1))
-    y = np.stack([X[:, 0] > 0, a[:, 0] == 1, rng.random(300) < 0.5], 1).astype(int)
-    losses = held_out_losses(X, y, a, folds=2, parameters={"epochs": 30, "learning_rate": 1e-2})
-    blank = held_out_losses(X, y, None, folds=2, parameters={"epochs": 30, "learning_rate": 1e-2})
-    assert losses.shape == (300,)
-    assert math.log(2) - 0.1 < losses.mean() < math.log(2) + 0.4  # the third is a coin, and the first two are known
-    assert cross_entropy_gap(blank, losses).estimate == pytest.approx(math.log(2), abs=0.15)  # the second
-
-
-def test_whole_numbers_are_real_where_that_is_said():
-    x, a, y = draw_synthetic(200, 0.1, np.random.default_rng(0))
-    whole = np.round(5 * y)
-    given = {"folds": 2, "parameters": {"epochs": 1}}
-    real = held_out_losses(x[:, None], whole, a[:, None], real=True, **given)
-    np.testing.assert_allclose(real, held_out_losses(x[:, None], whole + 1e-9, a[:, None], **given), atol=1e-3)
-    assert np.abs(real - held_out_losses(x[:, None], whole, a[:, None], **given)).max() > 1
-
-
-def test_mixture_is_a_density_and_the_one_of_its_parameters():
-    method = mixture(testing.make_parts(Gaussian())).double()
-    y = torch.linspace(-40, 40, 20_001).double()
-    x, a = torch.ones(1, testing.INPUTS).double(), torch.zeros(1, testing.PRIVILEGED).double()
-    row = torch.zeros(len(y), dtype=torch.long)
-    with torch.no_grad():
-        losses = method.each(Batch(x, row, a.expand(len(y), -1), y)).numpy()
-        weight, mean, scale = method.predictor()(x)[0].numpy().reshape(3, -1)
-    assert integrate.trapezoid(np.exp(-losses), y.numpy()) == pytest.approx(1, abs=1e-6)
-    weight = np.exp(weight) / np.exp(weight).sum()
-    mean = np.linspace(-1.5, 1.5, 8) + mean
-    scale = np.log1p(np.exp(scale)) + 0.01
-    density = norm.pdf(y.numpy()[:, None], mean, scale) @ weight
-    np.testing.assert_allclose(np.exp(-losses), density, rtol=1e-4, atol=1e-12)

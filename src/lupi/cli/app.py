@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -331,29 +332,24 @@ def diagnose(
 ) -> None:
     """Say whether privileged information is worth having, and which annotators and labels to distrust."""
     with one_sentence():
-        from lupi.diagnose import examination
+        from lupi.cli.options import table_options
+        from lupi.diagnose import diagnose_table, format_diagnosis
 
-        examination.check_folder(output, overwrite)
-        request = examination.Request(
-            table,
-            target,
-            privileged or [],
-            example,
-            annotator,
-            ignore or [],
-            gold,
-            kind or [],
-            task,
-            method,
-            text_encoder,
-            folds,
-            seed,
-            {"epochs": epochs},
+        spec = table_options(table, target, privileged, example, ignore, kind, task, text_encoder)
+        found, files = diagnose_table(
+            replace(spec, annotator=annotator, gold=gold),
+            output,
+            overwrite=overwrite,
+            method=method,
+            folds=folds,
+            seed=seed,
+            settings={"epochs": epochs},
+            jobs=jobs,
+            facts={"command": shlex.join(["lupi", *sys.argv[1:]]), "versions": versions()},
+            say=print,
+            progress=True,
         )
-        found, facts = examination.examine(request, jobs=jobs)
-        facts |= {"command": shlex.join(["lupi", *sys.argv[1:]]), "versions": versions()}
-        files = examination.write_diagnosis(found, facts, output)
-    print(f"\n{examination.summary(found)}\n\nAll of it: {', '.join(map(str, files))}")
+    print(f"\n{format_diagnosis(found)}\n\nAll of it: {', '.join(map(str, files))}")
 
 
 @contextmanager

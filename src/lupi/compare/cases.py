@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold, GroupShuffleSplit
 
-from lupi import metrics
+from lupi.crowd import pairwise_agreement
 from lupi.serving.tables import features, resolved
 from lupi.tabular.tables import (
     Roles,
@@ -134,7 +134,7 @@ def read(plan: Plan, say: Callable[[str], None]) -> Data:
     rows = rows_of(frame, schema, classes, plan.table)
     tested = None if test is None else rows_of(test, schema, classes, plan.test)
     if task == "classification" and len(roles.target) == 1:
-        agree = metrics.agreement(rows.y, rows.example)
+        agree = pairwise_agreement(rows.y, rows.example)
         if not np.isnan(agree):
             notes.append(f"Two labels of one example agree {100 * agree:.0f} % of the time.")
     if tested is not None:

@@ -1,1 +1,25 @@
-"""What labels alone, or with a model's predictions, say about truth and annotators."""
+"""What the labels alone, or with a model's predictions, say about truth and annotators.
+
+`infer` estimates the true labels and each annotator's confusions without seeing a true label, `summarize_annotators`
+ranks the annotators, and `majority_vote` and `pairwise_agreement` are the simple counterparts. This package needs only
+numpy and scipy: nothing in it trains.
+"""
+
+from lupi.crowd.agreement import pairwise_agreement
+from lupi.crowd.annotators import sample_reliability, summarize_annotators
+from lupi.crowd.consensus import count_labels, majority_vote
+from lupi.crowd.inference import Inference, infer
+from lupi.crowd.pool import Pool
+from lupi.crowd.votes import Votes
+
+__all__ = [
+    "Inference",
+    "Pool",
+    "Votes",
+    "count_labels",
+    "infer",
+    "majority_vote",
+    "pairwise_agreement",
+    "sample_reliability",
+    "summarize_annotators",
+]

@@ -14,8 +14,9 @@ import pandas as pd
 
 from lupi._internal.checks import check_integer, check_positive
 from lupi._internal.progress import Steps
+from lupi.diagnose import estimate_information
 from lupi.reproduce.findings import COLOURS, Findings, figure, markdown_table
-from lupi.theory.information import binned_information, draw_synthetic, estimate_information, exact_information
+from lupi.theory import binned_information, draw_synthetic, exact_information
 
 PAPER = {0.1: 0.408, 0.5: 0.150, 1.0: 0.059, 1.5: 0.034, 2.0: 0.024}
 """The paper's estimate by ε, in nats."""

@@ -1,1 +1,35 @@
-"""Theory: the risks of the linear model, and how much a tells of y given x."""
+"""What the paper proves: the risks of the linear model, and the information of its synthetic process.
+
+Closed forms and the simulations that check them; nothing here trains a network.
+"""
+
+from lupi.theory.information import binned_information, draw_synthetic, exact_information, plug_in_information
+from lupi.theory.risk import (
+    Condition,
+    Estimate,
+    LinearModel,
+    Moments,
+    Simulation,
+    conditions,
+    estimate_model,
+    moments,
+    risks,
+    simulate,
+)
+
+__all__ = [
+    "Condition",
+    "Estimate",
+    "LinearModel",
+    "Moments",
+    "Simulation",
+    "binned_information",
+    "conditions",
+    "draw_synthetic",
+    "estimate_model",
+    "exact_information",
+    "moments",
+    "plug_in_information",
+    "risks",
+    "simulate",
+]

@@ -1,0 +1,54 @@
+"""Labels as numbers: who gave which label to which example."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Votes:
+    """Labels, one entry per label, with examples, annotators and classes numbered from 0."""
+
+    example: Integers
+    """[labels] the example that was labelled."""
+    annotator: Integers
+    """[labels] the annotator who labelled it."""
+    label: Integers
+    """[labels] the class that they chose."""
+    examples: int
+    """Number of examples."""
+    annotators: int
+    """Number of annotators."""
+    classes: int
+    """Number of classes."""
+
+    def mean_by_annotator(self, values: NDArray[Any]) -> Floats:
+        """Average a value per label over the labels of each annotator, [annotators]."""
+        total = np.bincount(self.annotator, minlength=self.annotators)
+        return np.asarray(np.bincount(self.annotator, values, self.annotators) / total)
+
+
+def number_ids(name: str, ids: Any, length: int) -> tuple[Integers, NDArray[Any]]:
+    """Number ids by first appearance, and return the distinct ids in that order; a missing id is an id too.
+
+    Examples
+    --------
+    >>> codes, names = number_ids("annotator", ["bob", None, "ann", None], 4)
+    >>> codes.tolist(), names.tolist()
+    ([0, 1, 2, 1], ['bob', None, 'ann'])
+    """
+    values = np.asarray(ids)
+    if values.shape != (length,):
+        raise ValueError(f"Expected `{name}` to be {length} ids, one per label, but got shape {list(values.shape)}.")
+    numbers: dict[Any, int] = {}
+    keys = (None if isinstance(value, float) and math.isnan(value) else value for value in values.tolist())
+    codes = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
+    return codes, values[np.unique(codes, return_index=True)[1]]

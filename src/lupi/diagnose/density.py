@@ -1,0 +1,61 @@
+"""A mixture density network (Bishop, 1994), which models a real y whose distribution has several modes."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lupi.data import Batch
+from lupi.methods import Method
+from lupi.nn import Parts, Tower
+from lupi.nn.towers import FixedTower
+
+COMPONENTS = 8
+"""Number of Gaussians in the mixture."""
+SMALLEST_SCALE = 1e-2
+"""Smallest standard deviation of a component, for a y with standard deviation 1."""
+
+
+class MixtureDensity(Method):
+    r"""Model the density of y as a mixture Σ_j π_j N(m_j, s_j²), whose parameters are functions of ψ(φ(x), a).
+
+    Parameters
+    ----------
+    trunk, tower, conditional : Module
+        φ(x), ψ(φ, a), and the head on ψ, which returns log π, m and s before a softplus for each component.
+    """
+
+    gradients: ClassVar = {"conditional": ("trunk", "tower", "conditional")}
+    places: Tensor
+
+    def __init__(self, trunk: nn.Module, tower: Tower, conditional: nn.Module) -> None:
+        super().__init__()
+        self.trunk, self.tower, self.conditional = trunk, tower, conditional
+        self.register_buffer("places", torch.linspace(-1.5, 1.5, COMPONENTS))
+
+    def each(self, batch: Batch) -> Tensor:
+        """Return −log q(y | x, a) of each annotation, for a y with mean 0 and standard deviation 1."""
+        output = self.conditional(self.tower(batch.spread(self.trunk(batch.x)), batch.a))
+        weight, mean, scale = output.chunk(3, -1)
+        scale = F.softplus(scale) + SMALLEST_SCALE
+        z = (batch.y[:, None] - self.places - mean) / scale  # components that start apart do not collapse
+        log_component = -0.5 * z.square() - scale.log() - 0.5 * math.log(2 * math.pi)
+        return -torch.logsumexp(torch.log_softmax(weight, -1) + log_component, -1)
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the mean of −log q(y | x, a)."""
+        return {"conditional": self.each(batch).mean()}
+
+    def predictor(self) -> nn.Module:
+        """Return the network of x that outputs the parameters of the density at a = 0."""
+        blank = self.places.new_zeros(self.tower.first.in_features)
+        return nn.Sequential(self.trunk, FixedTower(self.tower, blank), self.conditional)
+
+
+def make_mixture(parts: Parts) -> MixtureDensity:
+    """Build a mixture density network from parts."""
+    return MixtureDensity(parts.trunk(), parts.tower(), nn.Linear(parts.tower_features, 3 * COMPONENTS))

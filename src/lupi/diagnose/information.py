@@ -1,0 +1,221 @@
+"""Estimate from data how much privileged information tells about the label beyond the input: I(y; a | x), in nats.
+
+The estimate is the gap between the held-out losses of q(y | x) and q(y | x, a).
+
+Collier, Jenatton, Kokiopoulou and Berent (ICML 2022), sections 1 and 2; `lupi.theory` has the exact value for their
+synthetic process.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import t as student
+from sklearn.utils.multiclass import type_of_target
+
+from lupi._internal.checks import check_integer
+from lupi.data import Annotations, SparseRows
+from lupi.diagnose.density import make_mixture
+from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
+from lupi.metrics import clustered_error
+from lupi.nn.inference import over_annotations
+from lupi.tabular.folds import grouped_folds, number_examples, take_rows
+
+SMALLEST = 1e-7
+"""Smallest probability of a label, so that a class that a fold has not seen costs both models the same."""
+TRAINING: Mapping[str, Any] = {"epochs": 20, "learning_rate": 3e-3, "training": {"schedule": "cosine"}}
+"""Default parameters of both estimators."""
+STEPS = 50
+"""Steps per epoch, which determine the batch size; a batch has at least 32 annotations."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Information:
+    """An estimate of I(y; a | x), in nats, with its confidence interval."""
+
+    estimate: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.estimate:.4f} [{self.low:.4f}, {self.high:.4f}]"
+
+
+def cross_entropy_gap(
+    marginal: ArrayLike, conditional: ArrayLike, *, example: Any = None, level: float = 0.95
+) -> Information:
+    r"""Estimate I(y; a | x) by the mean of log q(y | x, a) − log q(y | x) over held-out annotations.
+
+    Its expectation is I(y; a | x) + KL(p(y | x) ‖ q(y | x)) − KL(p(y | x, a) ‖ q(y | x, a)), so it is exact up to the
+    misfit of the two models. A misfit of q(y | x, a) lowers it, and a misfit of q(y | x) raises it: it is a lower bound
+    only if q(y | x) is right. The interval accounts for the choice of held-out examples, but not for the misfit or for
+    the seeds and folds of training.
+
+    Parameters
+    ----------
+    marginal, conditional : array
+        −log q(y | x) and −log q(y | x, a) of each annotation, by models that were not trained on its example.
+    example : array, optional
+        Ids of examples. Annotations of one example are dependent, so the standard error is clustered by example.
+    level : float
+        Coverage of the interval, which is Student's t with one degree of freedom less than there are examples.
+
+    Examples
+    --------
+    >>> print(cross_entropy_gap([0.7, 0.7, 0.7, 0.7], [0.5, 0.4, 0.6, 0.5]))
+    0.2000 [0.0701, 0.3299]
+    """
+    losses = np.asarray(marginal, dtype=np.float64), np.asarray(conditional, dtype=np.float64)
+    for name, values in zip(("marginal", "conditional"), losses, strict=True):
+        if values.ndim != 1 or not np.isfinite(values).all():
+            raise ValueError(f"Expected `{name}` to be one finite loss per annotation, but got {values!r}.")
+    if len(losses[0]) != len(losses[1]):
+        raise ValueError(f"Expected `conditional` to have {len(losses[0])} losses, but got {len(losses[1])}.")
+    if not 0 < level < 1:
+        raise ValueError(f"Expected `level` to be between 0 and 1, but got {level!r}.")
+    gain = losses[0] - losses[1]
+    group = number_examples(example, len(gain))
+    if len(group) != len(gain):
+        raise ValueError(f"Expected `example` to have {len(gain)} ids, but got {len(group)}.")
+    error, examples = clustered_error(gain, group)
+    estimate = float(gain.mean())
+    reach = float(student.ppf((1 + level) / 2, examples - 1)) * error
+    return Information(estimate, estimate - reach, estimate + reach)
+
+
+def estimate_information(
+    X: Any,
+    y: Any,
+    A: Any,
+    *,
+    example: Any = None,
+    folds: int = 3,
+    level: float = 0.95,
+    parameters: Mapping[str, Any] | None = None,
+    seed: int = 0,
+) -> Information:
+    """Estimate I(y; a | x) by the `cross_entropy_gap` of two models that are trained out of fold.
+
+    Parameters
+    ----------
+    X, y, A : array or DataFrame
+        Inputs, labels and privileged information, one row per annotation.
+    example, folds, parameters, seed
+        As for `held_out_losses`.
+    level : float
+        As for `cross_entropy_gap`.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> truth, careless = rng.integers(2, size=600), rng.integers(2, size=600)
+    >>> y = np.where(careless, rng.integers(2, size=600), truth)  # I(y; a | x) = 0.216
+    >>> found = estimate_information(truth[:, None], y, careless[:, None], folds=2, parameters={"epochs": 10})
+    >>> found.low < 0.216 < found.high
+    True
+    """
+    options: Any = {"example": example, "folds": folds, "parameters": parameters, "seed": seed}
+    marginal = held_out_losses(X, y, None, **options)
+    conditional = held_out_losses(X, y, A, **options)
+    return cross_entropy_gap(marginal, conditional, example=example, level=level)
+
+
+def held_out_losses(
+    X: Any,
+    y: Any,
+    A: Any,
+    *,
+    example: Any = None,
+    folds: int = 3,
+    parameters: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    real: bool | None = None,
+) -> Floats:
+    """Compute −log q(y | x, a) of each annotation by models that were trained without its fold.
+
+    For classes, q is the plain network with privileged information ("zero-imputation"). For a real y, it is that
+    network with a mixture of Gaussians, since a single Gaussian, too wide for both models, would hide the gap.
+
+    Parameters
+    ----------
+    X, y : array or DataFrame
+        Inputs and labels, one row per annotation. A y of several columns of 0 and 1 is multi-label; the losses of its
+        columns are summed.
+    A : array or DataFrame or None
+        Privileged information. None gives q(y | x): the same network with a constant a, not the shallower No PI, whose
+        lack of depth would count as information.
+    example : array, optional
+        Ids of examples; rows with equal ids are held out together.
+    folds : int
+        Number of folds.
+    parameters : mapping, optional
+        Parameters of `PrivilegedClassifier` or `PrivilegedRegressor` that override `TRAINING` and the batch size.
+    seed : int
+        Seed of folds, initial weights and batches.
+    real : bool, optional
+        Whether y is real; by default it is if some values are not integers.
+
+    Returns
+    -------
+    ndarray
+        [annotations] losses in nats.
+
+    Examples
+    --------
+    >>> from lupi.theory import draw_synthetic
+    >>> x, a, y = draw_synthetic(300, 0.1, np.random.default_rng(0))
+    >>> held_out_losses(x[:, None], y, a[:, None], folds=2, parameters={"epochs": 1}).shape
+    (300,)
+    """
+    folds = check_integer("folds", folds, 2)
+    y = np.asarray(y)
+    if y.ndim != 1 and type_of_target(y) != "multilabel-indicator":
+        raise ValueError(f"Expected `y` to be one label per annotation or columns of 0 and 1, but got shape {y.shape}.")
+    if A is None:
+        A = np.zeros((len(y), 1))
+    group = number_examples(example, len(y))
+    real = type_of_target(y) == "continuous" if real is None else real
+    size = max(32, len(y) * (folds - 1) // folds // STEPS)
+    chosen = {**TRAINING, "batch_size": size, "random_state": seed, **(parameters or {})}
+    losses = np.empty(len(y))
+    for train, test in grouped_folds(group, folds, seed):
+        data = {"privileged": take_rows(A, train), "example": group[train]}
+        X_test, A_test = take_rows(X, test), take_rows(A, test)
+        if real:
+            regressor = PrivilegedRegressor(make_mixture, **chosen).fit(take_rows(X, train), y[train], **data)
+            losses[test] = density_losses(regressor, X_test, y[test], A_test)
+        else:
+            classifier = PrivilegedClassifier("zero-imputation", **chosen).fit(take_rows(X, train), y[train], **data)
+            losses[test] = class_losses(classifier, X_test, y[test], A_test)
+    return losses
+
+
+def class_losses(model: PrivilegedClassifier, X: Any, y: NDArray[Any], A: Any) -> Floats:
+    """Return −log q(y | x, a) of classes."""
+    p = model.predict_proba_given(X, A)
+    if y.ndim == 2:
+        return np.asarray(-np.log(np.maximum(np.where(y == 1, p, 1 - p), SMALLEST)).sum(1))
+    place = pd.Index(model.classes_).get_indexer(pd.Index(y))
+    own = np.where(place < 0, 0.0, p[np.arange(len(y)), place])
+    return np.asarray(-np.log(np.maximum(own, SMALLEST)))
+
+
+def density_losses(model: PrivilegedRegressor, X: Any, y: Floats, A: Any) -> Floats:
+    """Return −log q(y | x, a) of real numbers."""
+    x = torch.as_tensor(X if model.input_encoder_ is None else model.input_encoder_.transform(X))
+    encoder: Any = model.privileged_encoder_
+    method: Any = model.method_
+    a = SparseRows.from_matrix(encoder.transform(A))
+    standard = torch.from_numpy(((y - model.y_mean_) / model.y_scale_).astype(np.float32))
+    data = Annotations(x, torch.arange(len(y)), a, standard)
+    losses = over_annotations(method, method.each, data)
+    return losses.double().cpu().numpy() + math.log(model.y_scale_)

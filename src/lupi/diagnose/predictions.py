@@ -1,0 +1,94 @@
+"""Predict each label's example by a model that was trained on other examples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+
+from lupi._internal.devices import one_thread
+from lupi._internal.progress import Steps
+from lupi.estimators import PrivilegedClassifier
+from lupi.tabular.folds import grouped_folds, number_examples, take_rows
+
+
+def predict_out_of_fold(
+    X: Any,
+    y: Any,
+    *,
+    privileged: Any = None,
+    example: Any = None,
+    method: str = "pi-transition",
+    folds: int = 5,
+    random_state: int = 0,
+    parameters: Mapping[str, Any] | None = None,
+    jobs: int = 1,
+    progress: bool = False,
+) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """Predict the class probabilities of each label's example, out of fold.
+
+    Parameters
+    ----------
+    X, y, privileged, example
+        As for `PrivilegedClassifier.fit`; y is multi-class.
+    method : str
+        Name of the method.
+    folds : int
+        Number of folds of examples; each is predicted by a model that is trained on the others.
+    random_state : int
+        Seed of folds and models.
+    parameters : mapping, optional
+        Parameters of `PrivilegedClassifier`.
+    jobs : int
+        Number of parallel trainings, through joblib.
+    progress : bool
+        Whether to show progress.
+
+    Returns
+    -------
+    p : ndarray, [labels, classes]
+        Class probabilities, equal for all labels of an example.
+    classes : ndarray
+        The classes, sorted.
+
+    Examples
+    --------
+    >>> from lupi.datasets import load_digits_annotated
+    >>> digits = load_digits_annotated()
+    >>> A = digits.privileged[["annotator"]]
+    >>> p, classes = predict_out_of_fold(
+    ...     digits.X_train, digits.y_train, privileged=A, folds=2, parameters={"epochs": 5}
+    ... )
+    >>> p.shape, bool((classes[p.argmax(1)] == digits.gold_train).mean() > 0.5)
+    ((1000, 10), True)
+    """
+    classes, label = np.unique(np.asarray(y), return_inverse=True)
+    group = number_examples(example, len(label))
+    examples = len(np.unique(group))
+    if not 2 <= folds <= examples:
+        raise ValueError(f"Expected `folds` to be from 2 to {examples}, the number of examples, but got {folds}.")
+
+    def predict(train: NDArray[np.intp], test: NDArray[np.intp], seed: int) -> NDArray[np.float64]:
+        with one_thread():
+            model = PrivilegedClassifier(method, random_state=seed, **(parameters or {}))
+            model.fit(
+                take_rows(X, train),
+                label[train],
+                privileged=None if privileged is None else take_rows(privileged, train),
+                example=None if example is None else group[train],
+            )
+            p = np.zeros((len(test), len(classes)))
+            p[:, model.classes_] = model.predict_proba(take_rows(X, test))  # no other fold may have a rare class
+        return p
+
+    split = grouped_folds(group, folds, random_state)
+    work = [joblib.delayed(predict)(*rows, random_state * folds + fold) for fold, rows in enumerate(split)]
+    p = np.empty((len(label), len(classes)))
+    with Steps(f"out of fold, {method},", folds, show=progress) as steps:
+        for (_, test), part in zip(split, joblib.Parallel(n_jobs=jobs, return_as="generator")(work), strict=True):
+            p[test] = part
+            steps.advance(1, "folds")
+    return p, classes

@@ -1,0 +1,139 @@
+"""The annotations to diagnose, and the held-out losses of networks on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pandas.api.types import is_bool_dtype, is_numeric_dtype
+
+from lupi import methods
+from lupi._internal.devices import one_thread
+from lupi.diagnose.information import STEPS, Information, cross_entropy_gap, held_out_losses
+from lupi.diagnose.leaks import code_values
+from lupi.tabular.columns import privileged_encoding
+from lupi.tabular.folds import grouped_folds, number_examples
+
+Floats = NDArray[np.float64]
+
+FEWEST_EXAMPLES = 20
+WIDTH = (64, 64)
+"""Default widths of trunk and tower."""
+TRAINING: Mapping[str, Any] = {"epochs": 100, "patience": 5, "validation_fraction": 0.2, "learning_rate": 1e-3}
+"""Default parameters of estimators. Training stops when the loss of held-out noisy labels no longer falls: the gap
+between networks that overfit means nothing."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Problem:
+    """Annotations to diagnose, and how; see `lupi.diagnose.diagnose` for the fields."""
+
+    X: Any
+    y: NDArray[Any]
+    privileged: pd.DataFrame
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    example: Any = None
+    annotator: Any = None
+    gold: Any = None
+    real: bool = False
+    method: str = "pi-transition"
+    folds: int = 5
+    seed: int = 0
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Raise an error if the annotations cannot be diagnosed."""
+        methods.kind(self.method)
+        if not len(self.privileged.columns):
+            raise ValueError("Expected `privileged` to have columns, but got none.")
+        if self.examples < FEWEST_EXAMPLES:
+            raise ValueError(f"Expected at least {FEWEST_EXAMPLES} examples, but got {self.examples}.")
+        if not 2 <= self.folds <= self.examples // 2:
+            raise ValueError(f"Expected `folds` to be from 2 to {self.examples // 2}, but got {self.folds}.")
+
+    @cached_property
+    def group(self) -> NDArray[np.int64]:
+        """Number of each row's example."""
+        return number_examples(self.example, len(self.y))
+
+    @property
+    def examples(self) -> int:
+        """Number of examples."""
+        return int(self.group.max()) + 1
+
+    @cached_property
+    def fold(self) -> NDArray[np.int64]:
+        """Number of the fold that holds out each row."""
+        numbers = np.empty(len(self.y), dtype=np.int64)
+        for number, (_, test) in enumerate(grouped_folds(self.group, self.folds, self.seed)):
+            numbers[test] = number
+        return numbers
+
+    @property
+    def batch_size(self) -> int:
+        """Batch size: small data need small batches, or training ends before the networks have learned."""
+        return max(8, len(self.y) * (self.folds - 1) // self.folds // STEPS)
+
+    @property
+    def target_codes(self) -> NDArray[np.int64]:
+        """Labels as integers; real labels as ten bins of equal size."""
+        if self.real:
+            return code_values(pd.Series(self.y), "number", 10)
+        if self.y.ndim > 1:
+            return self.y.astype(np.int64)
+        return np.unique(self.y, return_inverse=True)[1].astype(np.int64)
+
+    def kind(self, column: str) -> str:
+        """Return the kind of a privileged column."""
+        dtype = self.privileged[column].dtype
+        number = is_numeric_dtype(dtype) and not is_bool_dtype(dtype)
+        return self.kinds.get(column, "number" if number else "category")
+
+    def encoding(self, columns: Sequence[str]) -> dict[str, str]:
+        """Return how privileged columns are encoded."""
+        return privileged_encoding({name: self.kind(name) for name in columns})
+
+    def losses(self, columns: Sequence[str], *, width: int = 1, shuffled: bool = False) -> Floats:
+        """Compute held-out losses given inputs and some privileged columns.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            Privileged columns.
+        width : int
+            Factor of the widths of the network.
+        shuffled : bool
+            Whether to shuffle the privileged columns over the rows.
+        """
+        A = self.privileged[list(columns)] if columns else None
+        if A is not None and shuffled:
+            order = np.random.default_rng(self.seed).permutation(len(A))
+            A = A.iloc[order].set_axis(A.index)
+        given = {**TRAINING, "batch_size": self.batch_size, "training": {}, **self.parameters}
+        wide = {name: tuple(width * n for n in given.get(name, WIDTH)) for name in ("hidden", "tower")}
+        encoding = {"numbers": self.encoding(columns)} if columns else {}
+        with one_thread():
+            return held_out_losses(
+                self.X,
+                self.y,
+                A,
+                example=self.group,
+                folds=self.folds,
+                parameters={**given, **wide, **encoding},
+                seed=self.seed,
+                real=self.real,
+            )
+
+    def gain(self, one: Floats, other: Floats) -> Information:
+        """Estimate how much lower the other held-out losses are, with the wider of two intervals.
+
+        One interval treats examples as independent. The other treats folds as independent, whose networks are trained
+        separately, and so includes the variation between trainings.
+        """
+        by_example, by_fold = (cross_entropy_gap(one, other, example=ids) for ids in (self.group, self.fold))
+        return max(by_example, by_fold, key=lambda found: found.high)

@@ -1,0 +1,117 @@
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import beta
+
+from lupi.crowd import infer, majority_vote, sample_reliability, summarize_annotators
+
+
+def tabulate(found, **options):
+    return pd.DataFrame(summarize_annotators(found, **options))
+
+
+def test_perfect_annotators_are_found_to_be_perfect(simulate):
+    p, _, example, annotator, truth, _ = simulate(3)
+    found = infer(p, truth[example], example=example, annotator=annotator)
+    assert found.wrong.max() < 0.01
+    table = tabulate(found)
+    assert table["reliability"].min() > 0.97
+    assert not table["flagged"].any()
+
+
+def test_liars_are_flagged_and_the_truth_is_found_in_spite_of_them(simulate):
+    p, label, example, annotator, truth, _ = simulate(4, classes=4, a=20, b=3)
+    liar = annotator < 3
+    label = np.where(liar, (truth[example] + 1) % 4, label)
+    found = infer(p, label, example=example, annotator=annotator)
+    table = tabulate(found).set_index("annotator")
+    assert table["reliability"].nsmallest(3).index.isin([0, 1, 2]).all()
+    assert table.loc[[0, 1, 2], "flagged"].all()
+    assert (table.loc[[0, 1, 2], "high"] < 0.1).all()
+    assert (found.truth.argmax(1) == truth).mean() > (majority_vote(found.votes) == truth).mean() + 0.05
+
+
+@pytest.mark.parametrize("per_example", [1, 4])
+def test_interval_covers_the_accuracy_as_often_as_it_says(simulate, per_example):
+    covered, widths = [], []
+    for seed in range(100, 112):
+        p, label, example, annotator, _, theta = simulate(
+            seed, examples=800 // per_example, people=20, per_example=per_example
+        )
+        found = infer(p, label, example=example, annotator=annotator)
+        _, low, high = sample_reliability(found, sweeps=300)
+        covered.append((low <= theta[found.names]) & (theta[found.names] <= high))
+        widths.append(high - low)
+    assert 0.88 <= np.mean(covered) <= 0.99  # 240 intervals, those of a seed not independent
+    assert np.mean(widths) < 0.45
+
+
+def test_interval_is_that_of_a_beta_when_the_truth_is_known():
+    rng = np.random.default_rng(5)
+    truth = rng.integers(0, 2, 60)
+    label = np.where(np.arange(60) < 12, 1 - truth, truth)
+    # A model that is always right and an annotator who never disagrees with it keep the truth certain.
+    found = infer(
+        np.eye(2)[np.concatenate([truth, truth])],
+        np.concatenate([label, truth]),
+        example=np.tile(np.arange(60), 2),
+        annotator=np.repeat(["some", "none"], 60),
+    )
+    mean, low, high = sample_reliability(found, 0.9)
+    exact = beta(found.pool.a + 48, found.pool.b + 12)
+    assert mean[0] == pytest.approx(exact.mean(), abs=0.01)
+    assert (low[0], high[0]) == pytest.approx(exact.ppf([0.05, 0.95]), abs=0.02)
+
+
+def test_few_labels_leave_an_annotator_near_the_others(simulate):
+    p, label, example, annotator, truth, _ = simulate(6, people=6, a=40, b=10)
+    wrong = (truth[:2] + 1) % 3
+    found = infer(
+        np.vstack([p, p[:8:4]]),
+        np.append(label, wrong),
+        example=np.append(example, [0, 1]),
+        annotator=np.append(annotator, [6, 6]),
+    )
+    mean, low, high = sample_reliability(found)
+    assert 0.3 < mean[6] < np.median(mean[:6])
+    assert high[6] - low[6] > 1.5 * (high[:6] - low[:6]).max()
+
+
+def test_summary_has_plain_facts_of_the_model(simulate):
+    p, label, example, annotator, *_ = simulate(10)
+    names = np.array([f"person {j}" for j in range(12)])
+    table = tabulate(infer(p, label, example=example, annotator=names[annotator]))
+    assert list(table) == [
+        "annotator",
+        "labels",
+        "agreement",
+        "confidence",
+        "support",
+        "reliability",
+        "low",
+        "high",
+        "flagged",
+    ]
+    expected = pd.DataFrame(
+        {"agreement": p.argmax(1) == label, "confidence": p[range(len(p)), label], "name": names[annotator]}
+    ).groupby("name")
+    table_by_name = table.set_index("annotator")
+    for column in ("agreement", "confidence"):
+        pd.testing.assert_series_equal(
+            table_by_name[column].sort_index().astype(float), expected[column].mean(), check_names=False
+        )
+    assert table["labels"].sum() == len(label)
+    assert ((table["low"] < table["reliability"]) & (table["reliability"] < table["high"])).all()
+
+
+def test_a_missing_annotator_is_one_more(simulate):
+    p, label, example, annotator, *_ = simulate(11, people=4, per_example=2)
+    ids = np.array(["a", "b", "c", None], dtype=object)[annotator]
+    table = tabulate(infer(p, label, example=example, annotator=ids))
+    assert len(table) == 4
+    assert table["annotator"].isna().sum() == 1
+
+
+def test_level_is_a_probability():
+    with pytest.raises(ValueError, match=r"level.*95"):
+        tabulate(infer([[0.5, 0.5]] * 2, [0, 1]), level=95)

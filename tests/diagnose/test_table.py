@@ -1,0 +1,115 @@
+"""From a table to a folder of results; the command itself is tested in tests/cli."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lupi.diagnose import Diagnosis, diagnose_table, table
+from lupi.tabular import TableSpec
+
+N = 120
+RNG = np.random.default_rng(0)
+TABLE = pd.DataFrame(
+    {
+        "song": np.repeat(np.arange(40), 3),
+        "note": np.repeat([f"so {word} a tune, part{i}" for i, word in enumerate(RNG.choice(["good", "bad"], 40))], 3),
+        "who": RNG.choice(["ann", "bob", "cem"], N),
+        "seconds": RNG.exponential(size=N),
+        "label": RNG.integers(3, size=N),
+        "price": 100 * RNG.random(N),
+    }
+)
+TABLE["gold"] = TABLE["label"].where(RNG.random(N) < 0.8, 1).astype(float).where(RNG.random(N) < 0.5)
+TABLE.loc[::7, "who"] = None
+
+
+class Spy:
+    """Keeps its arguments instead of training."""
+
+    def __call__(self, X, y, privileged, **options):
+        self.X, self.y, self.privileged, self.options = X, y, privileged, options
+        labels = pd.DataFrame({"row": np.arange(N)[::-1], "example": 0, "given": 0, "likely": 0, "wrong": 0.5})
+        information = pd.DataFrame({"column": ["seconds"], "estimate": 0.2, "low": 0.1, "high": 0.3})
+        return Diagnosis(verdict="Yes.", notes=[], information=information, loss=1.0, labels=labels)
+
+
+@pytest.fixture
+def spy(monkeypatch):
+    spy = Spy()
+    monkeypatch.setattr(table, "diagnose", spy)
+    return spy
+
+
+@pytest.fixture
+def ask(tmp_path):
+    TABLE.to_parquet(tmp_path / "table.parquet")
+
+    def ask(privileged, ignore=(), target="label", columns=None, **more):
+        lines = []
+        spec = TableSpec(
+            table=tmp_path / "table.parquet",
+            target=[target],
+            privileged=privileged,
+            ignore=ignore,
+            **(columns or {}),
+        )
+        found, files = diagnose_table(spec, tmp_path / "run", overwrite=True, say=lines.append, **more)
+        return found, json.loads(files[0].read_text()), lines
+
+    return ask
+
+
+def test_every_column_has_its_role(spy, ask):
+    columns = {"annotator": "who", "gold": "gold", "example": "song"}
+    found, facts, _ = ask(["seconds"], ["price"], columns=columns, seed=3, folds=4, settings={"epochs": None})
+    assert list(spy.privileged) == ["seconds", "who"]  # the annotator is privileged information
+    assert list(spy.X)[:2] == ["note[0]", "note[1]"]  # texts are encoded
+    np.testing.assert_array_equal(spy.y, TABLE["label"])
+    options = spy.options
+    assert options["kinds"] == {"seconds": "number", "who": "category"}
+    np.testing.assert_array_equal(options["annotator"], TABLE["who"].fillna("(missing)"))
+    np.testing.assert_array_equal(options["gold"], TABLE["gold"])
+    assert (options["seed"], options["folds"], options["real"]) == (3, 4, False)
+    assert options["parameters"] == {"device": "cpu"}
+    assert facts["roles"]["ignored"] == ["price", "gold"]
+    assert facts["examples"] == 40
+    np.testing.assert_array_equal(found.labels["example"], TABLE["song"][::-1])
+
+
+def test_an_ignored_annotator_is_not_privileged(spy, ask):
+    ask(["seconds"], ["price", "gold", "who", "song"], columns={"annotator": "who"})
+    assert list(spy.privileged) == ["seconds"]
+    assert spy.options["annotator"] is not None
+    assert spy.options["gold"] is None
+    assert len(np.unique(spy.options["example"])) == TABLE["note"].nunique()  # equal inputs are one example
+
+
+def test_annotators_are_found_by_the_name_of_their_column(spy, ask, tmp_path):
+    _, facts, lines = ask(["seconds", "who"], ["price", "gold"], columns={"example": "song"})
+    assert facts["annotator"] is None
+    assert any(line.startswith("Annotators: no privileged column") for line in lines)
+    assert spy.options["annotator"] is None
+    renamed = TABLE.rename(columns={"who": "rater"}).assign(row_id=[f"r{i}" for i in range(N)])
+    renamed.to_parquet(tmp_path / "table.parquet")
+    _, facts, _ = ask(["row_id", "seconds", "rater"], ["price", "gold"], columns={"example": "song"})
+    assert facts["annotator"] == "rater"  # and not an id that never comes twice
+
+
+def test_a_target_of_real_numbers_is_real(spy, ask):
+    ask(["seconds"], ["label", "gold", "who"], target="price", columns={"example": "song"})
+    assert spy.options["real"]
+    np.testing.assert_allclose(spy.y, TABLE["price"])
+
+
+def test_without_a_listener_nothing_is_printed(spy, ask, tmp_path, capsys):  # noqa: ARG001
+    spec = TableSpec(table=tmp_path / "table.parquet", target=["label"], privileged=["who"], ignore=["gold"])
+    diagnose_table(spec, tmp_path / "quiet")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_no_jobs_are_refused_before_reading(tmp_path):
+    spec = TableSpec(table=tmp_path / "missing.csv", target=["label"])
+    with pytest.raises(ValueError, match=r"`jobs`.*0"):
+        diagnose_table(spec, tmp_path / "run", jobs=0)

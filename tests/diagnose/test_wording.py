@@ -1,0 +1,37 @@
+import pandas as pd
+import pytest
+
+from lupi.diagnose import Information
+from lupi.diagnose.columns import SHUFFLED, TOGETHER, Measured
+from lupi.diagnose.wording import describe_leak, describe_worth
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "control_low", "words"),
+    [
+        (
+            0.1,
+            0.3,
+            0.1,
+            "This privileged information is worth having: it tells 0.200 nats",
+        ),
+        (0.1, 0.3, -0.1, "This privileged information may be worth having"),
+        (-0.1, 0.5, 0.1, "There is no evidence that"),
+        (-0.5, -0.1, -0.1, "This privileged information is not worth having"),
+    ],
+)
+def test_the_verdict_claims_no_more_than_its_intervals(low, high, control_low, words):
+    row = {"estimate": (low + high) / 2, "low": low, "high": high, "share": 0.1, "leak": False}
+    table = pd.DataFrame([{"column": name, **row} for name in ("who", TOGETHER, SHUFFLED)])
+    measured = Measured(information=table, loss=1.0, control=Information(0.1, control_low, 0.3))
+    assert describe_worth(measured).startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("how", "part"), [("copy", "explains 97 %"), ("answer", "all inputs"), ("settles", "together with the inputs")]
+)
+def test_a_leak_is_described_with_advice_in_one_sentence(how, part):
+    text = describe_leak("c", how, 0.97)
+    assert part in text
+    assert "name it in `ignore`" in text
+    assert text.count(". ") == 0
