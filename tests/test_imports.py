@@ -4,6 +4,8 @@ import ast
 import subprocess
 import sys
 from graphlib import TopologicalSorter
+from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 
 import lupi
@@ -101,3 +103,10 @@ def test_modules_are_there_when_they_are_asked_for():
     code = "import lupi; print(lupi.methods.names()[0], lupi.training.fit.__name__, 'nn' in dir(lupi))"
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert output.stdout.strip() == "no-pi fit True"
+
+
+def test_every_module_is_an_attribute_of_its_package():
+    """No function or class of a package hides a module; `lupi.cli.app` is the command line itself."""
+    for name in MODULES.keys() - {"lupi", "lupi.__main__", "lupi.cli.app", "lupi.nn.mobilenet.kernels"}:
+        module = import_module(name)
+        assert attrgetter(name.removeprefix("lupi."))(lupi) is module, name

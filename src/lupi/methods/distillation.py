@@ -37,9 +37,9 @@ class Distillation(Method):
     student : Method
         Uses no privileged information; its predictor ships.
     temperature : float
-        T; softens the teacher alone, as in the reference code.
+        T, which softens the teacher alone, as in the reference code.
     weight : float
-        λ.
+        λ, the weight of the soft labels.
     """
 
     uses_privileged: ClassVar = False
@@ -64,14 +64,14 @@ class Distillation(Method):
     def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002
         """Yield the teacher, then the student."""
         yield Stage("teacher", self.teacher)
-        yield Stage("student", self.student, self.soften, self.harden)
+        yield Stage("student", self.student, self.soften, self.prepare_held_out)
 
     def soften(self, data: Annotations) -> Annotations:
         """Replace y by λ·teacher + (1 − λ)·y."""
         soft, y = soft_labels(self.teacher, data, self.temperature)
         return data.with_targets(self.weight * soft + (1 - self.weight) * y)
 
-    def harden(self, data: Annotations) -> Annotations:
+    def prepare_held_out(self, data: Annotations) -> Annotations:
         """Keep held-out labels as they are: early stopping of the student uses the labels, not the teacher."""
         return data
 
@@ -104,8 +104,10 @@ class DistilledTRAM(GeneralizedDistillation, Conditional):
         Its conditional head teaches.
     student : SoftTRAM
         Its marginal head ships.
-    temperature, weight : float
-        T and λ of the distillation loss.
+    temperature : float
+        T of the distillation loss.
+    weight : float
+        λ of the distillation loss.
     """
 
     gradients: ClassVar = {
@@ -119,7 +121,7 @@ class DistilledTRAM(GeneralizedDistillation, Conditional):
         soft, y = soft_labels(self.teacher, data, self.temperature)
         return data.with_targets(torch.stack([self.weight * soft + (1 - self.weight) * y, y], 1))
 
-    def harden(self, data: Annotations) -> Annotations:
+    def prepare_held_out(self, data: Annotations) -> Annotations:
         """Soften held-out labels as well; the marginal head, which early stopping watches, still has y."""
         return self.soften(data)
 

@@ -28,14 +28,16 @@ class HeteroscedasticDropout(Method):
 
     Parameters
     ----------
-    trunk, marginal : Module
-        φ(x), and the head on it.
+    trunk : Module
+        φ(x).
+    marginal : Module
+        Head on φ(x).
     scale : Module
         Maps a to the logit of σ(a), one per feature.
     likelihood : Likelihood
         The likelihood of the labels.
     penalty : float
-        λ.
+        λ, the weight of the penalty.
     """
 
     gradients: ClassVar = {"marginal": ("trunk", "scale", "marginal"), "penalty": ("scale",)}

@@ -19,8 +19,12 @@ class ZeroImputation(ConditionalMethod):
 
     Parameters
     ----------
-    trunk, tower, conditional : Module
-        φ(x), ψ(φ, a), and the head on ψ.
+    trunk : Module
+        φ(x).
+    tower : Tower
+        ψ(φ, a).
+    conditional : Module
+        Head on ψ.
     likelihood : Likelihood
         The likelihood of the labels.
     """

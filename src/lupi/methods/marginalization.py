@@ -24,8 +24,12 @@ class FullMarginalization(ConditionalMethod):
 
     Parameters
     ----------
-    trunk, tower, conditional : Module
-        φ(x), ψ(φ, a), and the head on ψ.
+    trunk : Module
+        φ(x).
+    tower : Tower
+        ψ(φ, a).
+    conditional : Module
+        Head on ψ.
     likelihood : Likelihood
         The likelihood of the labels.
     samples : int, optional

@@ -27,10 +27,14 @@ class PiDUAL(Method, Conditional):
 
     Parameters
     ----------
-    trunk, marginal : Module
-        φ(x), and the head on it: f(x).
-    gate, noise : Module
-        Map a, followed by its random features, to one number and to the outputs ε(a).
+    trunk : Module
+        φ(x).
+    marginal : Module
+        Head on φ(x), which gives f(x).
+    gate : Module
+        Maps a, followed by its random features, to the logit of γ(a).
+    noise : Module
+        Maps a, followed by its random features, to ε(a).
     likelihood : Likelihood
         The likelihood of the labels.
     random : int

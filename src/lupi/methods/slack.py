@@ -26,14 +26,16 @@ class MIMLFCNPlus(Method):
 
     Parameters
     ----------
-    trunk, marginal : Module
-        φ(x), and the head on it.
+    trunk : Module
+        φ(x).
+    marginal : Module
+        Head on φ(x).
     slack : Module
         Maps a to one number.
     likelihood : Likelihood
         The likelihood of the labels.
     weight : float
-        λ.
+        λ, the weight of the second term.
     """
 
     gradients: ClassVar = {"marginal": ("trunk", "marginal"), "slack": ("trunk", "marginal", "slack")}

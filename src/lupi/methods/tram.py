@@ -29,10 +29,14 @@ class TRAM(Method, Conditional):
 
     Parameters
     ----------
-    trunk, tower : Module
-        φ(x) and ψ(φ, a).
-    conditional, marginal : Module
-        Head on ψ, and head on φ.
+    trunk : Module
+        φ(x).
+    tower : Tower
+        ψ(φ, a).
+    conditional : Module
+        Head on ψ.
+    marginal : Module
+        Head on φ(x).
     likelihood : Likelihood
         The likelihood of the labels.
     beta : float
@@ -73,14 +77,14 @@ class TRAM(Method, Conditional):
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return L₂ of the marginal head and β L₁ of the conditional head."""
-        soft, y = self.targets(batch)
+        of_conditional, of_marginal = self.targets(batch)
         features = self.trunk(batch.x)
         conditional = self.conditional(self.tower(batch.spread(features), batch.a))
         marginal = batch.spread(self.marginal(features.detach()))
-        loss = self.likelihood.loss(conditional, soft)
+        loss = self.likelihood.loss(conditional, of_conditional)
         if self.beta != 1:  # a product with 1 would cost two kernels per step on a GPU
             loss = self.beta * loss
-        return {"marginal": self.likelihood.loss(marginal, y), "conditional": loss}
+        return {"marginal": self.likelihood.loss(marginal, of_marginal), "conditional": loss}
 
     def targets(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the targets of the conditional and of the marginal head."""

@@ -28,8 +28,10 @@ class PITransition(Method, Conditional):
 
     Parameters
     ----------
-    trunk, marginal : Module
-        φ(x), and the head on it: logits of p(y | x).
+    trunk : Module
+        φ(x).
+    marginal : Module
+        Head on φ(x), which gives the logits of p(y | x).
     transition : Module
         Maps a, followed by its random features, to the logits of T(a): K², or 4 per binary label.
     likelihood : Categorical or Bernoulli

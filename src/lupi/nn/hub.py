@@ -32,8 +32,10 @@ class ImageTrunk(nn.Module):
     ----------
     model : Module
         Maps normalised images to features [n, features] or to the output of a Hugging Face model.
-    mean, std : sequence of float
-        Mean and standard deviation of each channel, on a scale from 0 to 255.
+    mean : sequence of float
+        Mean of each channel, on a scale from 0 to 255.
+    std : sequence of float
+        Standard deviation of each channel, on the same scale.
     size : (int, int), optional
         Height and width to which images are resized, with bilinear interpolation.
     example : (int, int)

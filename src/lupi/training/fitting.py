@@ -199,15 +199,16 @@ def fit_seeds(
     for number, (method, part) in enumerate(zip(methods, data, strict=True)):
         shapes = tuple((name, value.shape) for name, value in method.named_parameters())
         alike.setdefault((describe_network(method), shapes, len(part)), []).append(number)
+    where: dict[str, Any] = {"device": device, "progress": progress}
     for group in alike.values():
         members, parts = [methods[number] for number in group], [data[number] for number in group]
         held, own = [held_out[number] for number in group], [seeds[number] for number in group]
         trained = None
         if pays_to_stack(members, device):
-            trained = fit_replicas(members, parts, held, own, settings, device, progress)
+            trained = fit_replicas(members, parts, settings, validation=held, seeds=own, **where)
         if trained is None:
             trained = [
-                fit(member, part, settings, validation=kept, seed=seed, device=device, progress=progress)
+                fit(member, part, settings, validation=kept, seed=seed, **where)
                 for member, part, kept, seed in zip(members, parts, held, own, strict=True)
             ]
         for number, history in zip(group, trained, strict=True):
@@ -224,19 +225,18 @@ def pays_to_stack(members: Sequence[Method], device: torch.device | str) -> bool
 def fit_replicas(
     members: Sequence[Method],
     data: Sequence[Annotations],
+    settings: Settings,
+    *,
     validation: Sequence[Annotations | None],
     seeds: Sequence[int],
-    settings: Settings,
-    device: torch.device | str,
-    progress: bool,
+    **where: Any,
 ) -> list[list[Epoch]] | None:
     """Train methods together; if that is impossible, warn, restore them and return None."""
     before = [copy.deepcopy(member.state_dict()) for member in members]
     held_out = [part for part in validation if part is not None]
     try:
-        replicas, stacked = Replicas(members), StackedAnnotations(data)
-        stacked_too = StackedAnnotations(held_out) if held_out else None
-        history = fit(replicas, stacked, settings, validation=stacked_too, seed=seeds, device=device, progress=progress)
+        stacked = StackedAnnotations(held_out) if held_out else None
+        history = fit(Replicas(members), StackedAnnotations(data), settings, validation=stacked, seed=seeds, **where)
     except (ValueError, RuntimeError) as error:  # vmap raises a RuntimeError for what it does not support
         reason = str(error).strip().splitlines()[0]
         warnings.warn(f"Training {len(members)} seeds one after the other, not together: {reason}", stacklevel=3)

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from lupi._internal.progress import Steps
 from lupi.data import Annotations, Batch
 from lupi.methods.base import Method, Stage
-from lupi.nn.inference import evaluation
+from lupi.nn.inference import ROWS_AT_ONCE, evaluation
 from lupi.training.cuda_graph import GraphedSteps
 from lupi.training.noise import get_noise_state, set_noise_state
 from lupi.training.replicas import Replicas, StackedAnnotations
@@ -93,7 +93,7 @@ def average_losses(method: Method, data: Annotations) -> dict[str, float]:
     """Return the mean of every loss of a method over held-out annotations."""
     sums: dict[str, float] = {}
     with evaluation(method):
-        for part in torch.split(data.annotated, 1024):
+        for part in torch.split(data.annotated, ROWS_AT_ONCE):
             batch = data.by_example(part)
             for name, value in method.losses(batch).items():
                 sums[name] = sums.get(name, 0.0) + float(value) * batch.row.shape[0]
@@ -154,11 +154,11 @@ class StageLoop:
 
         Batches of one size must have one shape, and x must be in memory: other sources are read by the CPU.
         """
-        parts, fixed = [self.data] if isinstance(self.data, Annotations) else self.data.parts, True
-        if isinstance(self.data, Annotations):
-            fixed = self.data.one_to_one and self.settings.draw == "annotations"
-        fixed = fixed and all(isinstance(part.x, Tensor) for part in parts)
-        return self.settings.cuda_graph and self.place.device.type == "cuda" and fixed
+        if not self.settings.cuda_graph or self.place.device.type != "cuda":
+            return False
+        if isinstance(self.data, StackedAnnotations):
+            return all(isinstance(part.x, Tensor) for part in self.data.parts)
+        return self.data.one_to_one and self.settings.draw == "annotations" and isinstance(self.data.x, Tensor)
 
     @property
     def units(self) -> Tensor:
@@ -182,7 +182,7 @@ class StageLoop:
                         yield self.epoch * per_epoch + self.step
                 history.append(self.close_epoch())
                 shown.advance(1, f"epoch {self.epoch}/{epochs} {format_losses(history[-1])}")
-                if all(self.stopped(waited) for waited in self.waited):
+                if all(self.has_stopped(number) for number in range(len(self.members))):
                     self.epoch = epochs
                 if self.epoch == epochs:
                     for member, weights in zip(self.members, self.best_weights, strict=True):
@@ -277,7 +277,7 @@ class StageLoop:
     def check_finite(self, name: str, losses: list[float]) -> None:
         """Raise an error if a loss of a member that has not stopped is not finite."""
         for number, loss in enumerate(losses):
-            if not (math.isfinite(loss) or self.stopped(self.waited[number])):
+            if not (math.isfinite(loss) or self.has_stopped(number)):
                 which = f" with seed {self.seed[number]}" if isinstance(self.seed, list) else ""
                 raise FloatingPointError(
                     f"Expected the {name} loss to be finite, but it is {loss} in epoch {self.epoch + 1} of stage "
@@ -288,11 +288,11 @@ class StageLoop:
         """Return the loss of a single method, or those of replicas, NaN for those that have stopped."""
         if not isinstance(self.stage.method, Replicas):
             return losses[0]
-        return [math.nan if self.stopped(n) else loss for loss, n in zip(losses, self.waited, strict=True)]
+        return [math.nan if self.has_stopped(number) else loss for number, loss in enumerate(losses)]
 
-    def stopped(self, waited: int) -> bool:
-        """Return whether a member stops after its held-out loss has not fallen for `waited` epochs."""
-        return self.settings.patience is not None and waited >= self.settings.patience
+    def has_stopped(self, number: int) -> bool:
+        """Return whether the held-out loss of a member has not fallen for `patience` epochs."""
+        return self.settings.patience is not None and self.waited[number] >= self.settings.patience
 
     def held_out_losses(self, data: Data) -> dict[str, list[float]]:
         """Return the mean of every loss over held-out annotations, one value per member.
@@ -310,8 +310,8 @@ class StageLoop:
         if self.settings.patience is None:
             return
         for number, (member, loss) in enumerate(zip(self.members, losses, strict=True)):
-            if self.stopped(self.waited[number]):
-                continue  # the others train on
+            if self.has_stopped(number):
+                continue  # replicas that have stopped are still trained with the others
             self.waited[number] += 1
             if loss < self.best[number]:
                 self.best[number], self.waited[number] = loss, 0

@@ -31,9 +31,9 @@ class Settings:
         Number of passes over the data.
     batch_size : int
         Number of annotations or examples in a batch, depending on `draw`.
-    draw : "annotations" or "examples"
+    draw : {"annotations", "examples"}
         Draw batches of annotations, or of examples with all of their annotations.
-    optimizer : "adam", "adamw" or "sgd"
+    optimizer : {"adam", "adamw", "sgd"}
         Adam and AdamW are torch's fused implementations.
     learning_rate : float
         Learning rate, before `warmup` and `schedule`.
@@ -45,7 +45,7 @@ class Settings:
         λ of the paper's penalty λ‖w‖² on all weights except biases and norms (`weight_decay` = 2λ in torch).
     weight_decay : float
         Decoupled weight decay of "adamw".
-    schedule : "constant", "step" or "cosine"
+    schedule : {"constant", "step", "cosine"}
         "step" multiplies the learning rate by `factor` at each of the `milestones`.
     milestones : tuple of float
         Epochs at which "step" changes the learning rate.
@@ -55,7 +55,7 @@ class Settings:
         Number of epochs in which the learning rate grows from zero.
     clip : float, optional
         Maximum norm of the gradient.
-    precision : "float32", "tfloat32" or "bfloat16"
+    precision : {"float32", "tfloat32", "bfloat16"}
         "tfloat32" lets a GPU round the factors of matrix products to 10 bits, as torch does for cuDNN's convolutions
         by default (`torch.backends.cudnn.allow_tf32`); "bfloat16" is mixed precision. A Fabric uses its own.
     compile : bool
