@@ -304,6 +304,9 @@ def choose_task(frame: pd.DataFrame, target: Sequence[str], task: str | None) ->
         raise ValueError(f"Expected `task` to be one of {', '.join(TASKS)}, but got {task!r}.")
     for name in target:
         check_target(frame[name], binary=len(target) > 1)
+        if frame[name].nunique() < 2:
+            got = as_text(frame[name].iloc[0])
+            raise ValueError(f"Expected target {name!r} to have at least two values, but all are {got!r}.")
     if len(target) > 1:
         if task == "regression":
             raise ValueError(f"Expected one target for regression, but got {len(target)}.")
@@ -323,22 +326,17 @@ def choose_task(frame: pd.DataFrame, target: Sequence[str], task: str | None) ->
     return "regression" if count > MAX_CLASSES else "classification", f"the target holds {count} distinct integers"
 
 
-def check_target(column: Column, *, binary: bool) -> None:
-    """Raise a `ValueError` unless a target has a value in every row, two distinct ones, and 0 and 1 if `binary`."""
+def check_target(column: Column, *, binary: bool, of: str = "") -> None:
+    """Raise a `ValueError` unless a target has a value in every row, 0 or 1 if `binary`; `of` names the table."""
     missing = column.isna().to_numpy()
     if missing.any():
         row = int(np.argmax(missing))
-        raise ValueError(f"Expected target {column.name!r} to have a value in every row, but row {row} has none.")
-    values = column.unique()
-    if len(values) < 2:
-        raise ValueError(
-            f"Expected target {column.name!r} to have at least two values, but all are {as_text(values[0])!r}."
-        )
+        raise ValueError(f"Expected target {column.name!r}{of} to have a value in every row, but row {row} has none.")
     wrong = ~column.isin([0, 1]).to_numpy()
     if binary and wrong.any():
         row = int(np.argmax(wrong))
         got = as_text(column.iloc[row])
-        raise ValueError(f"Expected several targets to be 0 or 1, but {column.name!r} has {got!r} in row {row}.")
+        raise ValueError(f"Expected several targets to be 0 or 1, but {column.name!r}{of} has {got!r} in row {row}.")
 
 
 # -------------------------------------------------------------------------------- schema

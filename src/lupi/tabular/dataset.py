@@ -18,6 +18,7 @@ from lupi.tabular.columns import (
     Schema,
     check_kinds,
     check_matches,
+    check_target,
     check_types,
     choose_task,
     clean_inputs,
@@ -283,24 +284,12 @@ def code_rows(frame: pd.DataFrame, schema: Schema, classes: tuple[Any, ...], pat
     X = clean_inputs(frame, schema.inputs)
     target, example = schema.roles.target, schema.roles.example
     for name in target:
-        missing = frame[name].isna().to_numpy()
-        if missing.any():
-            row = int(missing.argmax())
-            raise ValueError(
-                f"Expected target {name!r} of {path} to have a value in every row, but row {row} has none."
-            )
+        check_target(frame[name], binary=len(target) > 1, of=f" of {path}")
     y: NDArray[Any]
     if schema.task == "regression":
         y = frame[target[0]].to_numpy(np.float64)
     elif len(target) > 1:
         y = frame[list(target)].to_numpy(np.int64)
-        wrong = np.argwhere((y != 0) & (y != 1))
-        if len(wrong):
-            row, column = map(int, wrong[0])
-            raise ValueError(
-                f"Expected several targets to be 0 or 1, but {target[column]!r} of {path} has {y[row, column]} "
-                f"in row {row}."
-            )
     else:
         y = pd.Index(classes).get_indexer(pd.Index(frame[target[0]]))
         if (y < 0).any():
