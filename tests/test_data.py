@@ -1,4 +1,3 @@
-import re
 import tracemalloc
 
 import numpy as np
@@ -9,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array, csr_matrix, random_array
 from torch import Tensor
 
-from lupi.data import Annotations, Batch, SparseRows, distinct, in_fours
+from lupi.data import Annotations, Batch, SparseRows, distinct, pad_rows
 
 properties = settings(deadline=None, max_examples=60)  # the first call of a run is slow
 # Sums of these are exact in float32. Few of them, so that rows repeat.
@@ -149,7 +148,7 @@ def test_a_batch_says_whether_its_annotations_are_one_to_one(row):
 def test_zeros_behind_rows_are_not_drawn(width):
     a = torch.rand(4, width) + 1
     data, index = Annotations(torch.eye(4), torch.arange(4), a, torch.arange(4)), torch.tensor([3, 0, 3])
-    vars(data)["rows_of_a"] = in_fours(a)
+    vars(data)["rows_of_a"] = pad_rows(a)
     assert data.rows_of_a.shape[1] % 4 == 0
     assert torch.equal(data.by_annotation(index).a, a[index])
     assert torch.equal(data.by_example(index).a, a[index])
@@ -235,7 +234,7 @@ def test_lengths_must_agree(name, sparse):
     parts[name] = parts[name][:2]
     if sparse:
         parts["a"] = SparseRows.from_matrix(csr_array(parts["a"].numpy()))
-    with pytest.raises(ValueError, match=rf"^Expected `{name}` to have 3 rows as `row` has, but got 2\.$"):
+    with pytest.raises(ValueError, match=f"`{name}`.*3.*2"):
         Annotations(x=torch.ones(4, 1), row=torch.tensor([0, 1, 3]), **parts)
 
 
@@ -247,8 +246,7 @@ def test_row_must_be_a_row_of_x(examples, row):
     if 0 <= row < examples:
         assert make().row.tolist() == [0, row]
     else:
-        message = f"Expected `row` to lie between 0 and {examples - 1}, the rows of `x`."
-        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        with pytest.raises(ValueError, match=f"`row`.*{row}"):
             make()
 
 

@@ -1,7 +1,7 @@
 """Examples, their annotations, and the batches that training draws from them.
 
 An example x is stored once, however many annotations it has. An annotation is a label y with its privileged
-information a and the `row` of x that it belongs to.
+information a and the `row` of its example in x.
 """
 
 from __future__ import annotations
@@ -16,28 +16,30 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+__all__ = ["Annotations", "Batch", "Rows", "SparseRows", "distinct"]
+
 SMALL = 2**26
-"""Numbers of privileged information that a GPU has memory for, 256 MiB."""
+"""Maximum number of values of dense privileged information on a GPU, 256 MiB."""
 
 
 class Batch(NamedTuple):
-    """A few examples and annotations of them; an example stands once, so the trunk runs once for it."""
+    """Some examples and annotations of them. Each example occurs once, so the trunk runs once per example."""
 
     x: Tensor
     """[examples, ...]"""
     row: Tensor
-    """[annotations] the example that each annotation belongs to"""
+    """[annotations] position of each annotation's example in `x`"""
     a: Tensor
-    """[annotations, privileged features]; on a GPU its rows may lie apart in memory"""
+    """[annotations, privileged features], not necessarily contiguous"""
     y: Tensor
     """[annotations, ...]"""
     one_to_one: bool = False
-    """Whether it is known that annotation i is the only one of example i, so that `row` counts up"""
+    """Whether annotation i is known to be the only one of example i, so that `row` is 0, 1, …"""
 
     def spread(self, values: Tensor) -> Tensor:
         """Repeat values of examples for their annotations: `values[row]`.
 
-        It is `values` itself, not a copy, where each example has one: do not write to it.
+        Do not modify the result in place: it is `values` itself if each example has one annotation.
         """
         return values if self.one_to_one else values[self.row]
 
@@ -48,24 +50,24 @@ class Batch(NamedTuple):
 
 
 class Rows(Protocol):
-    """Rows that can be drawn by index: a tensor, `SparseRows`, or a source larger than memory.
+    """Rows that can be indexed: a tensor, `SparseRows`, or a source larger than memory.
 
-    A source needs a `shape` and an indexing that takes a tensor of row numbers and returns a tensor; a
-    `numpy.memmap` behind three lines is one. What is drawn is moved to the device batch by batch.
+    A source needs a `shape`, and must return a tensor when indexed by a tensor of row numbers, as a thin wrapper of
+    `numpy.memmap` does. Batches are moved to the device one by one.
     """
 
     @property
     def shape(self) -> Any:
-        """Number of rows first."""
+        """Shape, with the number of rows first."""
 
     def __getitem__(self, index: Tensor, /) -> Tensor: ...
 
 
 @dataclass(frozen=True)
 class SparseRows:
-    """Rows with few entries that are not zero, such as one-hot columns; drawn rows are dense.
+    """Rows with few non-zero entries, such as one-hot columns; indexing returns dense rows.
 
-    Every row has the same number of stored entries, padded with entries of value 0.
+    Every row stores the same number of entries, padded with entries of value 0.
 
     Examples
     --------
@@ -75,19 +77,20 @@ class SparseRows:
     """
 
     index: Tensor
-    """[rows, entries] int32: the columns of the stored entries"""
+    """[rows, entries] int32, columns of the stored entries"""
     value: Tensor
-    """[rows, entries] float32"""
+    """[rows, entries] float32, their values"""
     width: int
+    """Number of columns"""
 
     @classmethod
     def from_matrix(cls, matrix: scipy.sparse.csr_array | Tensor) -> SparseRows:
-        """Store a scipy sparse matrix or a dense tensor."""
+        """Convert a scipy sparse matrix or a dense tensor."""
         if isinstance(matrix, Tensor):
             column = torch.arange(matrix.shape[1], dtype=torch.int32, device=matrix.device)
             return cls(column.expand(matrix.shape), matrix.float(), matrix.shape[1])
         matrix = matrix.astype(np.float32)  # a copy
-        matrix.sum_duplicates()  # equal rows are stored alike, which `distinct` relies on
+        matrix.sum_duplicates()  # `distinct` needs equal rows to be stored alike
         matrix.eliminate_zeros()
         rows, width = matrix.shape
         stored = np.diff(matrix.indptr)
@@ -103,7 +106,7 @@ class SparseRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Number of rows and columns."""
         return self.index.shape[0], self.width
 
     def __getitem__(self, index: Tensor) -> Tensor:
@@ -111,40 +114,40 @@ class SparseRows:
         return SparseRows(columns, values, self.width).dense()
 
     def take(self, index: Tensor) -> SparseRows:
-        """Select rows without making them dense."""
+        """Select rows, keeping them sparse."""
         return SparseRows(self.index[index], self.value[index], self.width)
 
     def dense(self) -> Tensor:
-        """Make all rows dense."""
+        """Return all rows as a dense tensor."""
         zeros = self.value.new_zeros(self.value.shape[0], self.width)
         return zeros.scatter_add_(1, self.index.long(), self.value)
 
     def to(self, device: torch.device | str) -> SparseRows:
-        """Move to a device."""
+        """Move the rows to a device."""
         return SparseRows(self.index.to(device), self.value.to(device), self.width)
 
 
 @dataclass(frozen=True)
 class Annotations:
-    """A training set: examples x, and annotations (row, a, y) of them.
+    """A training set of examples x and their annotations (row, a, y).
 
     Parameters
     ----------
     x : Tensor or Rows
-        [examples, ...] the ordinary inputs, one row per example.
+        [examples, ...] inputs, one row per example.
     row : Tensor
-        [annotations] the example that each annotation belongs to.
+        [annotations] position of each annotation's example in `x`.
     a : Tensor or SparseRows
-        [annotations, privileged features] what is known of each label and will not be known at prediction.
+        [annotations, privileged features] privileged information of each label.
     y : Tensor
-        [annotations, ...] the labels.
+        [annotations, ...] labels.
 
     Examples
     --------
     Two examples, three annotations:
 
     >>> data = Annotations(torch.eye(2), torch.tensor([1, 0, 1]), torch.ones(3, 1), torch.tensor([0, 1, 1]))
-    >>> data.by_annotation(torch.tensor([0, 2])).x  # both are of example 1, which stands once
+    >>> data.by_annotation(torch.tensor([0, 2])).x  # both belong to example 1, which occurs once
     tensor([[0., 1.]])
     >>> data.by_example(torch.tensor([1, 0])).y  # all annotations of example 1, then of example 0
     tensor([0, 1, 1])
@@ -159,9 +162,12 @@ class Annotations:
         n = self.row.shape[0]
         for name, rows in (("a", self.a), ("y", self.y)):
             if rows.shape[0] != n:
-                raise ValueError(f"Expected `{name}` to have {n} rows as `row` has, but got {rows.shape[0]}.")
+                raise ValueError(f"Expected `{name}` to have {n} rows, as `row` has, but got {rows.shape[0]}.")
         if n and not (int(self.row.min()) >= 0 and int(self.row.max()) < self.x.shape[0]):
-            raise ValueError(f"Expected `row` to lie between 0 and {self.x.shape[0] - 1}, the rows of `x`.")
+            raise ValueError(
+                f"Expected `row` to be from 0 to {self.x.shape[0] - 1}, the rows of `x`, but got "
+                f"{int(self.row.min())} to {int(self.row.max())}."
+            )
 
     def __len__(self) -> int:
         return self.row.shape[0]
@@ -179,31 +185,31 @@ class Annotations:
 
     @cached_property
     def count(self) -> Tensor:
-        """[examples] how many annotations each example has."""
+        """[examples] number of annotations of each example."""
         return torch.bincount(self.row, minlength=self.x.shape[0])
 
     @cached_property
     def first(self) -> Tensor:
-        """[examples] where the annotations of each example begin in `order`."""
+        """[examples] position in `order` of the first annotation of each example."""
         return torch.cumsum(self.count, 0) - self.count
 
     @cached_property
     def annotated(self) -> Tensor:
-        """The examples that have an annotation."""
+        """Examples that have annotations."""
         return self.count.nonzero().squeeze(1)
 
     @cached_property
     def rows_of_a(self) -> Tensor | SparseRows:
-        """What batches draw a from: dense on a GPU where it is small, since that is one kernel a batch, not five.
+        """The rows of a that batches index, dense if they are small and on a GPU: one kernel per batch, not five.
 
-        There are zeros behind its rows where they are drawn faster so (`in_fours`).
+        Dense rows are padded with zeros (`pad_rows`).
         """
         if not self.row.is_cuda or len(self.a.shape) != 2 or len(self) * (self.a.shape[1] + 3) > SMALL:
             return self.a
-        return in_fours(self.a if isinstance(self.a, Tensor) else self.a.dense())
+        return pad_rows(self.a if isinstance(self.a, Tensor) else self.a.dense())
 
     def by_annotation(self, index: Tensor) -> Batch:
-        """Draw annotations by their positions."""
+        """Return a batch of some annotations."""
         if self.one_to_one:
             example, row = index, torch.arange(index.shape[0], device=index.device)
         else:
@@ -211,52 +217,52 @@ class Annotations:
         return Batch(self.inputs(example), row, *self.pairs(index), self.one_to_one)
 
     def by_example(self, example: Tensor) -> Batch:
-        """Draw examples, each with all of its annotations."""
+        """Return a batch of some examples with all of their annotations."""
         count = self.count[example]
         row = torch.repeat_interleave(torch.arange(example.shape[0], device=example.device), count)
         index = self.positions(example)
         return Batch(self.inputs(example), row, *self.pairs(index), self.one_to_one)
 
     def inputs(self, example: Tensor) -> Tensor:
-        """Draw inputs; a source other than a tensor is asked by row numbers on the CPU, and its answer moved."""
+        """Return some inputs. A source other than a tensor is indexed on the CPU, and the result moved."""
         if isinstance(self.x, Tensor):
             return self.x.index_select(0, example)
         return self.x[example.cpu()].to(example.device)
 
     def pairs(self, index: Tensor) -> tuple[Tensor, Tensor]:
-        """Draw a and y by their positions."""
+        """Return a and y of some annotations."""
         a = self.rows_of_a
         drawn = a.index_select(0, index) if isinstance(a, Tensor) else a[index]
         drawn = drawn if drawn.shape[1:] == self.a.shape[1:] else drawn[:, : self.a.shape[1]]
         return drawn, self.y.index_select(0, index)
 
     def positions(self, example: Tensor) -> Tensor:
-        """Positions of all annotations of these examples, example after example."""
+        """Return the positions of all annotations of these examples, in their order."""
         count = self.count[example]
         shift = self.first[example] - (torch.cumsum(count, 0) - count)
         shift = torch.repeat_interleave(shift, count)
         return self.order[shift + torch.arange(shift.shape[0], device=shift.device)]
 
     def take(self, index: Tensor) -> Annotations:
-        """Select annotations by their positions; x is shared, not copied."""
+        """Select annotations; x is shared, not copied."""
         a = self.a[index] if isinstance(self.a, Tensor) else self.a.take(index)
         return Annotations(self.x, self.row[index], a, self.y[index])
 
     def to(self, device: torch.device | str) -> Annotations:
-        """Move to a device what lies in memory; another source of x stays where it is."""
+        """Move tensors to a device; another source of x stays where it is."""
         x = self.x.to(device) if isinstance(self.x, Tensor) else self.x
         return Annotations(x, self.row.to(device), self.a.to(device), self.y.to(device))
 
     def with_inputs(self, x: Tensor) -> Annotations:
-        """Put other inputs in the place of x."""
+        """Replace the inputs."""
         return replace(self, x=x)
 
     def with_targets(self, y: Tensor) -> Annotations:
-        """Put other targets in the place of y."""
+        """Replace the targets."""
         return replace(self, y=y)
 
     def without_privileged(self) -> Annotations:
-        """Leave out the privileged information."""
+        """Remove the privileged information."""
         return replace(self, a=self.row.new_zeros(len(self), 0, dtype=torch.float32))
 
     def with_privileged(self, more: Tensor) -> Annotations:
@@ -270,7 +276,7 @@ class Annotations:
 
 
 def distinct(a: Tensor | SparseRows) -> tuple[Tensor, Tensor]:
-    """Find the rows of a that differ: the position of one of each kind, and the share of rows of that kind.
+    """Find the distinct rows of a: the position of the first of each, and the share of rows that equal it.
 
     Examples
     --------
@@ -278,7 +284,7 @@ def distinct(a: Tensor | SparseRows) -> tuple[Tensor, Tensor]:
     (tensor([1, 0]), tensor([0.2500, 0.7500]))
     """
     rows = a if isinstance(a, Tensor) else torch.cat([a.index.float(), a.value], 1)
-    if rows.shape[1] == 0:  # all rows are equal, but torch.unique does not say so
+    if rows.shape[1] == 0:  # all rows are equal, but torch.unique does not find that
         rows = rows.new_zeros(rows.shape[0], 1)
     _, kind, count = torch.unique(rows, dim=0, return_inverse=True, return_counts=True)
     first = torch.full_like(count, rows.shape[0]).scatter_reduce_(
@@ -287,12 +293,12 @@ def distinct(a: Tensor | SparseRows) -> tuple[Tensor, Tensor]:
     return first, count / rows.shape[0]
 
 
-def in_fours(rows: Tensor) -> Tensor:
-    """Put zeros behind rows up to a multiple of four numbers: rows of whole 16 bytes have a faster kernel on a GPU.
+def pad_rows(rows: Tensor) -> Tensor:
+    """Pad rows with zeros to a multiple of four values: a GPU indexes rows of whole 16 bytes faster.
 
     Examples
     --------
-    >>> in_fours(torch.ones(1, 6))
+    >>> pad_rows(torch.ones(1, 6))
     tensor([[1., 1., 1., 1., 1., 1., 0., 0.]])
     """
     over = -rows.shape[1] % 4

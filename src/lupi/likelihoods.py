@@ -1,8 +1,8 @@
-"""What a head's output tensor means: the distribution of y that it stands for.
+"""What does an output tensor mean? A likelihood maps the output of a head to the distribution of y.
 
-A likelihood has no state. Every function takes the one tensor that a head returns. Targets may be hard labels or
-the means that another model predicts for them, since each loss is linear in the target up to a constant (that of
-a Gaussian where its variance is fixed).
+Likelihoods are stateless; each function takes the one tensor that a head returns. Targets may be hard labels or the
+means that another model predicts, since each loss is linear in the target up to a constant (for a Gaussian, if its
+variance is fixed).
 """
 
 from __future__ import annotations
@@ -16,44 +16,46 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+__all__ = ["Bernoulli", "Categorical", "Gaussian", "Likelihood"]
+
 SMALLEST = 1e-7
-"""Averaged probabilities are clipped here before their logarithm is taken."""
+"""Lower bound of averaged probabilities, before their logarithm is taken."""
 
 
 class Likelihood(ABC):
-    """The distribution of y that an output tensor stands for."""
+    """The distribution of y given an output tensor."""
 
     y: ClassVar[str]
-    """What y is, in words."""
+    """Description of y."""
 
     @abstractmethod
     def each(self, output: Tensor, y: Tensor) -> Tensor:
-        """Negative log-likelihood of each annotation, [annotations]."""
+        """Return the negative log-likelihood of each annotation, [annotations]."""
 
     @abstractmethod
     def loss(self, output: Tensor, y: Tensor) -> Tensor:
-        """Mean of `each`."""
+        """Return the mean of `each`."""
 
     @abstractmethod
     def mean(self, output: Tensor, temperature: float = 1.0) -> Tensor:
-        """Expected y: probabilities, of the logits over a temperature, or the mean of a Gaussian."""
+        """Return the expected y: probabilities, with logits divided by the temperature, or the mean of a Gaussian."""
 
     @abstractmethod
     def target(self, y: Tensor, outputs: int) -> Tensor:
-        """Labels in the form of `mean`."""
+        """Return labels in the form of `mean`."""
 
     @abstractmethod
     def moments(self, output: Tensor, dim: int = -1) -> Tensor:
-        """Give the quantities whose average over a mixture describes it; the outputs are along `dim`."""
+        """Return the moments, whose average over a mixture are those of the mixture; `dim` is the axis of outputs."""
 
     @abstractmethod
     def from_moments(self, moments: Tensor) -> Tensor:
-        """Give the output tensor of the distribution with these moments."""
+        """Return the output tensor of the distribution with these moments."""
 
 
 @dataclass(frozen=True)
 class Categorical(Likelihood):
-    r"""One of K classes; the output is logits, [..., K]: −log softmax(output)[y].
+    r"""One of K classes, with logits [..., K] as output: −log p(y) = −log softmax(output)[y].
 
     Examples
     --------
@@ -64,33 +66,33 @@ class Categorical(Likelihood):
     y: ClassVar = "one of several classes"
 
     def each(self, output: Tensor, y: Tensor) -> Tensor:
-        """−log p(y); y holds classes [n], or distributions over them [n, K]."""
+        """Return −log p(y) for classes y, [n], or distributions over classes, [n, K]."""
         return F.cross_entropy(output, y, reduction="none")
 
     def loss(self, output: Tensor, y: Tensor) -> Tensor:
-        """Mean of −log p(y)."""
+        """Return the mean of −log p(y)."""
         return F.cross_entropy(output, y)
 
     def mean(self, output: Tensor, temperature: float = 1.0) -> Tensor:
-        """Probabilities of the classes."""
+        """Return class probabilities."""
         return torch.softmax(output / temperature, -1)
 
     def target(self, y: Tensor, outputs: int) -> Tensor:
-        """One-hot labels."""
+        """Return one-hot labels."""
         return F.one_hot(y, outputs).float()
 
     def moments(self, output: Tensor, dim: int = -1) -> Tensor:
-        """Probabilities."""
+        """Return probabilities."""
         return torch.softmax(at_least_float32(output), dim)
 
     def from_moments(self, moments: Tensor) -> Tensor:
-        """Log-probabilities, which are logits."""
+        """Return log-probabilities, which are logits."""
         return moments.clamp_min(SMALLEST).log()
 
 
 @dataclass(frozen=True)
 class Bernoulli(Likelihood):
-    """L labels that are on or off; the output is logits, [..., L]; the loss is averaged over the labels.
+    """L binary labels, with logits [..., L] as output; the loss is averaged over the labels.
 
     Examples
     --------
@@ -98,36 +100,36 @@ class Bernoulli(Likelihood):
     tensor(2.)
     """
 
-    y: ClassVar = "labels that are on or off"
+    y: ClassVar = "several binary labels"
 
     def each(self, output: Tensor, y: Tensor) -> Tensor:
-        """−log p(y), averaged over the labels; y holds 0, 1 or probabilities, [n, L]."""
+        """Return −log p(y), averaged over the labels, for labels 0 and 1 or probabilities, [n, L]."""
         return F.binary_cross_entropy_with_logits(output, y, reduction="none").mean(-1)
 
     def loss(self, output: Tensor, y: Tensor) -> Tensor:
-        """Mean of −log p(y)."""
+        """Return the mean of −log p(y)."""
         return F.binary_cross_entropy_with_logits(output, y)
 
     def mean(self, output: Tensor, temperature: float = 1.0) -> Tensor:
-        """Probabilities of the labels being on."""
+        """Return the probabilities that the labels are 1."""
         return torch.sigmoid(output / temperature)
 
     def target(self, y: Tensor, outputs: int) -> Tensor:  # noqa: ARG002 - the other likelihoods' signature
-        """Labels as they are."""
+        """Return the labels unchanged."""
         return y
 
-    def moments(self, output: Tensor, dim: int = -1) -> Tensor:  # noqa: ARG002 - each label is on its own
-        """Probabilities."""
+    def moments(self, output: Tensor, dim: int = -1) -> Tensor:  # noqa: ARG002 - labels are independent
+        """Return probabilities."""
         return torch.sigmoid(at_least_float32(output))
 
     def from_moments(self, moments: Tensor) -> Tensor:
-        """Logits."""
+        """Return logits."""
         return torch.logit(moments, SMALLEST)
 
 
 @dataclass(frozen=True)
 class Gaussian(Likelihood):
-    r"""A real number; the output is the mean, [..., 1], with variance 1, or mean and variance, [..., 2].
+    r"""A real number, with its mean, [..., 1] (variance 1), or mean and variance, [..., 2], as output.
 
     −log p(y) = ½ log 2πσ² + (y − μ)²/2σ².
 
@@ -140,7 +142,7 @@ class Gaussian(Likelihood):
     y: ClassVar = "a real number"
 
     def each(self, output: Tensor, y: Tensor) -> Tensor:
-        """−log p(y); y holds real numbers, [n]."""
+        """Return −log p(y) for real numbers y, [n]."""
         squared = (y - output[..., 0]).square()
         if output.shape[-1] == 1:
             return 0.5 * (squared + math.log(2 * math.pi))
@@ -148,26 +150,26 @@ class Gaussian(Likelihood):
         return 0.5 * (squared / variance + torch.log(2 * math.pi * variance))
 
     def loss(self, output: Tensor, y: Tensor) -> Tensor:
-        """Mean of −log p(y)."""
+        """Return the mean of −log p(y)."""
         return self.each(output, y).mean()
 
     def mean(self, output: Tensor, temperature: float = 1.0) -> Tensor:  # noqa: ARG002 - nothing to soften
-        """Mean; a temperature changes nothing."""
+        """Return the mean, whatever the temperature."""
         return output[..., 0]
 
     def target(self, y: Tensor, outputs: int) -> Tensor:  # noqa: ARG002 - the other likelihoods' signature
-        """Labels as they are."""
+        """Return the labels unchanged."""
         return y
 
     def moments(self, output: Tensor, dim: int = -1) -> Tensor:
-        """Mean and, where there is a variance, second moment."""
+        """Return the mean and, if there is a variance, the second moment."""
         if output.shape[dim] == 1:
             return output
         mean, variance = output.narrow(dim, 0, 1), output.narrow(dim, 1, 1)
         return torch.cat([mean, variance + mean.square()], dim)
 
     def from_moments(self, moments: Tensor) -> Tensor:
-        """Mean and variance."""
+        """Return mean and variance."""
         if moments.shape[-1] == 1:
             return moments
         mean, second = moments[..., :1], moments[..., 1:]
@@ -175,5 +177,5 @@ class Gaussian(Likelihood):
 
 
 def at_least_float32(output: Tensor) -> Tensor:
-    """Leave bfloat16, in which probabilities near 1 are 1."""
+    """Convert bfloat16, in which probabilities near 1 are rounded to 1, to float32."""
     return output.to(torch.promote_types(output.dtype, torch.float32))

@@ -358,57 +358,52 @@ GOOD = {"X": X, "mu": X[:, :1] ** 2, "covariance": np.eye(1), "v": [1.0], "sigma
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"X": X[:, 0]}, r"Expected `X` to be a matrix, but got an array of shape \(12,\)."),
-        ({"X": [["a", "b"]]}, r"Expected `X` to be an array of numbers, but got \[\['a', 'b'\]\]."),
-        ({"X": np.where(X[3, 1] == X, np.nan, X)}, r"Expected `X` to be finite numbers, but got nan at \[3, 1\]."),
-        ({"X": X[:, [0, 0]]}, "Expected `X` to have 2 independent columns, but got rank 1."),
-        ({"X": X[:6], "mu": X[:6, :1]}, r"Expected `X` to have at least d \+ m \+ 4 = 7 rows, but got 6."),
-        ({"mu": X[:5, :1]}, r"Expected `mu` to be a matrix with 12 rows, but got an array of shape \(5, 1\)."),
-        ({"mu": X[:, :0]}, r"Expected `mu` to be a matrix with 12 rows, but got an array of shape \(12, 0\)."),
-        ({"v": [1.0, 2.0]}, r"Expected `v` to be a vector of 1 numbers, but got an array of shape \(2,\)."),
-        ({"w": [1.0]}, r"Expected `w` to be a vector of 2 numbers, but got an array of shape \(1,\)."),
-        ({"sigma": -1}, "Expected `sigma` to be a number of at least 0, but got -1."),
-        ({"covariance": np.eye(2)}, r"Expected `covariance` to have shape \(1, 1\) or \(12, 1, 1\), but got \(2, 2\)."),
-        ({"covariance": [[-1.0]]}, "Expected `covariance` to have no negative eigenvalue, but got -1."),
-        (
-            {"mu": X**2, "v": [1, 1], "covariance": [[1, 2], [0, 1]]},
-            "Expected `covariance` to be symmetric, but got a matrix that is not.",
-        ),
-        (
-            {"mu": X[:, :1], "covariance": [[0.0]]},
-            "Expected `X` beside a drawn A to have 3 independent columns, but got rank 2.",
-        ),
+        ({"X": X[:, 0]}, r"`X`.*\(12,\)"),
+        ({"X": [["a", "b"]]}, r"`X`.*\[\['a', 'b'\]\]"),
+        ({"X": np.where(X[3, 1] == X, np.nan, X)}, r"`X`.*nan at \[3, 1\]"),
+        ({"X": X[:, [0, 0]]}, "`X`.*2 .*rank 1"),
+        ({"X": X[:6], "mu": X[:6, :1]}, "`X`.*7 rows.*6"),
+        ({"mu": X[:5, :1]}, r"`mu`.*\(12, any\).*\(5, 1\)"),
+        ({"mu": X[:, :0]}, r"`mu`.*\(12, any\).*\(12, 0\)"),
+        ({"v": [1.0, 2.0]}, r"`v`.*\(1\).*\(2,\)"),
+        ({"w": [1.0]}, r"`w`.*\(2\).*\(1,\)"),
+        ({"sigma": -1}, "`sigma`.*-1"),
+        ({"covariance": np.eye(2)}, r"`covariance`.*\(1, 1\).*\(2, 2\)"),
+        ({"covariance": np.ones((5, 1, 1))}, r"`covariance`.*\(12, 1, 1\).*\(5, 1, 1\)"),
+        ({"covariance": [[-1.0]]}, "`covariance`.*negative eigenvalue.*-1"),
+        ({"mu": X**2, "v": [1, 1], "covariance": [[1, 2], [0, 1]]}, "`covariance`.*symmetric"),
+        ({"mu": X[:, :1], "covariance": [[0.0]]}, "`X` and a drawn A.*3 .*rank 2"),
     ],
 )
-def test_wrong_models(changes, message):
+def test_wrong_models_are_refused(changes, message):
     LinearModel(**GOOD)
-    with pytest.raises(ValueError, match=f"^{message}$"):
+    with pytest.raises(ValueError, match=message):
         LinearModel(**(GOOD | changes))
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"y": X[:5, 0]}, r"Expected `y` to be a vector of 12 numbers, but got an array of shape \(5,\)."),
-        ({"A": X[:, :1]}, "Expected `X` beside `A` to have 3 independent columns, but got rank 2."),
-        ({"features": X[:, [0, 0]]}, "Expected `features` to have 2 independent columns, but got rank 1."),
-        ({"features": np.eye(12)}, "Expected `X` to have more than 12 rows, but got 12."),
+        ({"y": X[:5, 0]}, r"`y`.*\(12\).*\(5,\)"),
+        ({"A": X[:, :1]}, "`X` and `A`.*3 .*rank 2"),
+        ({"features": X[:, [0, 0]]}, "`features`.*2 .*rank 1"),
+        ({"features": np.eye(12)}, "`X`.*12 rows.*12"),
     ],
 )
-def test_wrong_data(changes, message):
+def test_wrong_data_are_refused(changes, message):
     good = {"X": X, "A": X[:, :1] ** 2, "y": X[:, 0], "features": X}
-    with pytest.raises(ValueError, match=f"^{message}$"):
+    with pytest.raises(ValueError, match=message):
         estimate_model(**(good | changes))
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda model: risks(model, draws=99), "Expected `draws` to be an integer of at least 100, but got 99."),
-        (lambda model: simulate(model, draws=1), "Expected `draws` to be an integer of at least 2, but got 1."),
-        (lambda model: simulate(model, repeats=1), "Expected `repeats` to be an integer of at least 2, but got 1."),
+        (lambda model: risks(model, draws=99), "`draws`.*100.*99"),
+        (lambda model: simulate(model, draws=1), "`draws`.*2.*1"),
+        (lambda model: simulate(model, repeats=1), "`repeats`.*2.*1"),
     ],
 )
-def test_wrong_numbers_of_draws(call, message):
-    with pytest.raises(ValueError, match=f"^{message}$"):
+def test_too_few_draws_are_refused(call, message):
+    with pytest.raises(ValueError, match=message):
         call(LinearModel(**GOOD))

@@ -1,4 +1,4 @@
-"""When does privileged information help a linear model? The risks of four estimators, in closed form and simulated.
+"""When does privileged information help a linear model? Risks of four estimators, in closed form and simulated.
 
 Collier, Jenatton, Kokiopoulou and Berent, "Transfer and Marginalize: Explaining Away Label Noise with Privileged
 Information" (ICML 2022), https://arxiv.org/abs/2202.09244, the appendix "Risk analysis".
@@ -15,10 +15,10 @@ A_x⊥ = (I − Π_x)A and X_a⊥ = (I − Π_a)X; G_x⊥ and H_a⊥ are their p
 
 ŵ₀ is least squares of y on X, and (ŵ₁, v̂₁) of y on [X, A]. Expectations are over A.
 
-What every risk leaves out is tr(σ²I + Λ)/n, the variance of a new label given x: `LinearModel.noise`. No predictor
-that sees only x can do better than that.
+The table omits tr(σ²I + Λ)/n from every risk. It is the variance of a new label given x (`LinearModel.noise`), which
+no predictor that sees only x can avoid.
 
-X H_a⊥ = Π_x(I − A G_x⊥) turns both matrices into what is computed here, and G_x⊥ Π_x = 0 into their norms:
+With X H_a⊥ = Π_x(I − A G_x⊥) and G_x⊥ Π_x = 0, the two matrices and their norms become:
 
     K = Π_x + (μ(X) − Π_x A) G_x⊥    ‖K‖² = d + ‖(μ(X) − Π_x A) G_x⊥‖²
     L = Π_x + A_x⊥ G_x⊥              the projection on [X, A], so that ‖L‖² = d + m and ‖E L‖² ≤ d + m
@@ -39,29 +39,29 @@ Seed = int | np.random.SeedSequence
 
 ESTIMATORS = ("no-pi", "pi", "marginalized-no-pi", "marginalized-pi")
 PROPOSITIONS = {"imputed": ("no-pi", "pi"), "marginalized": ("marginalized-no-pi", "marginalized-pi")}
-"""The paper's two comparisons: PI helps when the second has the lower risk."""
+"""The paper's two comparisons: PI helps if the second estimator has the lower risk."""
 
 BLOCK = 50
-"""Draws of A that are averaged before their standard error is taken."""
+"""Number of draws of A in a block; standard errors are computed from block means."""
 
 NUMBERS = 2**21
-"""About so many numbers are held at a time by a simulation."""
+"""Approximate number of values that a simulation holds in memory."""
 
 
 class Estimate(NamedTuple):
-    """A number and its standard error, which is 0 when the number is exact."""
+    """A number and its standard error, which is 0 if the number is exact."""
 
     value: float
     error: float = 0.0
 
 
 class Condition(NamedTuple):
-    """By how much the left side of a condition exceeds its right side: PI helps when `exact` is positive.
+    """The left side of a condition minus its right side: PI helps if and only if `exact` is positive.
 
-    `exact` is the difference of the risks, without PI less with PI. `sufficient` is the paper's second condition with
-    the factor σ²/n that its proof gives: where it is positive PI helps, where it is negative it says nothing.
-    `printed` is the same without that factor, as the paper prints it; it is kept to show the erratum. The paper
-    states both for m = 1, and its proof holds for any m when ‖B‖²/‖A_x⊥‖² is read as ‖B G_x⊥‖².
+    `exact` is the risk without PI minus the risk with PI. `sufficient` is the paper's second condition with the factor
+    σ²/n that its proof gives: if it is positive, PI helps; if it is negative, it is inconclusive. `printed` lacks that
+    factor, as in the paper; it is kept to show the erratum. The paper states both for m = 1, and its proof holds for
+    any m if ‖B‖²/‖A_x⊥‖² is read as ‖B G_x⊥‖².
     """
 
     exact: Estimate
@@ -70,7 +70,7 @@ class Condition(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """Expectations over A that have no simple closed form."""
+    """Expectations over A without a simple closed form."""
 
     K: Estimate
     """E‖K‖²."""
@@ -83,12 +83,12 @@ class Moments(NamedTuple):
 
 
 class Simulation(NamedTuple):
-    """What was measured on drawn data."""
+    """Risks measured on simulated data."""
 
     risks: dict[str, Estimate]
-    """By estimator."""
+    """Risk of each estimator."""
     differences: dict[str, Estimate]
-    """By proposition: the risk without PI less the risk with PI, on the same draws."""
+    """For each proposition, the risk without PI minus the risk with PI, on the same draws."""
 
 
 class LinearModel:
@@ -97,18 +97,18 @@ class LinearModel:
     Parameters
     ----------
     X : array of shape (n, d)
-        Of rank d. There must be at least d + m + 4 rows: with fewer the risk with PI, or the variance of its
-        estimate, is infinite when all rows of A vary. Where Σ(x) is 0 at most rows it may be infinite nevertheless.
+        Inputs, of rank d. At least d + m + 4 rows are required: with fewer, the risk with PI or the variance of its
+        estimate is infinite if all rows of A vary. If Σ(x) is 0 at most rows, it may be infinite nevertheless.
     mu : array of shape (n, m)
         μ(X), the mean of A.
     covariance : array of shape (m, m) or (n, m, m)
-        Σ(x), one for all rows or one per row.
+        Σ(x), common to all rows or one per row.
     v : array of shape (m,)
         v*.
     sigma : float
         Standard deviation of ε.
     w : array of shape (d,), optional
-        w*, 0 by default. No risk depends on it.
+        w*, 0 by default. The risks do not depend on it.
 
     Examples
     --------
@@ -120,60 +120,60 @@ class LinearModel:
     """
 
     def __init__(self, X: Any, *, mu: Any, covariance: Any, v: Any, sigma: float, w: Any = None) -> None:
-        self.X = matrix("X", X)
+        self.X = check_array("X", X, None, None)
         self.n, self.d = self.X.shape
-        self.mu = matrix("mu", mu, rows=self.n)
+        self.mu = check_array("mu", mu, self.n, None)
         self.m = self.mu.shape[1]
         if self.n < self.d + self.m + 4:
             raise ValueError(f"Expected `X` to have at least d + m + 4 = {self.d + self.m + 4} rows, but got {self.n}.")
         check_rank("`X`", self.X)
-        self.v = vector("v", v, self.m)
-        self.w = np.zeros(self.d) if w is None else vector("w", w, self.d)
+        self.v = check_array("v", v, self.m)
+        self.w = np.zeros(self.d) if w is None else check_array("w", w, self.d)
         self.sigma = check_number("sigma", sigma)
         self.root = covariance_root(covariance, self.n, self.m)
         self.basis: Array = np.linalg.qr(self.X)[0]
-        # if one draw of [X, A] has full rank, almost all have
-        check_rank("`X` beside a drawn A", np.hstack([self.X, self.draw(stream(0), 1)[0]]))
+        # if one draw of [X, A] has full rank, almost all draws do
+        check_rank("`X` and a drawn A", np.hstack([self.X, self.draw(stream(0), 1)[0]]))
 
     def draw(self, rng: np.random.Generator, size: int) -> Array:
-        """Draw A so many times: an array of shape (size, n, m)."""
+        """Draw A `size` times, as an array of shape (size, n, m)."""
         z = rng.standard_normal((size, self.n, self.m))
         return np.asarray(self.mu + np.einsum("nij,snj->sni", self.root, z))
 
     def project(self, B: Array) -> Array:
-        """Π_x B."""
+        """Return Π_x B."""
         return np.asarray(self.basis @ (self.basis.T @ B))
 
     @property
     def pi_variance(self) -> Array:
-        """v*ᵀ Σ(x_i) v* for every row, the diagonal of Λ."""
+        """v*ᵀ Σ(x_i) v* for each row, the diagonal of Λ."""
         return np.asarray(((self.root.swapaxes(1, 2) @ self.v) ** 2).sum(1))
 
     @property
     def noise(self) -> float:
-        """tr(σ²I + Λ)/n, the term that all risks leave out."""
+        """tr(σ²I + Λ)/n, the term that all risks omit."""
         return float(self.sigma**2 + self.pi_variance.mean())
 
     @property
     def outside(self) -> float:
-        """‖(I − Π_x)μ(X)v*‖²/n: the part of the mean of PI that X does not have."""
+        """‖(I − Π_x)μ(X)v*‖²/n: the part of the mean of PI outside the span of X."""
         mean = self.mu @ self.v
         return float(((mean - self.project(mean)) ** 2).mean())
 
     @property
     def inside(self) -> float:
-        """tr(Π_x Λ)/n: the variance of PI that no PI fits as if it were signal."""
+        """tr(Π_x Λ)/n: the variance of PI that No PI fits as if it were signal."""
         return float(((self.basis**2).sum(1) * self.pi_variance).mean())
 
 
 def risks(model: LinearModel, *, draws: int = 10_000, seed: Seed = 0) -> dict[str, Estimate]:
-    """Closed-form risks of the four estimators, without the noise tr(σ²I + Λ)/n that they share.
+    """Compute the closed-form risks of the four estimators, without the common noise tr(σ²I + Λ)/n.
 
-    The two without PI are exact. The two with PI hold an expectation over A, taken over so many draws of A alone.
+    The two risks without PI are exact. The two with PI contain an expectation over A, averaged over `draws` draws.
 
     Examples
     --------
-    Where μ(X) lies in the span of X and Σ is the same everywhere, E‖K‖² = d + dm / (n − d − m − 1) and
+    If μ(X) is in the span of X and Σ is constant, E‖K‖² = d + dm / (n − d − m − 1) and
     ‖E L‖² = d + m² / (n − d).
 
     >>> X = np.random.default_rng(0).normal(size=(30, 2))
@@ -198,19 +198,20 @@ def risks(model: LinearModel, *, draws: int = 10_000, seed: Seed = 0) -> dict[st
 
 
 def conditions(model: LinearModel, *, draws: int = 10_000, seed: Seed = 0) -> dict[str, Condition]:
-    """When does PI help? The exact and the sufficient condition of both propositions.
+    """Evaluate the exact and the sufficient condition of both propositions for PI to help.
 
-    With mean imputation, `exact` is the first line and `sufficient` the second; marginalised, tr(Π_x Λ) is left out,
-    L stands for K and A for μ(X):
+    With mean imputation, `exact` is the first line and `sufficient` the second. With marginalization, tr(Π_x Λ) is
+    omitted, and L replaces K and A replaces μ(X):
 
         ‖(I − Π_x)μ(X)v*‖²/n + tr(Π_x Λ)/n + σ²d/n > σ²/n · E‖K‖²
         ‖(I − Π_x)μ(X)v*‖²/n + tr(Π_x Λ)/n > 2σ²/n · E[(‖Π_x A‖² + ‖μ(X)‖²) / ‖A_x⊥‖²] + σ²d/n
 
-    Marginalised there is a sharper one, without an expectation: ‖(I − Π_x)μ(X)v*‖² > σ²m, because ‖E L‖² ≤ d + m.
+    With marginalization there is a sharper condition without an expectation, ‖(I − Π_x)μ(X)v*‖² > σ²m, since
+    ‖E L‖² ≤ d + m.
 
     Examples
     --------
-    PI is far from the span of X, so that PI helps, and the sufficient conditions know it.
+    PI is far from the span of X, so it helps, and the sufficient conditions hold.
 
     >>> X = np.random.default_rng(0).normal(size=(30, 2))
     >>> model = LinearModel(X, mu=X[:, :1] ** 2, covariance=np.eye(1), v=np.ones(1), sigma=1.0)
@@ -236,7 +237,7 @@ def conditions(model: LinearModel, *, draws: int = 10_000, seed: Seed = 0) -> di
 
 
 def moments(model: LinearModel, *, draws: int = 10_000, seed: Seed = 0) -> Moments:
-    """Average over draws of A, in blocks whose spread gives the standard errors."""
+    """Estimate expectations over A by averaging draws, with standard errors from block means."""
     rng = stream(seed)
     blocks = math.ceil(check_integer("draws", draws, 2 * BLOCK) / BLOCK)
     values = np.array([block(model, model.draw(rng, BLOCK)) for _ in range(blocks)])
@@ -244,16 +245,16 @@ def moments(model: LinearModel, *, draws: int = 10_000, seed: Seed = 0) -> Momen
 
 
 def block(model: LinearModel, A: Array) -> tuple[float, float, float, float]:
-    """Unbiased values of the four `Moments` from a few draws of A."""
+    """Return unbiased estimates of the four `Moments` from a few draws of A."""
     within = model.project(A)
     Q, R = np.linalg.qr(A - within)  # G_x⊥ = R⁻¹Qᵀ
     inverse = np.linalg.inv(R)
 
     def norm(B: Array) -> float:
-        """Mean of ‖B G_x⊥‖²."""
+        """Return the mean of ‖B G_x⊥‖²."""
         return float(((B @ inverse) ** 2).sum((1, 2)).mean())
 
-    # ‖mean of L‖² is too large by the variance of the mean; the products of different draws are not
+    # ‖mean of L‖² is biased by the variance of the mean; products of different draws are unbiased
     size = len(A)
     wide = Q.transpose(1, 0, 2).reshape(model.n, -1)
     gram = wide @ wide.T if wide.shape[0] < wide.shape[1] else wide.T @ wide
@@ -269,10 +270,9 @@ def block(model: LinearModel, A: Array) -> tuple[float, float, float, float]:
 def simulate(model: LinearModel, *, draws: int = 2_000, repeats: int = 10, seed: Seed = 0) -> Simulation:
     """Measure the four risks: draw ε and A, fit by least squares, and compare the predictions with E[y | x].
 
-    Nothing of the closed forms is used. For each of `draws` noises ε, A is drawn `repeats` times. A marginalised
-    prediction is the mean over A at the same ε. The square of its error is estimated from products of different
-    draws of A, because the square of a mean of few draws would be too large. The noises are independent, and their
-    spread gives the standard errors.
+    The closed forms are not used. For each of `draws` noises ε, A is drawn `repeats` times. A marginalized prediction
+    is the mean over A at the same ε. Its squared error is estimated from products of different draws of A, since the
+    square of a mean of few draws is biased. Standard errors come from the variation between the noises.
 
     Examples
     --------
@@ -295,7 +295,7 @@ def simulate(model: LinearModel, *, draws: int = 2_000, repeats: int = 10, seed:
 
 
 def errors(model: LinearModel, size: int, repeats: int, rng: np.random.Generator) -> Array:
-    """Mean squared errors of the four estimators for so many noises: an array of shape (size, 4)."""
+    """Return the mean squared errors of the four estimators for `size` noises, as an array of shape (size, 4)."""
     X, mu, w, v = model.X, model.mu, model.w, model.v
     A = model.draw(rng, size * repeats).reshape(size, repeats, model.n, model.m)
     noise = model.sigma * rng.standard_normal((size, 1, model.n))
@@ -315,28 +315,28 @@ def errors(model: LinearModel, size: int, repeats: int, rng: np.random.Generator
 
 
 def plain(error: Array) -> Array:
-    """Mean square of errors of shape (noises, draws of A, n)."""
+    """Return the mean square of errors of shape (noises, draws of A, n)."""
     return np.asarray((error**2).mean((1, 2)))
 
 
 def marginal(error: Array) -> Array:
-    """Mean square of the errors' mean over A, without bias: products of different draws of A."""
+    """Return an unbiased mean square of the errors' mean over A, from products of different draws of A."""
     repeats = error.shape[1]
     squares = (error.sum(1) ** 2).mean(-1) - (error**2).mean(-1).sum(1)
     return np.asarray(squares / (repeats * (repeats - 1)))
 
 
 def estimate_model(X: Any, A: Any, y: Any, *, features: Any) -> LinearModel:
-    """Estimate a linear model by least squares: w*, v* and σ from y on [X, A], μ and one Σ from A on features of x.
+    """Estimate a linear model by least squares: w*, v* and σ from y on [X, A], and μ and Σ from A on features of x.
 
     Parameters
     ----------
     X, A : arrays of shape (n, d) and (n, m)
     y : array of shape (n,)
     features : array of shape (n, p)
-        Functions of x in which μ(x) is taken as linear. With X itself μ(X) lies in the span of X, and
-        `LinearModel.outside` is 0. Each feature more adds about v*ᵀΣv*/n to it by chance alone: few features are
-        better than many, and an `outside` of that size says nothing.
+        Functions of x in which μ(x) is linear. With X itself, μ(X) is in the span of X and `LinearModel.outside` is 0.
+        Each further feature adds about v*ᵀΣv*/n to it by chance, so few features are better than many, and an
+        `outside` of that size is no evidence.
 
     Examples
     --------
@@ -350,11 +350,12 @@ def estimate_model(X: Any, A: Any, y: Any, *, features: Any) -> LinearModel:
     >>> conditions(model, draws=1000)["imputed"].sufficient.value > 0
     True
     """
-    X = matrix("X", X)
+    X = check_array("X", X, None, None)
     n = len(X)
-    A, features, y = matrix("A", A, rows=n), matrix("features", features, rows=n), vector("y", y, n)
+    A, y = check_array("A", A, n, None), check_array("y", y, n)
+    features = check_array("features", features, n, None)
     both = np.hstack([X, A])
-    for name, columns in (("`features`", features), ("`X` beside `A`", both)):
+    for name, columns in (("`features`", features), ("`X` and `A`", both)):
         if n <= columns.shape[1]:
             raise ValueError(f"Expected `X` to have more than {columns.shape[1]} rows, but got {n}.")
         check_rank(name, columns)
@@ -373,69 +374,48 @@ def estimate_model(X: Any, A: Any, y: Any, *, features: Any) -> LinearModel:
 
 
 def stream(seed: Seed) -> np.random.Generator:
-    """Random numbers of our own: X may well come from `np.random.default_rng(0)`, and A must not repeat it."""
+    """Return a generator whose draws differ from `np.random.default_rng(seed)`, which X may come from."""
     if not isinstance(seed, np.random.SeedSequence):
         seed = np.random.SeedSequence([check_integer("seed", seed, 0), 1])
     return np.random.default_rng(seed)
 
 
 def average(values: Array) -> Estimate:
-    """Mean of independent values, and its standard error."""
+    """Return the mean of independent values and its standard error."""
     return Estimate(float(values.mean()), float(values.std(ddof=1) / math.sqrt(len(values))))
 
 
 def affine(constant: float, factor: float, estimate: Estimate) -> Estimate:
-    """Constant + factor · estimate."""
+    """Return constant + factor · estimate."""
     return Estimate(constant + factor * estimate.value, abs(factor) * estimate.error)
 
 
-def matrix(name: str, value: Any, rows: int | None = None) -> Array:
-    """Return a matrix of finite numbers."""
-    made = numbers(name, value)
-    if made.ndim != 2 or made.shape[1] == 0 or rows not in (None, len(made)):
-        what = "a matrix" if rows is None else f"a matrix with {rows} rows"
-        raise ValueError(f"Expected `{name}` to be {what}, but got an array of shape {made.shape}.")
-    return check_finite(name, made)
-
-
-def vector(name: str, value: Any, length: int) -> Array:
-    """Return a vector of finite numbers."""
-    made = numbers(name, value)
-    if made.shape != (length,):
-        raise ValueError(
-            f"Expected `{name}` to be a vector of {length} numbers, but got an array of shape {made.shape}."
-        )
-    return check_finite(name, made)
-
-
-def numbers(name: str, value: Any) -> Array:
-    """Return an array of numbers."""
+def check_array(name: str, value: Any, *shape: int | None) -> Array:
+    """Return an array of finite numbers with a shape, in which None is any length but zero."""
     try:
-        return np.asarray(value, dtype=np.float64)
+        array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"Expected `{name}` to be an array of numbers, but got {value!r}.") from None
-
-
-def check_finite(name: str, made: Array) -> Array:
-    """Look for missing and infinite values."""
-    if not np.isfinite(made).all():
-        place = np.argwhere(~np.isfinite(made))[0].tolist()
-        raise ValueError(f"Expected `{name}` to be finite numbers, but got {made[tuple(place)]} at {place}.")
-    return made
+    lengths_match = [n > 0 if wanted is None else n == wanted for n, wanted in zip(array.shape, shape, strict=False)]
+    if array.ndim != len(shape) or not all(lengths_match):
+        wanted = ", ".join("any" if n is None else str(n) for n in shape)
+        raise ValueError(f"Expected `{name}` to have shape ({wanted}), but got {array.shape}.")
+    if not np.isfinite(array).all():
+        place = np.argwhere(~np.isfinite(array))[0].tolist()
+        raise ValueError(f"Expected `{name}` to be finite numbers, but got {array[tuple(place)]} at {place}.")
+    return array
 
 
 def check_rank(name: str, made: Array) -> None:
-    """Look for columns that depend on each other."""
+    """Raise an error if columns are linearly dependent."""
     rank = int(np.linalg.matrix_rank(made))
     if rank < made.shape[1]:
         raise ValueError(f"Expected {name} to have {made.shape[1]} independent columns, but got rank {rank}.")
 
 
 def covariance_root(covariance: Any, n: int, m: int) -> Array:
-    """Return B with B Bᵀ = Σ(x) for every row: an array of shape (n, m, m)."""
-    made = check_finite("covariance", numbers("covariance", covariance))
-    if made.shape not in ((m, m), (n, m, m)):
-        raise ValueError(f"Expected `covariance` to have shape {(m, m)} or {(n, m, m)}, but got {made.shape}.")
+    """Return B with B Bᵀ = Σ(x) for each row, as an array of shape (n, m, m)."""
+    made = check_array("covariance", covariance, *((n, m, m) if np.ndim(covariance) == 3 else (m, m)))
     tiny = 1e-10 * float(np.abs(made).max())
     if np.abs(made - made.swapaxes(-1, -2)).max() > tiny:
         raise ValueError("Expected `covariance` to be symmetric, but got a matrix that is not.")
