@@ -1,11 +1,11 @@
-"""What training MobileNet on a GPU costs, and what each step of making it faster gave.
+"""The speed of training MobileNet on a GPU, with and without each optimization.
 
 ``python -m benchmarks.images throughput`` or ``ratios``.
 
-By the wall clock, on the sizes of CIFAR-10H: images of 32 × 32, 102 privileged features of which three are 1, 10
-classes, batches of 64, Adam. Throughput is that of whole calls of `lupi.training.fit`, with all that comes before the
-first step; ratios are those of steps in the middle of a training, ends of epochs included. On a CPU everything is
-smaller and shows nothing but that it runs.
+Wall-clock time with the sizes of CIFAR-10H: 32 × 32 images, 102 privileged features of which three are 1, 10 classes,
+batches of 64, Adam. Throughput is that of whole calls of `lupi.training.fit`, including all that comes before the first
+step; ratios are those of steps in the middle of a training, including the ends of epochs. On a CPU everything is
+smaller, and only shows that it runs.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ STEPPED: list[tuple[str, int, int, int, dict]] = [
 
 @contextmanager
 def kernels(own: bool) -> Iterator[None]:
-    """With or without our own kernels."""
+    """Enable or disable the Triton kernels."""
     usual = triton_backend.import_kernels
     if not own:
         triton_backend.import_kernels = lambda: None
@@ -103,7 +103,7 @@ def kernels(own: bool) -> Iterator[None]:
 
 
 def data() -> Annotations:
-    """One annotation of each of as many images as the steps need."""
+    """Return one annotation for each of the images of `STEPS` batches."""
     n, generator = STEPS * BATCH, torch.Generator().manual_seed(0)
     x = torch.randint(0, 256, (n, 3, 32, 32), generator=generator, dtype=torch.uint8)
     columns = [torch.randint(0, width, (n,), generator=generator, dtype=torch.int32) for width in PRIVILEGED]
@@ -126,7 +126,7 @@ def make(name: str, seeds: int) -> list[Method]:
 
 
 def training(name: str, seeds: int, settings: Settings) -> Callable[[], None]:
-    """Make the work of an epoch."""
+    """Return a function that trains for an epoch."""
     members, rows = make(name, seeds), data()
 
     def work() -> None:
@@ -154,12 +154,12 @@ def steps(name: str, seeds: int, settings: Settings) -> Iterator[int]:
 
 
 def stepping(steps: Iterator[int], count: int) -> Callable[[], None]:
-    """Make the work of the next steps."""
+    """Return a function that takes the next steps."""
     return lambda: deque(islice(steps, count), maxlen=0)
 
 
 def predicting(predictor: nn.Module, x: torch.Tensor) -> Callable[[], None]:
-    """Make the work of predicting the same images again and again."""
+    """Return a function that predicts the same images repeatedly."""
 
     def work() -> None:
         with torch.no_grad():
@@ -170,14 +170,14 @@ def predicting(predictor: nn.Module, x: torch.Tensor) -> Callable[[], None]:
 
 
 def throughput(name: str, seeds: int, settings: Settings) -> float:
-    """Annotations a second, of all seeds together; a first epoch warms up."""
+    """Return annotations per second of all seeds together, after one epoch of warm-up."""
     work = training(name, seeds, settings)
     work()
     return seeds * STEPS * BATCH / min(seconds(work) for _ in range(2))
 
 
 def ratio(one: Callable[[], None], other: Callable[[], None], turns: int) -> str:
-    """Median and quartiles of the ratio of two times, measured in turns."""
+    """Return median and quartiles of the ratio of two times, measured in turns."""
     for work in (one, other):
         work()
     found = []
@@ -190,7 +190,7 @@ def ratio(one: Callable[[], None], other: Callable[[], None], turns: int) -> str
 
 
 def seconds(work: Callable[[], None]) -> float:
-    """Wall clock of work and of what it leaves to the GPU."""
+    """Return wall-clock time, including work that is left to the GPU."""
     start = time.monotonic()
     work()
     if GPU:

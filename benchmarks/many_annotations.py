@@ -1,4 +1,4 @@
-"""What keeping examples apart from annotations saves: 50 annotations of an example, against its x 50 times."""
+"""An example stored once with 50 annotations, against 50 copies of the example."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lupi.training import Settings, fit
 
 EXAMPLES, EACH = 8, 50
 STEPS = 10
-"""Steps with x once that are timed together, since one is short."""
+"""Number of steps that are timed together, since one is short."""
 
 
 def results() -> Iterator[Result]:

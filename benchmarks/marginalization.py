@@ -1,4 +1,4 @@
-"""Full marginalization over 16 400 rows of privileged information, against running the tower on every pair."""
+"""Full marginalization over 16 400 rows of a, against running the tower on every pair of row and example."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lupi.nn import MLP, Tower
 ROWS, CATEGORIES = 16_400, (82, 10, 10)
 EXAMPLES, FEATURES, CLASSES = 1_000, 64, 10
 TIMED = 200
-"""Rows that the naive average is timed on; its time is linear in them."""
+"""Number of rows with which the naive average is timed; its time is linear in them."""
 MEGABYTES = 300
 
 
@@ -49,7 +49,7 @@ def results() -> Iterator[Result]:
 
 
 def fitted_method() -> tuple[FullMarginalization, SparseRows, Tensor]:
-    """A method that knows the rows of a; its weights need no training to be timed."""
+    """Return a method that has observed the rows of a, those rows, and x; timing needs no trained weights."""
     torch.manual_seed(0)
     a = one_hot(ROWS, CATEGORIES)
     tower, head = Tower(sum(CATEGORIES), FEATURES), nn.Linear(64, CLASSES)
@@ -82,7 +82,7 @@ def less_naive(fitted: FullMarginalization, x: Tensor, a: Tensor, pairs_at_once:
 
 
 def memory() -> float:
-    """How many megabytes a new process grows by at most when it makes and runs the predictor."""
+    """Return by how many megabytes a new process grows when it makes and runs the predictor."""
     command = [sys.executable, "-c", "from benchmarks import marginalization; marginalization.print_growth()"]
     return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
@@ -92,13 +92,13 @@ def print_growth() -> None:
     fitted, _, x = fitted_method()
     tiny = FullMarginalization(fitted.trunk, fitted.tower, fitted.conditional)
     with torch.no_grad():
-        tiny.predictor().eval()(x[:1])  # so that torch has loaded what it loads at first use
+        tiny.predictor().eval()(x[:1])  # loads what torch loads on first use
         before = largest_memory()
         fitted.predictor().eval()(x)
     print((largest_memory() - before) / 2**20)
 
 
 def largest_memory() -> int:
-    """Bytes that this process has held at most (Linux)."""
+    """Return the peak memory of this process in bytes (Linux)."""
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) * 1024

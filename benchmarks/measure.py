@@ -32,13 +32,13 @@ class Ratio(NamedTuple):
 
 
 def ratio(a: Callable[[], object], b: Callable[[], object], rounds: int, scale: float = 1.0) -> Ratio:
-    """Time of a over time of b in every round, times a scale."""
+    """Return median and quartiles over rounds of the time of a over that of b, times a scale."""
     low, median, high = statistics.quantiles((scale * first / second for first, second in times(a, b, rounds)), n=4)
     return Ratio(median, low, high)
 
 
 def times(a: Callable[[], object], b: Callable[[], object], rounds: int) -> list[tuple[float, float]]:
-    """Processor seconds of a and b in every round; they take turns in going first, and a first round warms up."""
+    """Return processor seconds of a and b in every round, alternating which goes first, after a warm-up."""
     torch.set_num_threads(THREADS)
     for work in (a, b):
         work()
@@ -57,26 +57,26 @@ def times(a: Callable[[], object], b: Callable[[], object], rounds: int) -> list
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Processor time of this process, which other processes on the machine disturb less than the wall clock."""
+    """Return processor time, which other processes disturb less than wall-clock time."""
     start = time.process_time()
     work()
     return time.process_time() - start
 
 
 def at_most(name: str, value: Ratio, goal: float | None, remark: str = "") -> Result:
-    """A ratio that should be small; without a goal it is there to compare with."""
+    """Return the result for a ratio that should be small; without a goal it is for comparison only."""
     spread = f"quartiles {value.low:.2f} to {value.high:.2f}"
     aim, reached = ("", None) if goal is None else (f"≤ {goal:.2f}", round(value.median, 2) <= goal)
     return Result(name, f"{value.median:.2f}", aim, reached, join(spread, remark))
 
 
 def at_least(name: str, value: Ratio, goal: float | None, remark: str = "") -> Result:
-    """A ratio that should be large; without a goal it is there to compare with."""
+    """Return the result for a ratio that should be large; without a goal it is for comparison only."""
     spread = f"quartiles {value.low:.1f} to {value.high:.1f}"
     aim, reached = ("", None) if goal is None else (f"≥ {goal:g}×", value.median >= goal)
     return Result(name, f"{value.median:.1f}×", aim, reached, join(spread, remark))
 
 
 def join(*remarks: str) -> str:
-    """Put remarks one after the other."""
+    """Join remarks that are not empty."""
     return "; ".join(remark for remark in remarks if remark)

@@ -1,4 +1,4 @@
-"""The networks and the data that are timed."""
+"""The networks and data of the benchmarks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def mlp() -> nn.Module:
 
 
 def method(name: str, trunk: Trunk) -> Method:
-    """Make a method on a trunk, with the same weights at every call."""
+    """Make a method on a trunk, with the same weights in every call."""
     torch.manual_seed(0)
     make, features = (conv, 128) if trunk == "conv" else (mlp, 64)
     parts = Parts(make, features=features, privileged=sum(CATEGORIES), outputs=CLASSES, likelihood=Categorical())
@@ -42,7 +42,7 @@ def method(name: str, trunk: Trunk) -> Method:
 
 
 def annotations(trunk: Trunk, examples: int, each: int = 1) -> Annotations:
-    """Draw examples with so many annotations each."""
+    """Draw examples with `each` annotations each."""
     torch.manual_seed(0)
     rows = examples * each
     return Annotations(

@@ -1,4 +1,4 @@
-"""What a prediction of TRAM costs beside one of No PI: the graphs are the same, so only noise differs."""
+"""A prediction of TRAM against one of No PI: the exported graphs are equal, so the ratio should be 1."""
 
 from __future__ import annotations
 
@@ -40,5 +40,5 @@ def tram_to_no_pi(trunk: Trunk, calls: int, rounds: int) -> Result:
 
 
 def graph(module: torch.nn.Module, x: torch.Tensor) -> str:
-    """The exported program as text."""
+    """Return the exported program as text."""
     return str(torch.export.export(module, (x,)).graph)

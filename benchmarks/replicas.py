@@ -1,7 +1,7 @@
-"""What 20 seeds of the paper's synthetic regression gain from training as replicas, beside one after the other.
+"""Twenty seeds of the paper's synthetic regression, one after the other against together as replicas.
 
-Both sides are whole calls of `lupi.training.fit` for one epoch. Compiled code stays for further calls, so that the
-first round, which warms up, compiles; how long that takes is measured by the wall clock, since other processes do it.
+Both sides are whole calls of `lupi.training.fit` for one epoch. Compiled code is cached, so the first round, a warm-up,
+compiles it; that is measured in wall-clock time, since other processes do the work.
 """
 
 from __future__ import annotations

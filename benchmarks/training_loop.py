@@ -1,4 +1,4 @@
-"""What `lupi.training.fit` costs beside a loop written by hand for the same network, losses, data and optimizer."""
+"""`lupi.training.fit` against a hand-written loop for the same network, losses, data and optimizer."""
 
 from __future__ import annotations
 

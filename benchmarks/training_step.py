@@ -1,4 +1,4 @@
-"""What a training step of TRAM costs beside one of No PI: draw a batch, losses, backward, fused Adam."""
+"""A training step of TRAM against one of No PI: draw a batch, losses, backward, fused Adam."""
 
 from __future__ import annotations
 

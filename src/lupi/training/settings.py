@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import torch
 from torch import nn
 
 from lupi._internal.checks import check_integer, check_number, check_positive
-
-CHOICES: dict[str, tuple[str | bool, ...]] = {
-    "draw": ("annotations", "examples"),
-    "optimizer": ("adam", "adamw", "sgd"),
-    "schedule": ("constant", "step", "cosine"),
-    "precision": ("float32", "tfloat32", "bfloat16"),
-    "compile": (False, True),
-    "cuda_graph": (False, True),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,8 +87,9 @@ class Settings:
     patience: int | None = None
 
     def __post_init__(self) -> None:
-        for name, choices in CHOICES.items():
-            if getattr(self, name) not in choices:
+        for name, kind in get_type_hints(Settings).items():
+            choices = (False, True) if kind is bool else get_args(kind) if get_origin(kind) is Literal else None
+            if choices and getattr(self, name) not in choices:
                 raise ValueError(
                     f"Expected `{name}` to be one of {', '.join(map(str, choices))}, but got {getattr(self, name)!r}."
                 )
