@@ -81,7 +81,7 @@ def make_data(likelihood: Likelihood, seed: int = 0) -> Annotations:
 
 
 def make_method(build: Build, likelihood: Likelihood, seed: int = 0) -> Method:
-    """Return a method with its initial weights."""
+    """Return a method with its initial weights, which `seed` determines."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         return build(make_parts(likelihood))
@@ -245,6 +245,7 @@ CHECKS: tuple[Callable[[Build, Likelihood], None], ...] = (
     check_state,
     check_export,
 )
+"""All checks, in order."""
 
 
 def check_method(build: Build, likelihood: Likelihood) -> None:
