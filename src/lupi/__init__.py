@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor, SVMPlusClassifier
+    from lupi.serving import load
 
 __version__ = "0.1.0"
-__all__ = ["PrivilegedClassifier", "PrivilegedRegressor", "SVMPlusClassifier"]
+__all__ = ["PrivilegedClassifier", "PrivilegedRegressor", "SVMPlusClassifier", "load"]
 
-_HOMES = dict.fromkeys(("PrivilegedClassifier", "PrivilegedRegressor", "SVMPlusClassifier"), "lupi.estimators")
+_HOMES = {
+    "PrivilegedClassifier": "lupi.estimators",
+    "PrivilegedRegressor": "lupi.estimators",
+    "SVMPlusClassifier": "lupi.estimators",
+    "load": "lupi.serving",
+}
 _ROOMS = (
     "data",
     "likelihoods",

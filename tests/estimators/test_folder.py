@@ -3,6 +3,7 @@ import os
 import pickle
 import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,8 +13,9 @@ import torch
 from sklearn.base import clone
 from torch import nn
 
+import lupi
 from lupi import PrivilegedClassifier, PrivilegedRegressor, methods
-from lupi.estimators import folder as persistence
+from lupi.estimators import folder as model_folder
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 
 FILES = ("model.json", "weights.safetensors", "encoders.skops")
@@ -70,7 +72,7 @@ IMAGES = RNG.normal(size=(60, 1, 8, 8)).astype(np.float32)
 def test_a_model_comes_back(method, labels, tmp_path):
     model = fitted(method, labels)
     model.save(tmp_path / "model")
-    loaded = type(model).load(tmp_path / "model")
+    loaded = lupi.load(tmp_path / "model")
     np.testing.assert_array_equal(expected_y(loaded, X_NEW), expected_y(model, X_NEW))
     np.testing.assert_array_equal(loaded.predict(X_NEW), model.predict(X_NEW))
     if isinstance(model.method_, methods.Conditional):
@@ -95,7 +97,7 @@ def test_classes_keep_their_type(classes, tmp_path):
     y = classes[np.arange(60) % len(classes)]
     model = PrivilegedClassifier(**QUICK).fit(X, y, privileged=PRIVILEGED)
     model.save(tmp_path / "model")
-    loaded = PrivilegedClassifier.load(tmp_path / "model")
+    loaded = lupi.load(tmp_path / "model")
     assert loaded.classes_.dtype == model.classes_.dtype == y.dtype
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
     assert loaded.predict(X).dtype == y.dtype
@@ -113,7 +115,7 @@ def test_names_categories_and_parameters_come_back(tmp_path):
         **QUICK | {"hidden": [9, 7]},
     ).fit(table, LABELS["classes"][1], privileged=PRIVILEGED)
     model.save(tmp_path / "model")
-    loaded = PrivilegedClassifier.load(tmp_path / "model")
+    loaded = lupi.load(tmp_path / "model")
     assert loaded.feature_names_in_.tolist() == ["size", "city", "open"]
     assert loaded.n_features_in_ == 3
     np.testing.assert_array_equal(loaded.predict_proba(table), model.predict_proba(table))
@@ -130,7 +132,7 @@ def test_names_categories_and_parameters_come_back(tmp_path):
 def test_a_model_without_privileged_information_comes_back(tmp_path):
     model = PrivilegedClassifier(**QUICK).fit(X, LABELS["classes"][1])
     model.save(tmp_path / "model")
-    loaded = PrivilegedClassifier.load(tmp_path / "model")
+    loaded = lupi.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
     with pytest.raises(ValueError, match="fitted with `privileged`"):
         loaded.predict_proba_given(X, PRIVILEGED)
@@ -138,7 +140,7 @@ def test_a_model_without_privileged_information_comes_back(tmp_path):
 
 def test_a_loaded_model_is_saved_again(tmp_path):
     fitted("full-marginalization").save(tmp_path / "first")
-    PrivilegedClassifier.load(tmp_path / "first").save(tmp_path / "second")
+    lupi.load(tmp_path / "first").save(tmp_path / "second")
     for name in ("weights.safetensors", "model.json"):
         one, other = ((tmp_path / folder / name).read_bytes() for folder in ("first", "second"))
         if name == "model.json":
@@ -149,7 +151,7 @@ def test_a_loaded_model_is_saved_again(tmp_path):
 def test_facts_for_people(tmp_path):
     fitted("mean-imputation").save(tmp_path / "model")
     facts = json.loads((tmp_path / "model" / "model.json").read_text())
-    assert facts["format"] == 1
+    assert facts["format"] == 2
     assert facts["estimator"] == "PrivilegedClassifier"
     assert facts["method"] == "mean-imputation"
     assert facts["ships_privileged"] is True
@@ -159,7 +161,7 @@ def test_facts_for_people(tmp_path):
 def test_loading_leaves_the_random_state_alone(tmp_path):
     fitted().save(tmp_path / "model")
     before = torch.get_rng_state()
-    PrivilegedClassifier.load(tmp_path / "model")
+    lupi.load(tmp_path / "model")
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -175,30 +177,30 @@ def test_a_trunk_of_your_own_is_passed_again(trunk, tmp_path):
     y = LABELS["classes"][1]
     model = PrivilegedClassifier(trunk=trunk, **QUICK).fit(IMAGES, y, privileged=PRIVILEGED)
     model.save(tmp_path / "model")
-    loaded = PrivilegedClassifier.load(tmp_path / "model", trunk=trunk)
+    loaded = lupi.load(tmp_path / "model", trunk=trunk)
     np.testing.assert_array_equal(loaded.predict_proba(IMAGES), model.predict_proba(IMAGES))
-    with pytest.raises(ValueError, match=r"^Expected `trunk` to be the trunk that \S+ was made with, but got None\.$"):
-        PrivilegedClassifier.load(tmp_path / "model")
-    with pytest.raises(ValueError, match=r"(?s)^Expected the network of the weights in \S+, but got another: .*trunk"):
-        PrivilegedClassifier.load(tmp_path / "model", trunk=Net(5))
+    with pytest.raises(ValueError, match=r"`trunk`.* None"):
+        lupi.load(tmp_path / "model")
+    with pytest.raises(ValueError, match=r"(?s)network of the weights in \S+.*trunk"):
+        lupi.load(tmp_path / "model", trunk=Net(5))
 
 
 def test_a_method_of_your_own_is_passed_again(tmp_path):
     model = fitted(own_method, method_options={"beta": 0.5})
     model.save(tmp_path / "model")
-    loaded = PrivilegedClassifier.load(tmp_path / "model", method=own_method)
+    loaded = lupi.load(tmp_path / "model", method=own_method)
     assert loaded.method_.beta == 0.5
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
-    with pytest.raises(ValueError, match=r"^Expected `method` to be the method that \S+ was made with, but got None\."):
-        PrivilegedClassifier.load(tmp_path / "model")
+    with pytest.raises(ValueError, match=r"`method`.* None"):
+        lupi.load(tmp_path / "model")
 
 
 @pytest.mark.parametrize("part", [{"trunk": Net()}, {"method": own_method}], ids=["trunk", "method"])
-def test_a_part_that_the_model_was_made_without(part, tmp_path):
+def test_a_part_that_the_model_was_trained_without_is_refused(part, tmp_path):
     fitted().save(tmp_path / "model")
     (name,) = part
-    with pytest.raises(ValueError, match=f"^Expected `{name}` to be None, since .* without a {name} of your own.$"):
-        PrivilegedClassifier.load(tmp_path / "model", **part)
+    with pytest.raises(ValueError, match=f"`{name}` to be None"):
+        lupi.load(tmp_path / "model", **part)
 
 
 def test_weights_may_be_tied(tmp_path):
@@ -206,14 +208,14 @@ def test_weights_may_be_tied(tmp_path):
     trunk[2].weight = trunk[0].weight
     model = fitted(trunk=trunk)
     model.save(tmp_path / "model")
-    loaded = PrivilegedClassifier.load(tmp_path / "model", trunk=trunk)
+    loaded = lupi.load(tmp_path / "model", trunk=trunk)
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
 
 
-def test_parameters_must_be_plain(tmp_path):
+def test_parameters_must_be_json(tmp_path):
     model = fitted()
     model.method_options = {"beta": {1, 2}}
-    with pytest.raises(TypeError, match=r"^Expected parameters that JSON can hold, but got \{1, 2\}\.$"):
+    with pytest.raises(TypeError, match=r"JSON.* \{1, 2\}"):
         model.save(tmp_path / "model")
     assert not any(tmp_path.iterdir())
 
@@ -227,7 +229,7 @@ def models():
 
 
 def same(path, model):
-    return np.array_equal(PrivilegedClassifier.load(path).predict_proba(X), model.predict_proba(X))
+    return np.array_equal(lupi.load(path).predict_proba(X), model.predict_proba(X))
 
 
 def test_a_model_is_replaced(models, tmp_path):
@@ -262,11 +264,13 @@ def test_files_of_folders_beside_a_model_are_kept_whatever_their_names(models, t
 def test_notes_go_with_their_model(models, tmp_path):
     """A card must not describe the model that came after."""
     path = tmp_path / "model"
-    persistence.write(path, models[0]._stored(), {"README.md": "of the first", "extra.txt": "of the first"})
+    model_folder.save_model_folder(
+        path, models[0]._to_stored(), {"README.md": "of the first", "extra.txt": "of the first"}
+    )
     assert (path / "README.md").read_text() == "of the first"
     assert same(path, models[0])
     (path / "mine.txt").write_text("mine")
-    persistence.write(path, models[1]._stored(), {"README.md": "of the second"})
+    model_folder.save_model_folder(path, models[1]._to_stored(), {"README.md": "of the second"})
     assert sorted(os.listdir(path)) == sorted([*FILES, "README.md", "mine.txt"])
     assert (path / "README.md").read_text() == "of the second"
     models[0].save(path)
@@ -302,15 +306,12 @@ def test_what_is_not_a_model_is_not_replaced(kind, models, tmp_path):
         }[kind]
         (path / name).write_text(text)
     before = {found: found.is_file() and found.read_text() for found in tmp_path.rglob("*")}
-    message = (
-        f"^Expected {re.escape(str(path))} to be a new folder or a model to replace, but something else is there.$"
-    )
-    with pytest.raises(FileExistsError, match=message):
+    with pytest.raises(FileExistsError, match=re.escape(str(path))):
         models[0].save(path)
     assert {found: found.is_file() and found.read_text() for found in tmp_path.rglob("*")} == before
 
 
-@pytest.mark.parametrize("where", ["safetensors", "skops", "json", "copying", "moving"])
+@pytest.mark.parametrize("where", ["encoding", "copying", "moving"])
 @pytest.mark.parametrize("error", [OSError("no space left"), KeyboardInterrupt()], ids=["error", "interrupt"])
 def test_a_save_that_fails_leaves_the_old_model(where, error, models, tmp_path, monkeypatch):
     old, new = models
@@ -319,7 +320,7 @@ def test_a_save_that_fails_leaves_the_old_model(where, error, models, tmp_path, 
     def fail(*_, **__):
         raise error
 
-    rename = persistence.Path.rename
+    rename = Path.rename
 
     def fail_to_move(path, target):
         if target == tmp_path / "model" and not path.name.endswith(".old"):
@@ -327,11 +328,9 @@ def test_a_save_that_fails_leaves_the_old_model(where, error, models, tmp_path, 
         return rename(path, target)
 
     targets = {
-        "safetensors": (persistence.safetensors.torch, "save", fail),
-        "skops": (persistence.skops.io, "dump", fail),
-        "json": (persistence, "canonical", fail),
-        "copying": (persistence.shutil, "copytree", fail),
-        "moving": (persistence.Path, "rename", fail_to_move),
+        "encoding": (skops.io, "dumps", fail),
+        "copying": (shutil, "copytree", fail),
+        "moving": (Path, "rename", fail_to_move),
     }
     with monkeypatch.context() as patch:
         patch.setattr(*targets[where])
@@ -354,17 +353,17 @@ def saved(models, tmp_path):
 
 def refused(path, message, kind=ValueError):
     with pytest.raises(kind) as caught:
-        PrivilegedClassifier.load(path)
+        lupi.load(path)
     text = str(caught.value)
     assert re.match(message, text), text
     assert str(path) in text
 
 
 def reseal(path):
-    """Write the digests of files that were changed, as somebody who means harm would."""
+    """Update the digests of changed files, as an attacker would."""
     facts = json.loads((path / "model.json").read_text())
-    facts["sha256"] = {name: persistence.digest((path / name).read_bytes()) for name in FILES[1:]}
-    facts["sha256"]["model.json"] = persistence.digest(persistence.canonical(facts))
+    facts["sha256"] = {name: model_folder.hash_bytes((path / name).read_bytes()) for name in FILES[1:]}
+    facts["sha256"]["model.json"] = model_folder.hash_bytes(model_folder.encode_facts(facts))
     (path / "model.json").write_text(json.dumps(facts))
 
 
@@ -373,28 +372,28 @@ def edit(path, **changes):
     (path / "model.json").write_text(json.dumps(facts))
 
 
-def test_resealing_is_what_saving_does(saved):
+def test_a_resealed_model_loads(saved):
     reseal(saved)
-    PrivilegedClassifier.load(saved)
+    lupi.load(saved)
 
 
 def test_nothing_there(tmp_path):
-    refused(tmp_path / "model", "Expected .* to be a model folder, but there is none.$", FileNotFoundError)
+    refused(tmp_path / "model", ".* does not exist", FileNotFoundError)
 
 
 def test_an_empty_folder(tmp_path):
-    refused(tmp_path, "Expected .* to be a model folder, but it has no model.json.$", FileNotFoundError)
+    refused(tmp_path, ".* has no model.json", FileNotFoundError)
 
 
 def test_a_file_in_place_of_a_folder(tmp_path):
     (tmp_path / "model").write_text("")
-    refused(tmp_path / "model", "Expected .* to be a model folder, but it has no model.json.$", FileNotFoundError)
+    refused(tmp_path / "model", ".* has no model.json", FileNotFoundError)
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_is_missing(name, saved):
     (saved / name).unlink()
-    refused(saved, f"Expected .* to be a model folder, but it has no {name}.$", FileNotFoundError)
+    refused(saved, f".* has no {name}", FileNotFoundError)
 
 
 @pytest.mark.parametrize("share", [0, 0.3, 0.9])
@@ -402,7 +401,7 @@ def test_a_file_is_missing(name, saved):
 def test_a_file_is_truncated(name, share, saved):
     content = (saved / name).read_bytes()
     (saved / name).write_bytes(content[: int(share * len(content))])
-    refused(saved, rf"Expected \S*{name} .*, but it is truncated or (not JSON|was changed).$")
+    refused(saved, rf".*{name} .*(truncated|differs)")
 
 
 def test_a_bit_is_flipped(saved):
@@ -412,9 +411,9 @@ def test_a_bit_is_flipped(saved):
             changed = bytearray(content)
             changed[place] ^= 1
             (saved / name).write_bytes(changed)
-            refused(saved, r"Expected \S+ (as it was written|to describe a model|to be in format)")
+            refused(saved, r"Expected \S+ to (be unchanged|describe a model|be in format)")
         (saved / name).write_bytes(content)
-    PrivilegedClassifier.load(saved)
+    lupi.load(saved)
 
 
 @pytest.mark.parametrize(
@@ -422,23 +421,36 @@ def test_a_bit_is_flipped(saved):
 )
 def test_facts_are_edited(changes, saved):
     edit(saved, **changes)
-    refused(saved, r"Expected \S*model.json as it was written, but it was changed.$")
+    refused(saved, r".*model.json .*differs")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "3", '{"format": 1}', '{"format": 1, "sha256": []}', "[" * 100_000])
 def test_facts_are_something_else(text, saved):
     (saved / "model.json").write_text(text)
-    refused(saved, r"Expected \S*model.json to describe a model, but it is truncated or not JSON.$")
+    refused(saved, r".*model.json .*truncated or not JSON")
 
 
-def test_a_newer_format(saved):
-    edit(saved, format=2)
-    refused(saved, "Expected .* to be in format 1, but it is in format 2: upgrade lupi.$")
+def test_an_older_format_says_to_train_again(saved):
+    edit(saved, format=1)
+    refused(saved, ".* format 2, but it is in format 1, .* train and save the model again.$")
 
 
-def test_another_estimator(tmp_path):
-    fitted(labels="real").save(tmp_path / "model")
-    refused(tmp_path / "model", "Expected .* to be a PrivilegedClassifier, but it is a PrivilegedRegressor.$")
+def test_a_newer_format_says_to_upgrade(saved):
+    edit(saved, format=3)
+    refused(saved, ".* format 2, but it is in format 3: upgrade lupi.$")
+
+
+def test_an_unknown_estimator_is_refused(saved):
+    edit(saved, estimator="Other")
+    reseal(saved)
+    refused(saved, ".* PrivilegedClassifier, PrivilegedRegressor, but it holds a Other")
+
+
+def test_each_file_is_read_once(saved, monkeypatch):
+    read, reads = Path.read_bytes, []
+    monkeypatch.setattr(Path, "read_bytes", lambda path: reads.append(path.name) or read(path))
+    lupi.load(saved)
+    assert sorted(reads) == sorted(FILES)
 
 
 class Payload:
@@ -464,9 +476,9 @@ def test_types_that_are_not_ours_are_refused(untrusted, sealed, saved):
     skops.io.dump({"input_encoder_": untrusted, "n_features_in_": 3}, saved / "encoders.skops")
     if sealed:
         reseal(saved)
-        refused(saved, "(?s)Expected .* to hold a model of lupi, but got: .*Untrusted types")
+        refused(saved, "(?s).*Untrusted types")
     else:
-        refused(saved, r"Expected \S*encoders.skops as it was written, but it is truncated or was changed.$")
+        refused(saved, r".*encoders.skops .*differs")
     assert not Payload.ran
 
 
@@ -478,7 +490,7 @@ def test_a_pickle_is_refused(kind, name, saved):
     else:
         torch.save({"weights": Payload()}, saved / name)
     reseal(saved)
-    refused(saved, "(?s)Expected .* to hold a model of lupi, but got: ")
+    refused(saved, "Expected .* to hold a model of lupi")
     assert not Payload.ran
 
 
@@ -486,4 +498,4 @@ def test_weights_of_another_model(saved, tmp_path):
     fitted(hidden=(9,)).save(tmp_path / "other")
     shutil.copy(tmp_path / "other" / "weights.safetensors", saved)
     reseal(saved)
-    refused(saved, "(?s)Expected the network of the weights in .*, but got another: .*size mismatch")
+    refused(saved, "(?s)Expected the network of the weights.*size mismatch")

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from lupi import PrivilegedClassifier, PrivilegedRegressor, methods
-from lupi.estimators import onnx_export as deployment
+from lupi.estimators import onnx_export
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 from lupi.nn import MLP, Parts
 
@@ -81,7 +81,7 @@ def test_onnx_equals_torch(method, labels, tmp_path, capfd, caplog):
 def test_onnx_of_a_network_of_your_own(tmp_path):
     y = LABELS["classes"][1]
     images = PrivilegedClassifier(trunk=Net(), **QUICK).fit(IMAGES, y, privileged=PRIVILEGED)
-    with pytest.raises(ValueError, match=r"^Expected `X` to be a few inputs, .*, but got None\.$"):
+    with pytest.raises(ValueError, match=r"`X`.* None"):
         images.export_onnx(tmp_path / "images.onnx")
     images.export_onnx(tmp_path / "images.onnx", X=IMAGES[:5].astype(np.float64))
     np.testing.assert_allclose(run(tmp_path / "images.onnx", IMAGES), images.predict_proba(IMAGES), rtol=0, atol=1e-5)
@@ -113,16 +113,15 @@ def test_onnx_of_large_numbers(tmp_path):
 def test_onnx_of_categories(tmp_path):
     table = pd.DataFrame({"size": X[:, 0], "city": RNG.choice(["Bern", "Rome"], 60)})
     model = PrivilegedClassifier(**QUICK).fit(table, LABELS["classes"][1], privileged=PRIVILEGED)
-    message = "^Expected all columns of X to be numbers for an ONNX file, but 'city' is a category.$"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match="'city' is a category"):
         model.export_onnx(tmp_path / "model.onnx")
     assert not any(tmp_path.iterdir())
 
 
 def test_an_onnx_file_that_differs_is_not_left(model, tmp_path, monkeypatch):
     (tmp_path / "model.onnx").write_bytes(b"old")
-    monkeypatch.setitem(deployment.export_onnx.__kwdefaults__, "tolerance", -1.0)
-    with pytest.raises(ValueError, match=r"^Expected the ONNX file to give torch's outputs, but it differs by \S+\.$"):
+    monkeypatch.setitem(onnx_export.export_onnx.__kwdefaults__, "tolerance", -1.0)
+    with pytest.raises(ValueError, match="differs by"):
         model.export_onnx(tmp_path / "model.onnx")
     assert os.listdir(tmp_path) == ["model.onnx"]
     assert (tmp_path / "model.onnx").read_bytes() == b"old"
@@ -130,16 +129,16 @@ def test_an_onnx_file_that_differs_is_not_left(model, tmp_path, monkeypatch):
 
 def test_onnx_needs_an_extra(model, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(ImportError, match=r"^Expected the extra `export` \(pip install 'lupi\[export\]'\), but "):
+    with pytest.raises(ImportError, match="extra `export`"):
         model.export_onnx(tmp_path / "model.onnx")
 
 
-def test_loggers_speak_again():
+def test_loggers_are_silenced_for_a_while():
     logger = logging.getLogger("lupi.test")
     logger.setLevel(logging.INFO)
-    with deployment.quiet("lupi.test"):
+    with onnx_export.silence("lupi.test"):
         assert logger.level == logging.ERROR
-        warnings.warn("not heard", stacklevel=1)
+        warnings.warn("silenced", stacklevel=1)
     assert logger.level == logging.INFO
 
 

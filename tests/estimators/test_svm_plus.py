@@ -320,7 +320,7 @@ def test_prediction_takes_no_privileged():
 
 def test_no_privileged_warns():
     X, y, _ = problem()
-    with pytest.warns(UserWarning, match="no `privileged` information: every label has a slack of its own") as caught:
+    with pytest.warns(UserWarning, match="no `privileged` information") as caught:
         SVMPlusClassifier().fit(X, y)
     assert caught[0].filename == __file__
 
@@ -340,7 +340,7 @@ def test_too_few_iterations_warn_and_tell_the_gap():
         ({"privileged_C": -1.0}, "Expected `privileged_C` to be positive, but got -1.0"),
         ({"own_C": np.nan}, "Expected `own_C` to be positive, but got nan"),
         ({"max_iter": 0}, "Expected `max_iter` to be positive, but got 0"),
-        ({"kernel": "precomputed"}, "Expected `kernel` to be a function or one of linear, .*, but got 'precomputed'"),
+        ({"kernel": "precomputed"}, "`kernel`.* linear, .*'precomputed'"),
         ({"privileged_kernel": "sigmoid"}, "Expected `privileged_kernel` to be .*, but got 'sigmoid'"),
         ({"gamma": "wide"}, "Expected `gamma` to be 'scale', 'auto' or a positive number, but got 'wide'"),
         ({"privileged_gamma": 0.0}, "Expected `privileged_gamma` to be .*, but got 0.0"),
@@ -356,7 +356,7 @@ def test_parameters_that_make_no_sense(parameters, message):
 def test_data_that_make_no_sense():
     X, y, A = problem()
     model = SVMPlusClassifier()
-    with pytest.raises(ValueError, match="two classes or more, but got one class"):
+    with pytest.raises(ValueError, match="at least two classes, but got one class"):
         model.fit(X, np.zeros(len(y)), privileged=A)
     with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[40, 39\]"):
         model.fit(X, y, privileged=A[1:])

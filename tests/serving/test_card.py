@@ -1,11 +1,12 @@
 import pytest
 
-from lupi.serving.card import card
-from lupi.tabular.tables import Input, Roles, Schema
+from lupi.serving.card import write_card
+from lupi.tabular import Schema
+from lupi.tabular.columns import InputColumn, Roles
 
-ROLES = Roles(("label",), ("worker",), "id", ("gold",), ("age", "note"))
-INPUTS = {"age": Input("number", "number"), "note": Input("text", "string")}
-TRAINING = {
+ROLES = Roles(target=("label",), privileged=("worker",), example="id", ignored=("gold",), inputs=("age", "note"))
+INPUTS = {"age": InputColumn("number", "number"), "note": InputColumn("text", "string")}
+RECORD = {
     "table": "t.csv",
     "rows": 1234,
     "examples": 617,
@@ -19,16 +20,16 @@ TRAINING = {
 }
 
 
-def written(privileged=None, ships=False, **changes):
+def card(privileged=None, ships=False, **changes):
     schema = Schema(ROLES, "classification", INPUTS, {"worker": "category"} if privileged is None else privileged)
-    return card(schema, {"method": "tram", "ships_privileged": ships}, TRAINING | changes)
+    return write_card(schema, {"method": "tram", "ships_privileged": ships, "record": RECORD | changes})
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        "Trained by lupi 0.1 on 1,234 annotations of 617 examples in `t.csv`.",
-        "- Task: classification of 2: `no`, `yes`.",
+        "Trained with lupi 0.1 on 1,234 annotations of 617 examples in `t.csv`.",
+        "- Task: classification of 2 classes: `no`, `yes`.",
         "- Method: `tram`, 5 epochs, seed 7.",
         "- Inputs, number: `age`.",
         "- Inputs, text: `note`.",
@@ -36,24 +37,28 @@ def written(privileged=None, ships=False, **changes):
         "- Example: `id`.",
         "- Not used: `gold`.",
         "- Text encoder: TF-IDF.",
+        '    lupi.load("FOLDER").predict(table)',
         "    lupi train t.csv",
         "lupi 0.1, torch 2.",
     ],
 )
 def test_it_says_what_the_model_is(line):
-    assert line in written().splitlines()
+    assert line in card().splitlines()
 
 
-def test_it_says_what_ships():
-    assert "The predictor ships no values of the privileged information. This folder also holds" in written()
-    assert "The predictor ships values of the privileged information." in written(ships=True)
-    assert "The method does not look at privileged columns." in written(privileged={})
+def test_it_says_whether_the_predictor_contains_privileged_information():
+    assert "The predictor contains no values of the privileged information. This folder also holds" in card()
+    assert "The predictor contains values of the privileged information." in card(ships=True)
+    assert "The method does not use privileged columns." in card(privileged={})
 
 
-def test_it_says_that_gold_labels_were_not_used():
-    assert "Training read no gold labels" in written()
-    assert "- Input column 'truth' sounds like" in written(notes=["Input column 'truth' sounds like"])
+def test_it_repeats_the_notes():
+    assert "- Input column 'truth' sounds like" in card(notes=["Input column 'truth' sounds like"])
 
 
-def test_real_numbers_have_no_classes():
-    assert "- Task: classification.\n" in written(classes=None)
+def test_regression_has_no_classes():
+    assert "- Task: classification.\n" in card(classes=None)
+
+
+def test_a_model_trained_in_python_has_no_command():
+    assert "## Reproduce\nlupi 0.1" in card(command=None)

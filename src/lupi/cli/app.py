@@ -147,33 +147,38 @@ def train(
 ) -> None:
     """Train a model on a table of annotations. Columns that are not named are inputs."""
     with one_sentence():
-        from lupi.serving import tables as serving
+        from lupi.serving import train as train_model
+        from lupi.tabular import TableSpec
 
-        serving.check_output(output, "--output", overwrite, folder=True)
         settings = {
             "epochs": epochs,
             "patience": patience,
             "batch_size": batch_size,
             "learning_rate": learning_rate,
         }
-        request = serving.Request(
-            table,
-            target,
-            privileged or [],
-            example,
-            ignore or [],
-            kind or [],
-            task,
-            method,
-            text_encoder,
-            device,
-            seed,
-            settings,
+        spec = TableSpec(
+            table=table,
+            target=target,
+            privileged=privileged or [],
+            example=example,
+            ignore=ignore or [],
+            kind=parse_kinds(kind or []),
+            task=task,
+            text_encoder=text_encoder,
         )
-        model, facts = serving.train(request)
-        facts |= {"command": shlex.join(["lupi", *sys.argv[1:]]), "versions": versions()}
-        serving.save(model, facts, output)
-    print(f"Model: {output}, described in {output / serving.CARD}")
+        train_model(
+            spec,
+            method=method,
+            device=device,
+            seed=seed,
+            settings=settings,
+            output=output,
+            overwrite=overwrite,
+            command=shlex.join(["lupi", *sys.argv[1:]]),
+            say=lambda line: print(name_flags(line)),
+            progress=True,
+        )
+    print(f"Model: {output}, described in {output / 'README.md'}")
 
 
 @app.command()
@@ -190,11 +195,10 @@ def predict(
 ) -> None:
     """Predict a table of any length. It needs the model's input columns and no privileged ones."""
     with one_sentence():
-        from lupi.serving import tables as serving
+        from lupi.serving import load, predict_table
 
-        serving.output_format(output)
-        serving.check_output(output, "--output", overwrite)
-        rows = serving.predict(serving.load(model, device, text_encoder), table, output, keep or [])
+        loaded = load(model, device=device, text_encoder=text_encoder)
+        rows = predict_table(loaded, table, output, keep=keep or [], overwrite=overwrite, progress=True)
     print(f"Predictions: {output}, {rows:,} rows")
 
 
@@ -206,11 +210,12 @@ def export(
 ) -> None:
     """Write the predictor, without privileged information or what learned from it, as an ONNX file."""
     with one_sentence():
-        from lupi.serving import tables as serving
+        from lupi.serving import export_onnx, load
 
-        serving.check_output(onnx, "--onnx", overwrite)
-        for line in serving.export(model, onnx):
-            print(line)
+        lines = export_onnx(load(model), onnx, overwrite=overwrite)
+    print(f"ONNX: {onnx}, checked against torch")
+    for line in lines:
+        print(f"  {line}")
 
 
 @app.command()
@@ -360,9 +365,27 @@ def one_sentence() -> Iterator[None]:
     try:
         yield
     except (ValueError, ImportError, FloatingPointError, OSError) as error:
-        fail(" ".join(str(error).split()))
+        fail(name_flags(" ".join(str(error).split())))
     finally:
         warnings.showwarning = shown
+
+
+def parse_kinds(options: list[str]) -> dict[str, str]:
+    """Read COLUMN=KIND options."""
+    for option in options:
+        if "=" not in option:
+            raise ValueError(f"Expected `kind` to be COLUMN=KIND, but got {option!r}.")
+    return {column: kind for column, _, kind in (option.rpartition("=") for option in options)}
+
+
+OPTIONS = ("target", "privileged", "example", "ignore", "kind", "task", "text_encoder", "output", "onnx", "keep")
+
+
+def name_flags(message: str) -> str:
+    """Turn names of arguments into flags."""
+    for name in OPTIONS:
+        message = message.replace(f"`{name}`", f"`--{name.replace('_', '-')}`")
+    return message.replace("pass `overwrite=True`", "pass `--overwrite`")
 
 
 def fail(message: str) -> NoReturn:

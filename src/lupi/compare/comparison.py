@@ -30,7 +30,8 @@ from lupi.compare.cases import HELD_OUT, Data, Plan, Rows, make_cases, read, spl
 from lupi.compare.engine import BASELINE, summarize, train_together
 from lupi.compare.statistics import Uncertainty
 from lupi.compare.verdict import verdict
-from lupi.estimators.base import PrivilegedClassifier, PrivilegedEstimator, PrivilegedRegressor
+from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
+from lupi.estimators.base import PrivilegedEstimator
 from lupi.metrics import BINS, METRICS, Normal, evaluate, reliability
 from lupi.serving.tables import resolved, writing
 from lupi.tabular.text import content

@@ -14,7 +14,8 @@ from sklearn.metrics import log_loss
 from lupi._internal.devices import one_thread
 from lupi._internal.progress import Steps
 from lupi.compare.statistics import ONLY_RUNS, Uncertainty, difference
-from lupi.estimators.base import PrivilegedClassifier, PrivilegedEstimator, fit_together
+from lupi.estimators import PrivilegedClassifier, fit_together
+from lupi.estimators.base import PrivilegedEstimator
 
 BASELINE = "no-pi"
 METRICS = ("nll", "accuracy")

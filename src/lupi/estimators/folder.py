@@ -1,7 +1,7 @@
-"""The model folder: weights as safetensors, facts as JSON, fitted encoders as skops. Reading it runs no code from it.
+"""The model folder: weights as safetensors, facts as JSON, encoders as skops. Reading it runs no code from it.
 
-`model.json` names the format's version and holds the SHA-256 of the other files and of itself, so that a file that
-was cut short or changed is found before it is used.
+`model.json` holds the format number and the SHA-256 of every file, itself included, so that a truncated or changed
+file is found before it is used.
 """
 
 from __future__ import annotations
@@ -9,158 +9,149 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import safetensors.torch
-import skops.io
 import torch
 from torch import Tensor
 
+from lupi._internal.files import replace_folder
 from lupi.tabular import encoding, text
 
-FORMAT = 1
+FORMAT = 2
 FACTS, WEIGHTS, ENCODERS = "model.json", "weights.safetensors", "encoders.skops"
 TRUSTED = (*encoding.TRUSTED, *text.TRUSTED)
 
 
-class Stored(NamedTuple):
-    """What a model folder holds."""
+class StoredModel(NamedTuple):
+    """The contents of a model folder."""
 
     facts: dict[str, Any]
     weights: dict[str, Tensor]
     encoders: dict[str, Any]
 
 
-def write(path: str | Path, stored: Stored, notes: Mapping[str, str] | None = None) -> None:
-    """Write a model folder under another name and move it into place.
+def save_model_folder(path: str | Path, model: StoredModel, notes: Mapping[str, str] | None = None) -> None:
+    """Write a model folder in one step.
 
-    A model that is there already is replaced, with its notes; other files in its folder are kept.
+    An existing model is replaced together with its notes; other files in its folder are kept. A link is followed.
 
     Parameters
     ----------
     path : str or Path
         The folder.
-    stored : Stored
+    model : StoredModel
         The model.
     notes : mapping, optional
         Names and texts of files for people, such as a model card.
 
     Examples
     --------
-    >>> import torch
+    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write(Path(folder, "model"), Stored({"method": "tram"}, {"w": torch.ones(2)}, {}))
-    ...     read(Path(folder, "model")).weights
+    ...     save_model_folder(Path(folder, "model"), StoredModel({"method": "tram"}, {"w": torch.ones(2)}, {}))
+    ...     read_model_folder(Path(folder, "model")).weights
     {'w': tensor([1., 1.])}
     """
-    path = Path(path).resolve()  # of a link, replace what it points to
-    notes = dict(notes or {})
-    if path.exists() and not replaceable(path):
-        raise FileExistsError(f"Expected {path} to be a new folder or a model to replace, but something else is there.")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=path.name + ".", dir=path.parent))
-    try:
-        # Cloned, since safetensors refuses weights that share memory, as tied ones do.
-        weights = {
-            name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
-            for name, tensor in stored.weights.items()
-        }
-        # By Python, so that a full disk is an OSError; safetensors has an error of its own.
-        (partial / WEIGHTS).write_bytes(safetensors.torch.save(weights))
-        skops.io.dump(stored.encoders, partial / ENCODERS)
-        digests = {name: digest((partial / name).read_bytes()) for name in (WEIGHTS, ENCODERS)}
-        facts = {"format": FORMAT, **stored.facts, **({"notes": sorted(notes)} if notes else {}), "sha256": digests}
-        facts["sha256"][FACTS] = digest(canonical(facts))
-        (partial / FACTS).write_text(json.dumps(facts, indent=2, default=plain) + "\n")
-        for name, content in notes.items():
-            (partial / name).write_text(content)
-        partial.chmod(0o755)  # a temporary folder is for its owner alone
+    import skops.io  # slow to import, and training does not need it
+
+    path, notes = Path(path).resolve(), dict(notes or {})
+    if path.exists() and not is_replaceable(path):
+        raise FileExistsError(f"Expected {path} to be a new folder or a model to replace, but it is something else.")
+    # Clone the weights, since safetensors refuses tensors that share memory, as tied weights do.
+    weights = {
+        name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for name, tensor in model.weights.items()
+    }
+    files = {WEIGHTS: safetensors.torch.save(weights), ENCODERS: skops.io.dumps(model.encoders)}
+    digests = {name: hash_bytes(content) for name, content in files.items()}
+    facts = {"format": FORMAT, **model.facts, **({"notes": sorted(notes)} if notes else {}), "sha256": digests}
+    digests[FACTS] = hash_bytes(encode_facts(facts))
+    files[FACTS] = json.dumps(facts, indent=2, default=to_plain).encode() + b"\n"
+    files |= {name: note.encode("utf-8", "replace") for name, note in notes.items()}
+    with replace_folder(path) as partial:
         if path.exists():
-            ours = {FACTS, WEIGHTS, ENCODERS, *notes, *notes_of(path)}
+            old = {*files, *list_notes(path)}
             shutil.copytree(
-                path, partial, ignore=lambda folder, _: ours if Path(folder) == path else (), dirs_exist_ok=True
+                path, partial, ignore=lambda folder, _: old if Path(folder) == path else (), dirs_exist_ok=True
             )
-            old = partial.with_name(partial.name + ".old")
-            path.rename(old)
-            try:
-                partial.rename(path)
-            except BaseException:
-                old.rename(path)
-                raise
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            partial.rename(path)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        for name, content in files.items():
+            (partial / name).write_bytes(content)
 
 
-def replaceable(path: Path) -> bool:
-    """Tell whether a path is an empty folder or one of ours."""
+def is_replaceable(path: Path) -> bool:
+    """Return whether a path is an empty folder or a model folder."""
     if not path.is_dir():
         return False
     if not any(path.iterdir()):
         return True
     try:
-        return {"format", "sha256"} <= set(json.loads((path / FACTS).read_text()))
+        return {"format", "sha256"} <= set(json.loads((path / FACTS).read_bytes()))
     except (OSError, ValueError, TypeError):
         return False
 
 
-def notes_of(path: Path) -> list[str]:
-    """Names of the notes in a model folder, which speak of that model and go with it."""
+def list_notes(path: Path) -> list[str]:
+    """Return the names of the notes in a model folder, which describe that model and are replaced with it."""
     try:
-        return [str(name) for name in json.loads((path / FACTS).read_text()).get("notes", [])]
+        return [str(name) for name in json.loads((path / FACTS).read_bytes()).get("notes", [])]
     except FileNotFoundError:  # an empty folder
         return []
 
 
-def read(path: str | Path) -> Stored:
-    """Read a model folder and check that it is whole."""
+def read_model_folder(path: str | Path) -> StoredModel:
+    """Read a model folder, each file once, and check that it is complete and unchanged."""
+    import skops.io
+
     path = Path(path)
     if not path.exists():
-        raise FileNotFoundError(f"Expected {path} to be a model folder, but there is none.")
-    if not (path / FACTS).is_file():
-        raise FileNotFoundError(f"Expected {path} to be a model folder, but it has no {FACTS}.")
+        raise FileNotFoundError(f"Expected {path} to be a model folder, but it does not exist.")
     try:
-        facts = json.loads((path / FACTS).read_text())
+        facts = json.loads(read_file(path, FACTS))
         version, digests = facts["format"], facts["sha256"]
         expected = digests.pop(FACTS)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"Expected {path / FACTS} to describe a model, but it is truncated or not JSON.") from error
     if version != FORMAT:
-        raise ValueError(f"Expected {path} to be in format {FORMAT}, but it is in format {version}: upgrade lupi.")
-    if expected != digest(canonical(facts)):
-        raise ValueError(f"Expected {path / FACTS} as it was written, but it was changed.")
-    for name in (WEIGHTS, ENCODERS):
-        file = path / name
-        if not file.is_file():
-            raise FileNotFoundError(f"Expected {path} to be a model folder, but it has no {name}.")
-        if digest(file.read_bytes()) != digests.get(name):
-            raise ValueError(f"Expected {file} as it was written, but it is truncated or was changed.")
+        older = isinstance(version, int) and version < FORMAT
+        what = ", written by an earlier lupi: train and save the model again." if older else ": upgrade lupi."
+        raise ValueError(f"Expected {path} to be in format {FORMAT}, but it is in format {version}{what}")
+    if expected != hash_bytes(encode_facts(facts)):
+        raise ValueError(f"Expected {path / FACTS} to be unchanged since it was written, but it differs.")
+    contents = {name: read_file(path, name) for name in (WEIGHTS, ENCODERS)}
+    for name, content in contents.items():
+        if hash_bytes(content) != digests.get(name):
+            raise ValueError(f"Expected {path / name} to be unchanged since it was written, but it differs.")
     try:
-        weights = safetensors.torch.load_file(path / WEIGHTS)
-        encoders = skops.io.load(path / ENCODERS, trusted=list(TRUSTED))
-    except Exception as error:  # whatever the two readers raise on what `write` did not write
+        weights = safetensors.torch.load(contents[WEIGHTS])
+        encoders = skops.io.loads(contents[ENCODERS], trusted=list(TRUSTED))
+    except Exception as error:  # the readers raise anything on content that `save_model_folder` did not write
         raise ValueError(f"Expected {path} to hold a model of lupi, but got: {error}") from error
-    return Stored(facts, weights, encoders)
+    return StoredModel(facts, weights, encoders)
 
 
-def digest(content: bytes) -> str:
-    """SHA-256 in hexadecimal."""
+def read_file(path: Path, name: str) -> bytes:
+    """Return the content of a file of a model folder."""
+    if not (path / name).is_file():
+        raise FileNotFoundError(f"Expected {path} to be a model folder, but it has no {name}.")
+    return (path / name).read_bytes()
+
+
+def hash_bytes(content: bytes) -> str:
+    """Return the SHA-256 in hexadecimal."""
     return hashlib.sha256(content).hexdigest()
 
 
-def canonical(facts: dict[str, Any]) -> bytes:
-    """The facts in one fixed spelling."""
-    return json.dumps(facts, sort_keys=True, default=plain).encode()
+def encode_facts(facts: dict[str, Any]) -> bytes:
+    """Return the facts as JSON in a form that does not depend on their order."""
+    return json.dumps(facts, sort_keys=True, default=to_plain).encode()
 
 
-def plain(value: Any) -> Any:
-    """Turn a number or an array of numpy into Python's own."""
+def to_plain(value: Any) -> Any:
+    """Convert numpy numbers and arrays for JSON."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     raise TypeError(f"Expected parameters that JSON can hold, but got {value!r}.")

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import pandas as pd
 from numpy.linalg import LinAlgError
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
@@ -22,6 +21,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from lupi.estimators.arguments import check_index
 from lupi.tabular.encoding import PrivilegedEncoder
 
 KERNELS = ("linear", "poly", "rbf", "laplacian", "cosine")
@@ -47,12 +47,12 @@ def slack_matrix(K: Array, C: float, weight: float) -> Array:
 def solve_dual(H: Array, tol: float, max_iter: int) -> tuple[Array, float, int]:
     """Maximise 1ᵀα − ½αᵀHα over α ≥ 0, and return α, its relative duality gap and the number of iterations.
 
-    Mehrotra's interior-point method: Newton steps on αᵢzᵢ = μ → 0 with z = Hα − 1. It does not mind that H is
-    singular or badly conditioned. The gap needs no z: if g = Hα > 0, the best multiple of α has the dual value
-    (1ᵀα)² / 2αᵀg, and α / min g gives a feasible point of the primal, of value αᵀg / 2(min g)².
+    This is Mehrotra's interior-point method, with Newton steps on αᵢzᵢ = μ → 0 and z = Hα − 1. It copes with a
+    singular or ill-conditioned H. The gap does not need z: if g = Hα > 0, the best multiple of α has the dual value
+    (1ᵀα)² / 2αᵀg, and α / min g gives a feasible point of the primal with value αᵀg / 2(min g)².
     """
     n, scale = len(H), H.trace() / len(H)
-    H = H / scale  # of unit size, as the starting point and the ridge below suppose
+    H = H / scale  # the starting point and the ridge below assume unit scale
     alpha, z = np.full(n, n / H.sum()), np.ones(n)
     best, best_gap, iterations = alpha, np.inf, 0
     while best_gap > tol and iterations < max_iter:
@@ -61,16 +61,16 @@ def solve_dual(H: Array, tol: float, max_iter: int) -> tuple[Array, float, int]:
         newton[np.diag_indices(n)] += z / alpha + 1e-12
         try:
             factor = cho_factor(newton, overwrite_a=True, check_finite=False)
-        except LinAlgError:  # rounding errors: the gap tells how far this got
+        except LinAlgError:  # rounding errors: the gap tells how close this came
             break
         missing, mu = 1 - H @ alpha, alpha @ z / n
         step = cho_solve(factor, missing)
         step_z = -z - z / alpha * step
-        reached = (alpha + _longest(alpha, step) * step) @ (z + _longest(z, step_z) * step_z) / n
+        reached = (alpha + step_fraction(alpha, step) * step) @ (z + step_fraction(z, step_z) * step_z) / n
         target = mu * (reached / mu) ** 3 - step * step_z
         step = cho_solve(factor, missing + target / alpha)
         step_z = (target - z * step) / alpha - z
-        length = 0.995 * min(_longest(alpha, step), _longest(z, step_z))
+        length = 0.995 * min(step_fraction(alpha, step), step_fraction(z, step_z))
         alpha, z = alpha + length * step, z + length * step_z
 
         support = np.where(alpha > z, alpha, 0.0)
@@ -81,16 +81,17 @@ def solve_dual(H: Array, tol: float, max_iter: int) -> tuple[Array, float, int]:
     return best / scale, float(best_gap), iterations
 
 
-def _longest(point: Array, step: Array) -> float:
-    """Return the largest part of a step, at most all of it, that turns no positive number negative."""
+def step_fraction(point: Array, step: Array) -> float:
+    """Return the largest fraction of a step, at most 1, that keeps every number non-negative."""
     return float(1 / max(1.0, (-step / point).max()))
 
 
 class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
-    r"""Classify by the sign of f(x) = ⟨w, φ(x)⟩, trained with slacks that the privileged information predicts.
+    r"""Support vector machine whose slacks are predicted from the privileged information.
 
-    With yᵢ = ±1 (several classes: one against the rest), features φ(x) and φ*(a) that end in a constant 1, the bias,
-    their kernel matrices K and K*, and γ = `privileged_C`, the primal problem is
+    It classifies by the sign of f(x) = ⟨w, φ(x)⟩. With yᵢ = ±1 (one against the rest for several classes), features
+    φ(x) and φ*(a) that end in a constant 1 for the bias, their kernel matrices K and K*, and γ = `privileged_C`, the
+    primal problem is
 
     .. math::
 
@@ -98,47 +99,47 @@ class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
         + \tfrac{C_{own}}2 \|\zeta\|^2 \quad\text{with } \xi_i = \langle w^*, \varphi^*(a_i) \rangle
         \text{ and } y_i f(x_i) \ge 1 - \xi_i - \zeta_i,
 
-    where ζ = 0 in SVM+ proper, `own_C` = ∞. Its dual, from which w = Σᵢ αᵢyᵢφ(xᵢ), ξ = Rα and ζ = α / `own_C`, is
+    where ζ = 0 in SVM+ proper (`own_C` = ∞). Its dual, which gives w = Σᵢ αᵢyᵢφ(xᵢ), ξ = Rα and ζ = α / `own_C`, is
 
     .. math::
 
         \max_{\alpha \ge 0} 1^\top\alpha - \tfrac12 \alpha^\top (yy^\top \circ K + R + I / C_{own}) \alpha,
         \qquad R = K^* (\gamma I + C K^*)^{-1}.
 
-    Without privileged information, every label has its own feature, K* = I, and γ → 0, so that R = I / C: this is the
-    SVM with squared hinge loss. (A constant a would instead make all slacks equal: a hard margin.)
+    Without privileged information, every label has a feature of its own (K* = I) and γ → 0, so that R = I / C, which
+    is the SVM with squared hinge loss. (A constant a would instead make all slacks equal, which is a hard margin.)
 
-    Labels that share their a share ξ, which is then the largest slack that any of them needs. If a has few values, as
-    an annotator's name has, and classes overlap, ξ = 1 and f = 0 can be optimal; `fit` warns of it, and a finite
-    `own_C` helps. Training takes time cubic, and memory quadratic, in the number of labels: it is for some thousands.
+    Labels with equal a share one slack ξ, the largest that any of them needs. If a has few values, such as annotator
+    names, and the classes overlap, ξ = 1 and f = 0 can be optimal; `fit` then warns, and a finite `own_C` helps.
+    Training takes cubic time and quadratic memory in the number of labels, so it suits up to a few thousand.
 
     Parameters
     ----------
     C : float
-        Weight of the squares of the slacks ξ that a predicts.
+        Weight of the squared slacks ξ that a predicts.
     privileged_C : float
-        Weight γ of ‖w*‖²: the larger, the smoother the slack is in a.
+        Weight γ of ‖w*‖². A larger weight makes the slack a smoother function of a.
     own_C : float
-        Weight of the squares of the slacks ζ that each label has besides; without them if infinite.
+        Weight of the squared slacks ζ of the individual labels. The default, infinity, disables them.
     kernel, privileged_kernel : {"linear", "poly", "rbf", "laplacian", "cosine"} or callable
-        Kernels of x and a; a callable is a positive semi-definite function of two rows.
+        Kernels of x and a. A callable takes two rows and must be positive semi-definite.
     gamma, privileged_gamma : {"scale", "auto"} or float
-        Widths of the kernels as in `sklearn.svm.SVC`: 1 / (features · variance), 1 / features or a number.
+        Kernel coefficients as in `sklearn.svm.SVC`: 1 / (features · variance), 1 / features or a number.
     tol : float
-        Relative duality gap to stop at.
+        Relative duality gap at which to stop.
     max_iter : int
-        Largest number of interior-point iterations, of which 10 to 20 are usual.
+        Maximum number of interior-point iterations; 10 to 20 are usual.
 
     Attributes
     ----------
     classes_ : ndarray
-        The labels.
+        The class labels.
     support_, support_vectors_ : ndarray
-        The rows of X that f depends on, by number and in full.
+        The rows of X that f depends on: their indices and values.
     dual_coef_ : ndarray of shape (1 or classes, support vectors)
         αᵢyᵢ.
     dual_gap_, n_iter_ : ndarray of shape (1 or classes,)
-        Relative duality gap reached, and the iterations it took.
+        Relative duality gap reached, and number of iterations.
 
     Examples
     --------
@@ -185,21 +186,32 @@ class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
         self.max_iter = max_iter
 
     def fit(self, X: Any, y: Any, *, privileged: Any = None) -> Self:
-        """Train on labels; `privileged` has a row for each, and may hold categories and miss values."""
+        """Train on labels.
+
+        Parameters
+        ----------
+        X : array or DataFrame
+            Inputs, one row per label.
+        y : array
+            Labels.
+        privileged : array or DataFrame, optional
+            One row per label; it may hold categories and missing values.
+
+        Returns
+        -------
+        self
+        """
         for name in ("C", "privileged_C", "own_C", "tol", "max_iter"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"Expected `{name}` to be positive, but got {getattr(self, name)!r}.")
-        if isinstance(X, pd.DataFrame) and isinstance(privileged, pd.DataFrame | pd.Series):
-            check_consistent_length(X, privileged)
-            if not X.index.equals(privileged.index):
-                raise ValueError("Expected X and `privileged` to have the same index, but they differ.")
+        check_index(X, privileged)
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(f"Expected y to have two classes or more, but got one class, {self.classes_[0]!r}.")
-        self.gamma_ = _width("gamma", self.gamma, X)
-        K = _gram("kernel", self.kernel, X, X, self.gamma_)
+            raise ValueError(f"Expected y to have at least two classes, but got one class, {self.classes_[0]!r}.")
+        self.gamma_ = kernel_coefficient("gamma", self.gamma, X)
+        K = kernel_matrix("kernel", self.kernel, X, X, self.gamma_)
         R = self._slack_matrix(X, privileged) + np.eye(len(X)) / self.own_C
         positives = range(len(self.classes_)) if len(self.classes_) > 2 else [1]
         signs = np.array([np.where(codes == k, 1.0, -1.0) for k in positives])
@@ -215,19 +227,19 @@ class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        # A relative gap of tol lets w be wrong by √(tol 1ᵀα): see that it is longer.
+        # A relative gap of tol allows an error of √(tol 1ᵀα) in w, so w must be longer than that.
         elif (np.sum(coefficients @ K * coefficients, axis=1) <= self.tol * np.abs(coefficients).sum(axis=1)).any():
             warnings.warn(
-                "The slacks alone explain all labels, and f = 0 to within `tol`. Lower `own_C`, to 10 `C` say.",
+                "The slacks alone explain all labels, and f = 0 to within `tol`. Lower `own_C`, say to 10 `C`.",
                 stacklevel=2,
             )
         return self
 
     def decision_function(self, X: Any) -> Array:
-        """Return f(x): [rows] for two classes, positive for ``classes_[1]``; [rows, classes] for more."""
+        """Return f(x): [rows] for two classes, positive for ``classes_[1]``, and [rows, classes] for more."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        f = _gram("kernel", self.kernel, X, self.support_vectors_, self.gamma_) @ self.dual_coef_.T
+        f = kernel_matrix("kernel", self.kernel, X, self.support_vectors_, self.gamma_) @ self.dual_coef_.T
         return np.asarray(f[:, 0] if len(self.classes_) == 2 else f)
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -238,26 +250,28 @@ class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
     def _slack_matrix(self, X: Array, privileged: Any) -> Array:
         if privileged is None:
             warnings.warn(
-                "SVMPlusClassifier.fit got no `privileged` information: every label has a slack of its own.",
+                "SVMPlusClassifier.fit got no `privileged` information: it trains a plain SVM with squared hinge loss.",
                 stacklevel=3,
             )
             return np.eye(len(X)) / self.C
         A = PrivilegedEncoder(numbers="standardize").fit(privileged).transform(privileged).toarray().astype(np.float64)
         check_consistent_length(X, A)
-        width = _width("privileged_gamma", self.privileged_gamma, A)
-        return slack_matrix(_gram("privileged_kernel", self.privileged_kernel, A, A, width), self.C, self.privileged_C)
+        width = kernel_coefficient("privileged_gamma", self.privileged_gamma, A)
+        return slack_matrix(
+            kernel_matrix("privileged_kernel", self.privileged_kernel, A, A, width), self.C, self.privileged_C
+        )
 
 
-def _gram(name: str, kernel: Kernel, X: Array, Y: Array, gamma: float) -> Array:
-    """Return k(x, y) + 1; the 1 is the bias."""
+def kernel_matrix(name: str, kernel: Kernel, X: Array, Y: Array, gamma: float) -> Array:
+    """Return the matrix of k(x, y) + 1, where the 1 is the bias."""
     if not callable(kernel) and kernel not in KERNELS:
-        raise ValueError(f"Expected `{name}` to be a function or one of {', '.join(KERNELS)}, but got {kernel!r}.")
+        raise ValueError(f"Expected `{name}` to be a callable or one of {', '.join(KERNELS)}, but got {kernel!r}.")
     settings = {} if callable(kernel) else {"gamma": gamma, "filter_params": True}
     return np.asarray(pairwise_kernels(X, Y, metric=kernel, **settings) + 1.0)
 
 
-def _width(name: str, gamma: str | float, X: Array) -> float:
-    """Return a kernel's gamma for the rows X."""
+def kernel_coefficient(name: str, gamma: str | float, X: Array) -> float:
+    """Return the coefficient of a kernel for the rows X."""
     if gamma == "auto":
         return 1 / int(X.shape[1])
     if gamma == "scale":

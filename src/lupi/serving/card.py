@@ -1,93 +1,86 @@
-"""The model card: what a model folder was trained on, for the people who will use it."""
+"""The model card: what a model was trained on, for the people who use it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lupi.tabular.tables import Schema
+from lupi.tabular import Schema
 
 
-def card(schema: Schema, facts: Mapping[str, Any], training: Mapping[str, Any]) -> str:
-    """Write a model card in Markdown.
+def write_card(schema: Schema, facts: Mapping[str, Any]) -> str:
+    """Return a model card in Markdown.
 
     Parameters
     ----------
     schema : Schema
         Columns, roles and kinds.
     facts : mapping
-        What `model.json` holds: method, likelihood, whether the predictor ships privileged information.
-    training : mapping
-        Table, rows, examples, classes, seed, versions and command line.
+        The method, whether its predictor ships privileged information, and the record of the training.
     """
-    roles = schema.roles
+    roles, record = schema.roles, facts["record"]
     kinds: dict[str, list[str]] = {}
     for name, column in schema.inputs.items():
         kinds.setdefault(column.kind, []).append(name)
-    used = bool(schema.privileged)
-    ships = "values of" if facts["ships_privileged"] else "no values of"
+    classes = record["classes"]
+    contains = "contains" if facts["ships_privileged"] else "contains no"
     folder = (
-        "This folder also holds the rest of the network and the names of the privileged categories, such as "
-        "annotators; an exported ONNX file does not."
-        if used
-        else "The method does not look at privileged columns."
+        "This folder also holds the rest of the network and the names of privileged categories, such as annotators; "
+        "an exported ONNX file does not."
+        if schema.privileged
+        else "The method does not use privileged columns."
     )
     lines = [
-        f"# Model of {code(roles.target)}",
+        f"# Model of {list_names(roles.target)}",
         "",
-        f"Trained by lupi {training['versions']['lupi']} on {training['rows']:,} annotations of "
-        f"{training['examples']:,} examples in `{training['table']}`.",
+        f"Trained with lupi {record['versions']['lupi']} on {record['rows']:,} annotations of "
+        f"{record['examples']:,} examples in `{record['table']}`.",
         "",
-        f"- Task: {schema.task}{classes(training['classes'])}.",
-        f"- Method: `{facts['method']}`, {training['epochs']} epochs, seed {training['seed']}.",
-        f"- Target: {code(roles.target)}.",
-        *(f"- Inputs, {kind}: {code(names)}." for kind, names in kinds.items()),
-        f"- Privileged, known in training only: {code(roles.privileged)}.",
-        f"- Example: {code([roles.example] if roles.example else [])}.",
-        f"- Not used: {code(roles.ignored)}.",
-        *([f"- Text encoder: {training['text_encoder']}."] if "text" in kinds else []),
+        f"- Task: {schema.task}{f' of {len(classes)} classes: {list_names(classes)}' if classes else ''}.",
+        f"- Method: `{facts['method']}`, {record['epochs']} epochs, seed {record['seed']}.",
+        f"- Target: {list_names(roles.target)}.",
+        *(f"- Inputs, {kind}: {list_names(names)}." for kind, names in kinds.items()),
+        f"- Privileged, known in training only: {list_names(roles.privileged)}.",
+        f"- Example: {list_names([roles.example] if roles.example else [])}.",
+        f"- Not used: {list_names(roles.ignored)}.",
+        *([f"- Text encoder: {record['text_encoder']}."] if "text" in kinds else []),
         "",
         "## Privileged information",
-        f"The predictor ships {ships} the privileged information. {folder}",
+        f"The predictor {contains} values of the privileged information. {folder}",
         "",
         "## Labels",
-        "Training read no gold labels: the target is the only column of labels it read, unless a note says that an "
-        "input sounds like one. Nothing here says how good the model is: measure it on true labels.",
-        *(f"- {note}" for note in training["notes"]),
+        "Training used no true labels: the target is the only column of labels, unless a note below says that an input "
+        "sounds like one. This card does not say how good the model is: measure it on true labels.",
+        *(f"- {note}" for note in record["notes"]),
         "",
         "## Use",
+        "On the command line:",
+        "",
         "    lupi predict FOLDER TABLE -o predictions.parquet",
         "",
-        "or in Python, of a DataFrame,",
+        "In Python, with a DataFrame:",
         "",
-        "    from lupi.serving.tables import tables as serving",
-        '    serving.load("FOLDER").predict(table)',
+        "    import lupi",
+        '    lupi.load("FOLDER").predict(table)',
         "",
-        "The input columns are needed, the others are not.",
-        "Reading this folder runs no code from it.",
+        "The table needs the input columns only. Loading runs no code from this folder.",
         "",
-        "## How it was made",
-        f"    {training['command']}",
-        "",
-        ", ".join(f"{name} {version}" for name, version in training["versions"].items()) + ".",
+        "## Reproduce",
+        *([f"    {record['command']}", ""] if record["command"] else []),
+        ", ".join(f"{name} {version}" for name, version in record["versions"].items()) + ".",
     ]
     return "\n".join(lines) + "\n"
 
 
-def code(names: Sequence[str], most: int = 20) -> str:
-    """List names as code, the first of many.
+def list_names(names: Sequence[str], limit: int = 20) -> str:
+    """Return names as a list in Markdown, of which only the first `limit` are shown.
 
     Examples
     --------
-    >>> code(["age", "city"])
+    >>> list_names(["age", "city"])
     '`age`, `city`'
-    >>> code([])
+    >>> list_names([])
     'none'
     """
-    shown = ", ".join(f"`{name}`" for name in names[:most])
-    return (shown + (f" and {len(names) - most} more" if len(names) > most else "")) or "none"
-
-
-def classes(names: Sequence[str] | None) -> str:
-    """List the classes of a classification."""
-    return f" of {len(names)}: {code(names)}" if names else ""
+    shown = ", ".join(f"`{name}`" for name in names[:limit])
+    return (shown + (f" and {len(names) - limit} more" if len(names) > limit else "")) or "none"

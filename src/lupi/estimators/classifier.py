@@ -1,0 +1,141 @@
+"""Classification with privileged information."""
+
+from __future__ import annotations
+
+from numbers import Number
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+from torch import Tensor
+
+from lupi.estimators.arguments import check_targets, to_python
+from lupi.estimators.base import PrivilegedEstimator
+from lupi.likelihoods import Bernoulli, Categorical, Likelihood
+
+
+class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
+    """Classifier that learns from privileged information and predicts without it.
+
+    A 1-D y is multi-class; a 2-D y of 0 and 1 is multi-label.
+
+    Parameters
+    ----------
+    method : str or callable
+        One of `lupi.methods.names()`, or a callable that makes a `lupi.methods.Method` from `lupi.nn.Parts`.
+    method_options : dict, optional
+        Options of the method.
+    trunk : Module or callable, optional
+        Network φ(x) for images, text or anything else it accepts: a module, which is copied, or a callable that makes
+        one. The default is an MLP on columns, which are standardised or one-hot encoded.
+    hidden : sequence of int
+        Hidden widths of the default trunk.
+    tower : (int, int)
+        Widths of the tower, which joins features and privileged information.
+    tower_skip : bool
+        Whether the conditional head also sees the features directly, as in the paper's ImageNet variant.
+    numbers : str or mapping
+        Encoding of privileged numbers: "quantile", "standardize" or "category", for all columns or by column.
+    quantiles : int
+        Number of quantile bins.
+    epochs : int
+        Passes over the data.
+    batch_size : int
+        Annotations per batch.
+    learning_rate : float
+        Learning rate.
+    l2 : float
+        Weight λ of the penalty λ‖w‖² on the weights.
+    patience : int, optional
+        Stop after this many epochs without a lower held-out loss, and keep the best weights.
+    validation_fraction : float
+        Fraction of the examples to hold out, with their noisy labels, if `patience` is given.
+    training : dict, optional
+        Further options of `lupi.training.Settings`: optimizer, schedule, clip, precision and so on.
+    device : str
+        Device to train and predict on.
+    fabric : lightning.fabric.Fabric, optional
+        For several devices, processes or machines.
+    checkpoint : lupi.training.Checkpoint, optional
+        Where to keep the state of training, and to resume from.
+    random_state : int, RandomState or None
+        Seed of initial weights, batches and noise.
+    verbose : bool
+        Whether to show progress.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The class labels; for multi-label y the column numbers.
+    method_ : Method
+        The whole network.
+    predictor_ : Module
+        The part that predicts, from encoded inputs to logits.
+    history_ : list of dict
+        Losses of every epoch.
+
+    Examples
+    --------
+    >>> from lupi.datasets import load_digits_annotated
+    >>> digits = load_digits_annotated()
+    >>> model = PrivilegedClassifier(method="tram", epochs=5, random_state=0)
+    >>> model = model.fit(digits.X_train, digits.y_train, privileged=digits.privileged)
+    >>> model.predict_proba(digits.X_test).shape
+    (500, 10)
+    """
+
+    _target_attributes: ClassVar = ("classes_", "multi_label_")
+
+    def _fit_targets(self, y: Any) -> tuple[Tensor, Likelihood, int]:
+        y = check_targets(y)
+        self.multi_label_ = y.ndim == 2 and y.shape[1] > 1
+        if self.multi_label_:
+            wrong = np.argwhere((y != 0) & (y != 1))
+            if len(wrong):
+                row, column = map(int, wrong[0])
+                raise ValueError(
+                    f"Expected a y with several columns to be 0 or 1, one column per label, "
+                    f"but got {to_python(y[row, column])!r} in row {row}, column {column}."
+                )
+            self.classes_ = np.arange(y.shape[1])
+            return torch.from_numpy(np.array(y, dtype=np.float32)), Bernoulli(), y.shape[1]
+        y = column_or_1d(y, warn=True)
+        if y.dtype == object:
+            kind, *others = {type(label) for label in y}
+            if others:
+                names = sorted(kind.__name__ for kind in (kind, *others))
+                raise ValueError(f"Expected y to be labels of one type, but got {' and '.join(names)}.")
+            if issubclass(kind, Number | np.generic):
+                y = np.array(y.tolist())
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            only = to_python(self.classes_[0])
+            raise ValueError(f"Expected y to have at least two classes, but all labels are one class, {only!r}.")
+        return torch.from_numpy(codes.astype(np.int64)), Categorical(), len(self.classes_)
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the probabilities of the classes, or of each label to be 1."""
+        return self._probabilities(self._outputs(X))
+
+    def predict_proba_given(self, X: Any, privileged: Any) -> NDArray[np.float64]:
+        """Return the probabilities of the conditional head, for methods that have one."""
+        return self._probabilities(self._outputs_given(X, privileged))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class, or 1 for each label with a probability over one half."""
+        p = self.predict_proba(X)
+        return (p > 0.5).astype(int) if self.multi_label_ else self.classes_[p.argmax(1)]
+
+    def _probabilities(self, output: Tensor) -> NDArray[np.float64]:
+        """Convert logits in double precision, so that probabilities sum to one as scikit-learn expects."""
+        return self.likelihood_.mean(output.double()).numpy()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags

@@ -1,0 +1,73 @@
+"""Regression with privileged information."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import column_or_1d
+from torch import Tensor, nn
+
+from lupi.estimators.arguments import check_targets, to_python
+from lupi.estimators.base import PrivilegedEstimator
+from lupi.estimators.onnx_export import Affine
+from lupi.likelihoods import Gaussian, Likelihood
+
+
+class PrivilegedRegressor(RegressorMixin, PrivilegedEstimator):
+    """Regressor that learns from privileged information and predicts without it.
+
+    The parameters are those of `PrivilegedClassifier`. The target is standardised for training.
+
+    Attributes
+    ----------
+    y_mean_, y_scale_ : float
+        Mean and standard deviation of y.
+    method_ : Method
+        The whole network.
+    predictor_ : Module
+        The part that predicts, from encoded inputs to the mean of the standardised y and, for "het-tram", its variance.
+    history_ : list of dict
+        Losses of every epoch.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X, A = rng.uniform(size=(500, 1)), rng.integers(2, size=(500, 1))
+    >>> y = (1 - A[:, 0]) * X[:, 0] + A[:, 0] * rng.normal(size=500)  # every other label is noise, and A says which
+    >>> model = PrivilegedRegressor(method="tram", epochs=5, random_state=0).fit(X, y, privileged=A)
+    >>> model.predict(X).shape
+    (500,)
+    """
+
+    _target_attributes: ClassVar = ("y_mean_", "y_scale_")
+
+    def _fit_targets(self, y: Any) -> tuple[Tensor, Likelihood, int]:
+        y = column_or_1d(check_targets(y), warn=True)
+        if y.dtype.kind not in "biuf":
+            for row, value in enumerate(y):
+                if not isinstance(value, Real):
+                    raise ValueError(f"Expected y to be numbers, but got {to_python(value)!r} in row {row}.")
+        y = y.astype(np.float64)
+        self.y_mean_ = float(y.mean())
+        self.y_scale_ = float(y.std()) or 1.0
+        return torch.from_numpy(((y - self.y_mean_) / self.y_scale_).astype(np.float32)), Gaussian(), 1
+
+    def _decoder(self) -> nn.Module:
+        return Affine(self.y_scale_, self.y_mean_)
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Return the expected y."""
+        return self._rescale(self._outputs(X))
+
+    def predict_given(self, X: Any, privileged: Any) -> NDArray[np.float64]:
+        """Return the expected y of the conditional head, for methods that have one."""
+        return self._rescale(self._outputs_given(X, privileged))
+
+    def _rescale(self, output: Tensor) -> NDArray[np.float64]:
+        """Convert outputs to the scale of y."""
+        return self.likelihood_.mean(output).double().numpy() * self.y_scale_ + self.y_mean_

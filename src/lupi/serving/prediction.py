@@ -1,0 +1,120 @@
+"""Predict a table of any length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from lupi._internal.files import check_output, explain_os_errors, replace_file
+from lupi._internal.progress import Steps
+from lupi.serving.model import TableModel
+from lupi.tabular.columns import check_matches, check_name, split_names
+from lupi.tabular.reading import count_rows, open_table, read_batches, to_pandas
+
+
+def predict_table(
+    model: TableModel,
+    table: str | Path,
+    output: str | Path,
+    *,
+    keep: Sequence[str] = (),
+    overwrite: bool = False,
+    progress: bool = False,
+) -> int:
+    """Predict a table in batches, and write the predictions to a Parquet or CSV file.
+
+    Parameters
+    ----------
+    model : TableModel
+        The model.
+    table : str or Path
+        A CSV file, a Parquet file or a folder of Parquet files.
+    output : str or Path
+        The file to write, .parquet or .csv.
+    keep : sequence of str
+        Columns to copy. The column of example ids is always copied if the table has it.
+    overwrite : bool
+        Whether to replace an existing file.
+    progress : bool
+        Whether to show progress.
+
+    Returns
+    -------
+    int
+        The number of rows.
+    """
+    output = Path(output)
+    find_writer(output)
+    check_output(output, overwrite=overwrite)
+    if not isinstance(model, TableModel):
+        raise ValueError(f"Expected `model` to be trained on a table, but got a {type(model).__name__} without one.")
+    schema = open_table(table).schema
+    kept = split_names(keep, schema.names)
+    for name in kept:
+        check_name(name, schema.names, "keep")
+    example = model.schema.roles.example
+    kept = list(dict.fromkeys([example, *kept] if example and example in schema.names else kept))
+    inputs = model.schema.inputs
+    check_matches(schema, inputs, table)
+    source = open_table(table, model.schema.csv_types(name for name in kept if name not in inputs))
+    total, done = count_rows(source, table), 0
+    with Steps("predict", total, show=progress) as steps, open_writer(output) as write:
+        for batch in read_batches(source, list(dict.fromkeys([*kept, *inputs])), table):
+            if batch.num_rows == 0:
+                continue
+            predicted = pa.Table.from_pandas(model.predict(to_pandas(batch), start=done), preserve_index=False)
+            clash = set(kept) & set(predicted.schema.names)
+            if clash:
+                raise ValueError(f"Expected `keep` to name no column of the output, but got {clash.pop()!r}.")
+            columns = [(name, batch.column(name)) for name in kept]
+            columns += [(name, predicted.column(name)) for name in predicted.schema.names]
+            write(pa.table(dict(columns)))
+            done += batch.num_rows
+            steps.advance(batch.num_rows, "rows")
+    return done
+
+
+@contextmanager
+def open_writer(path: Path) -> Iterator[Callable[[pa.Table], None]]:
+    """Yield a function that appends rows to a file, which appears under its name when it is complete."""
+    make_writer = find_writer(path)
+    writer: Any = None
+
+    def write(rows: pa.Table) -> None:
+        nonlocal writer
+        with explain_os_errors(path):
+            try:
+                if writer is None:
+                    writer = make_writer(partial, rows.schema)
+                writer.write_table(rows)
+            except pa.ArrowException as error:
+                why = " ".join(str(error).split()).removesuffix(".")
+                raise ValueError(f"Expected columns that a {path.suffix} file can hold, but got: {why}.") from error
+
+    with ExitStack() as stack:  # entered and closed by hand: only errors of writing concern the output
+        with explain_os_errors(path):
+            partial = stack.enter_context(replace_file(path))
+        try:
+            yield write
+        except BaseException:
+            if writer is not None:
+                with suppress(OSError):
+                    writer.close()
+            raise
+        with explain_os_errors(path):
+            writer.close()
+            stack.close()
+
+
+def find_writer(path: Path) -> Callable[..., Any]:
+    """Return the writer for a file by its suffix."""
+    writers: dict[str, Callable[..., Any]] = {".parquet": pa.parquet.ParquetWriter, ".csv": pa.csv.CSVWriter}
+    if path.suffix.lower() not in writers:
+        raise ValueError(f"Expected `output` to be a .parquet or .csv file, but got {path}.")
+    return writers[path.suffix.lower()]

@@ -1,0 +1,127 @@
+"""Train a model on a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from lupi import methods
+from lupi._internal.devices import check_device
+from lupi._internal.files import check_output, explain_os_errors
+from lupi._internal.versions import library_versions
+from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
+from lupi.estimators.folder import is_replaceable
+from lupi.serving.model import TableModel
+from lupi.tabular import TableSpec, read_annotations
+from lupi.tabular.columns import clean_inputs
+from lupi.tabular.features import encode_columns, fit_encoders
+
+
+def train(
+    spec: TableSpec,
+    *,
+    method: str = "tram",
+    device: str = "cpu",
+    seed: int = 0,
+    settings: Mapping[str, Any] | None = None,
+    output: str | Path | None = None,
+    overwrite: bool = False,
+    command: str | None = None,
+    say: Callable[[str], None] | None = None,
+    progress: bool = False,
+) -> TableModel:
+    """Train a model on a table of annotations.
+
+    Parameters
+    ----------
+    spec : TableSpec
+        The table and the roles of its columns.
+    method : str
+        One of `lupi.methods.names()`.
+    device : str
+        Device to train on.
+    seed : int
+        Seed of initial weights, batches and noise.
+    settings : mapping, optional
+        Further parameters of the estimator, such as `epochs`.
+    output : str or Path, optional
+        Folder to save the model to.
+    overwrite : bool
+        Whether to replace a model in that folder.
+    command : str, optional
+        The command that trained the model, for the model card.
+    say : callable, optional
+        Receives what was recognised in the table, line by line, before training starts.
+    progress : bool
+        Whether to show progress.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     table = Path(folder, "table.csv")
+    ...     pd.DataFrame({"x": [1.5, 2, 3, 4], "worker": list("abab"), "y": list("nyny")}).to_csv(table, index=False)
+    ...     spec = TableSpec(table=table, target=["y"], privileged=["worker"])
+    ...     model = train(spec, settings={"epochs": 1}, say=print)
+    Task: classification (the target holds names).
+    Inputs: 1 number.
+    Privileged: worker (category).
+    >>> list(model.predict(pd.DataFrame({"x": [2.5]})))
+    ['prediction', 'probability_n', 'probability_y']
+    """
+    uses_privileged = methods.kind(method).uses_privileged
+    check_device(device)
+    if uses_privileged and not (spec.privileged or spec.annotator):
+        raise ValueError(f"Expected `privileged` to name columns, since method {method!r} learns from them.")
+    if output is not None:
+        check_output(Path(output), overwrite=overwrite, folder=True, ours=is_replaceable, kind="model")
+    table = read_annotations(spec)
+    frame, schema, roles = table.frame, table.schema, table.schema.roles
+    for line in (*table.choices, *(f"Note: {note}" for note in table.notes)):
+        if say is not None:
+            say(line)
+    X = clean_inputs(frame, schema.inputs)
+    encoders = fit_encoders(X, schema.inputs, spec.text_encoder, device)
+    kind = PrivilegedRegressor if schema.task == "regression" else PrivilegedClassifier
+    estimator = kind(
+        method,
+        numbers=schema.numbers,
+        device=device,
+        random_state=seed,
+        verbose=progress,
+        **(settings or {}),
+    ).fit(
+        encode_columns(X, encoders),
+        frame[roles.target[0]] if len(roles.target) == 1 else frame[list(roles.target)].astype(int),
+        privileged=frame[list(roles.privileged)] if uses_privileged else None,
+        example=frame[roles.example] if roles.example else None,
+    )
+    estimator.set_params(verbose=False)
+    classes = None
+    if isinstance(estimator, PrivilegedClassifier):
+        classes = list(roles.target) if estimator.multi_label_ else [str(name) for name in estimator.classes_]
+    model = TableModel(
+        estimator=estimator,
+        schema=schema if uses_privileged else replace(schema, privileged={}),
+        encoders=encoders,
+        record={
+            "table": str(spec.table),
+            "rows": len(frame),
+            "examples": frame[roles.example].nunique() if roles.example else len(frame),
+            "classes": classes,
+            "epochs": estimator.epochs,
+            "seed": seed,
+            "text_encoder": spec.text_encoder or "TF-IDF, reduced by a truncated singular value decomposition",
+            "notes": table.notes,
+            "command": command,
+            "versions": library_versions(),
+            "history": estimator.history_,
+        },
+    )
+    if output is not None:
+        with explain_os_errors(output):
+            model.save(output)
+    return model

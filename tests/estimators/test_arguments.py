@@ -1,0 +1,161 @@
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+
+from tests.estimators.helpers import MULTI, A, X, Y, classifier
+
+
+def changed(array, place, value):
+    array = np.array(array, dtype=None if isinstance(value, int) else type(value))
+    array[place] = value
+    return array
+
+
+def frame(place, value):
+    table = pd.DataFrame(X, columns=["age", "height", "weight"]).astype({place[1]: object})
+    table.loc[place] = value
+    return table
+
+
+DATA = {
+    "y is short": ({"y": Y[:50]}, "`y`.* 60 .*50"),
+    "privileged is short": ({"privileged": A[:50]}, "`privileged`.* 60 .*50"),
+    "example is short": ({"example": np.arange(50)}, "`example`.* 60 .*50"),
+    "no y": ({"y": None}, "PrivilegedClassifier estimator requires y"),
+    "NaN in X": ({"X": changed(X, (7, 2), np.nan)}, "Input X contains NaN in column 2, row 7"),
+    "infinity in X": ({"X": changed(X, (7, 2), -np.inf)}, "Input X contains infinity in column 2, row 7"),
+    "NaN in a frame": ({"X": frame((5, "height"), np.nan)}, "Input X contains NaN in column 'height', row 5"),
+    "None in a frame": ({"X": frame((5, "height"), None)}, "Input X contains NaN in column 'height', row 5"),
+    "infinity in a frame": ({"X": frame((5, "age"), np.inf)}, "Input X contains infinity in column 'age', row 5"),
+    "NaN in X with examples": (
+        {"X": changed(np.repeat(X[:30], 2, 0), (7, 2), np.nan), "example": np.arange(60) // 2},
+        "Input X contains NaN in column 2, row 7",
+    ),
+    "None in a frame with examples": (
+        {"X": frame((5, "height"), None), "example": np.arange(60)},
+        "Input X contains NaN in column 'height', row 5",
+    ),
+    "NaN in y": ({"y": changed(Y, 3, np.nan)}, "Input y contains NaN in row 3"),
+    "infinity in y": ({"y": changed(Y, 3, np.inf)}, "Input y contains infinity in row 3"),
+    "None in y": ({"y": pd.Series(["a", None, *"ab" * 29])}, "Input y contains NaN in row 1"),
+    "NA in y": ({"y": pd.Series([1, pd.NA, *[0, 1] * 29], dtype="Int64")}, "Input y contains NaN in row 1"),
+    "NaN in multi-label y": ({"y": changed(MULTI, (4, 1), np.nan)}, "Input y contains NaN in row 4"),
+    "one class": ({"y": np.ones(60)}, "two classes.* 1.0"),
+    "one class, a string": ({"y": ["yes"] * 60}, "two classes.* 'yes'"),
+    "real y": ({"y": X[:, 0]}, "Unknown label type: continuous"),
+    "labels of two types": ({"y": np.array(["a", 1] * 30, dtype=object)}, "one type.* int and str"),
+    "a 2 among labels": ({"y": changed(MULTI, (4, 1), 2)}, "0 or 1.* 2 in row 4, column 1"),
+    "strings as labels": ({"y": np.where(MULTI, "on", "off")}, "0 or 1.* 'o"),
+    "no rows": ({"X": X[:0], "y": Y[:0]}, re.escape("0 sample(s) (shape=(0, 3))")),
+    "an empty frame": ({"X": pd.DataFrame({"u": []}), "y": []}, re.escape("X to have rows and columns, but got 0")),
+    "no columns": ({"X": X[:, :0]}, re.escape("0 feature(s) (shape=(60, 0))")),
+    "no privileged columns": ({"privileged": A[[]]}, re.escape("privileged information")),
+    "infinity in privileged": (
+        {"privileged": A.assign(seconds=np.where(np.arange(60) == 9, np.inf, 1.0))},
+        "'seconds'.* inf in row 9",
+    ),
+    "missing id": ({"example": [None if i == 8 else f"image {i}" for i in range(60)]}, "`example`.* row 8 "),
+    "missing number as id": ({"example": changed(np.arange(60), 8, np.nan)}, "`example`.* row 8 "),
+    "ids in two columns": ({"example": np.zeros((60, 2))}, r"`example`.* \[60, 2\]"),
+}
+
+
+@pytest.mark.parametrize("case", DATA)
+def test_bad_data_is_refused_with_its_place(case):
+    passed, message = DATA[case]
+    data = {"X": X, "y": Y, "privileged": A, "example": None} | passed
+    with pytest.raises(ValueError, match=message):
+        classifier().fit(data["X"], data["y"], privileged=data["privileged"], example=data["example"])
+
+
+PARAMETERS = {
+    "unknown method": ({"method": "trap"}, "`method`.* no-pi, .*'trap'"),
+    "method of another type": ({"method": 3}, "`method`.* 3"),
+    "method that makes something else": ({"method": lambda parts: parts.trunk()}, "`method`.* MLP"),
+    "unknown option of the method": ({"method_options": {"gamma": 1}}, "'tram'.* beta.*'gamma'"),
+    "option of a method without options": ({"method": "no-pi", "method_options": {"beta": 1}}, "'no-pi'.* 'beta'"),
+    "options in a list": ({"method_options": ["beta"]}, r"`method_options`.* \['beta'\]"),
+    "unknown training option": ({"training": {"dropout": 0.1}}, "`training`.* draw, optimizer.* 'dropout'"),
+    "training option that is a parameter": ({"training": {"epochs": 3}}, "`training`.* draw, optimizer.* 'epochs'"),
+    "value of a training option": ({"training": {"optimizer": "adagrad"}}, "`optimizer`.* 'adagrad'"),
+    "training options in a string": ({"training": "fast"}, "`training`.* 'fast'"),
+    "epochs": ({"epochs": 0}, "`epochs`.* 0"),
+    "validation_fraction of 1": ({"validation_fraction": 1.0}, r"`validation_fraction`.* 1\.0"),
+    "validation_fraction as a string": ({"validation_fraction": "half"}, "`validation_fraction`.* 'half'"),
+    "validation_fraction too small": (
+        {"validation_fraction": 0.001, "patience": 1},
+        r"`validation_fraction`.* 60 .* 0\.001 .* 0",
+    ),
+    "hidden of another type": ({"hidden": 64}, "`hidden`.* 64"),
+    "hidden of 0": ({"hidden": (8, 0)}, r"`hidden`.* \(8, 0\)"),
+    "hidden as a string": ({"hidden": "64"}, "`hidden`.* '64'"),
+    "tower of one": ({"tower": (8,)}, r"`tower`.* 2 .* \(8,\)"),
+    "no tower": ({"tower": None}, "`tower`.* None"),
+    "trunk": ({"trunk": "resnet"}, "`trunk`.* 'resnet'"),
+    "quantiles": ({"quantiles": 1}, "`quantiles`.* 1"),
+    "numbers": ({"numbers": "rank"}, "`numbers`.* 'rank'"),
+    "numbers of an unknown column": ({"numbers": {"time": "quantile"}}, "`numbers`.* 'seconds'.* 'time'"),
+    "unknown device": ({"device": "gpu"}, "`device`.* 'gpu'"),
+    "device of another type": ({"device": 1.5}, r"`device`.* 1\.5"),
+}
+
+
+@pytest.mark.parametrize("case", PARAMETERS)
+def test_bad_parameters_are_refused_with_their_value(case):
+    parameters, message = PARAMETERS[case]
+    with pytest.raises(ValueError, match=message):
+        classifier(**parameters).fit(X, Y, privileged=A)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_missing_gpu_is_refused():
+    with pytest.raises(ValueError, match=r"`device`.* 'cuda'"):
+        classifier(device="cuda").fit(X, Y, privileged=A)
+
+
+def test_bad_data_at_prediction():
+    table = pd.DataFrame(X, columns=["age", "height", "weight"])
+    model = classifier().fit(table, Y, privileged=A)
+    for passed, message in [
+        (table[["age", "weight"]], "The feature names should match those that were passed during fit"),
+        (frame((5, "height"), np.nan), "Input X contains NaN in column 'height', row 5"),
+        (table.assign(height="tall"), "'height'.* 'tall' in row 0"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            model.predict(passed)
+    plain = classifier().fit(X, Y, privileged=A)
+    with pytest.raises(ValueError, match="Input X contains NaN in column 1, row 0"):
+        plain.predict(changed(X, (0, 1), np.nan))
+    with pytest.raises(ValueError, match="X has 2 features, but PrivilegedClassifier is expecting 3 features"):
+        plain.predict(X[:, :2])
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (np.full((60, 3), "a"), "X.* <U1"),
+        (np.zeros(60), "X.* 1. Reshape your data"),
+        (np.zeros((0, 3)), "X.* empty"),
+        (changed(np.zeros((60, 3)), (4, 1), np.nan), "Input X contains NaN or infinity in row 4"),
+        (np.zeros((60, 3, 2)), r"`trunk`.* \[1, 3, 4\]"),
+    ],
+)
+def test_bad_inputs_of_a_trunk_of_your_own(X, message):
+    with pytest.raises(ValueError, match=message):
+        classifier(trunk=nn.Linear(2 if X.ndim == 3 else 3, 4)).fit(X, Y, privileged=A)
+
+
+def test_a_trunk_of_your_own_predicts_inputs_of_the_same_width():
+    model = classifier(trunk=nn.Linear(3, 4)).fit(X, Y, privileged=A)
+    with pytest.raises(ValueError, match=r"X has 2 features.* 3"):
+        model.predict(X[:, :2])
+
+
+def test_a_trunk_that_cannot_take_X_is_named():  # noqa: N802
+    images = np.zeros((len(X), 1, 8, 8), dtype=np.uint8)
+    with pytest.raises(ValueError, match=r"(?s)`trunk`.* \[1, 1, 8, 8\] and torch.uint8"):
+        classifier(trunk=nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten())).fit(images, Y, privileged=A)

@@ -1,0 +1,46 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.estimators.helpers import REAL, A, X, regressor
+
+
+def test_regression_follows_the_scale_of_y():
+    model = regressor(epochs=5).fit(X, REAL, privileged=A)
+    moved = regressor(epochs=5).fit(X, 1000 * REAL - 7000, privileged=A)
+    np.testing.assert_allclose(moved.predict(X), 1000 * model.predict(X) - 7000, rtol=1e-3, atol=1)
+    np.testing.assert_allclose(moved.predict_given(X, A), 1000 * model.predict_given(X, A) - 7000, rtol=1e-3, atol=1)
+
+
+def test_regression_of_a_constant():
+    model = regressor().fit(X, np.full(60, 5.0), privileged=A)
+    assert (model.y_mean_, model.y_scale_) == (5.0, 1.0)
+    assert np.isfinite(model.predict(X)).all()
+
+
+def changed(place, value):
+    y = REAL.copy()
+    y[place] = value
+    return y
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (np.array(["a", "b"] * 30), "y .* 'a' in row 0"),
+        (pd.Series([1.5, "high", *range(58)], dtype=object), "y .* 'high' in row 1"),
+        (["1", "2"] * 30, "y .* '1' in row 0"),
+        (changed(3, np.nan), "Input y contains NaN in row 3"),
+        (changed(3, np.inf), "Input y contains infinity in row 3"),
+        (REAL[:10], "`y`.* 60 .* 10"),
+        (np.stack([REAL, REAL], 1), r"1d array, got an array of shape \(60, 2\)"),
+    ],
+)
+def test_targets_are_real_numbers(y, message):
+    with pytest.raises(ValueError, match=message):
+        regressor().fit(X, y, privileged=A)
+
+
+def test_a_transition_matrix_needs_classes():
+    with pytest.raises(ValueError, match=r"y .* 'pi-transition'"):
+        regressor("pi-transition").fit(X, REAL, privileged=A)

@@ -1,0 +1,73 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lupi.serving import TableModel, predict_table, train
+from lupi.tabular import TableSpec
+
+PROGRAM = Path(__file__).parent / "programs" / "predict_and_measure.py"
+
+
+def test_predictions_do_not_depend_on_the_batches(model, table, tmp_path, monkeypatch):
+    predict_table(model, table, tmp_path / "one.parquet")
+    monkeypatch.setattr("lupi.tabular.reading.ROWS_AT_ONCE", 7)
+    assert predict_table(model, table, tmp_path / "two.parquet") == 90
+    one, two = (pd.read_parquet(tmp_path / name) for name in ("one.parquet", "two.parquet"))
+    pd.testing.assert_frame_equal(one, two, atol=1e-6)
+    assert pq.ParquetFile(tmp_path / "two.parquet").metadata.num_row_groups == 13
+
+
+def test_the_table_itself_may_be_replaced(model, frame, tmp_path):
+    frame.to_parquet(tmp_path / "t.parquet")
+    predict_table(model, tmp_path / "t.parquet", tmp_path / "t.parquet", keep=["size"], overwrite=True)
+    assert list(pd.read_parquet(tmp_path / "t.parquet"))[:2] == ["size", "prediction"]
+
+
+def test_an_existing_file_is_replaced_only_if_asked(model, table, tmp_path):
+    (tmp_path / "p.csv").write_text("mine")
+    with pytest.raises(FileExistsError, match=r"`output`.*`overwrite=True`"):
+        predict_table(model, table, tmp_path / "p.csv")
+    assert (tmp_path / "p.csv").read_text() == "mine"
+
+
+def test_an_estimator_without_a_table_is_refused(model, table, tmp_path):
+    with pytest.raises(ValueError, match=r"`model`.* PrivilegedClassifier"):
+        predict_table(model.estimator, table, tmp_path / "p.csv")
+
+
+def test_an_interrupt_leaves_nothing(model, table, tmp_path, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(TableModel, "predict", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        predict_table(model, table, tmp_path / "p.csv")
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_memory_does_not_grow_with_the_table(tmp_path):
+    """The larger table is one row group of 128 MB, of which only a part is in memory."""
+    rng = np.random.default_rng(0)
+
+    def write(rows, **more):
+        columns = {f"x{i}": rng.normal(size=rows) for i in range(16)} | more
+        pq.write_table(pa.table(columns), tmp_path / "t.parquet", row_group_size=rows)
+
+    write(90, label=np.arange(90) % 3)
+    spec = TableSpec(table=tmp_path / "t.parquet", target=["label"])
+    train(spec, method="no-pi", settings={"epochs": 1, "hidden": (8,)}, output=tmp_path / "model")
+    peak = {}
+    for rows in (200_000, 1_000_000):
+        write(rows)
+        arguments = [tmp_path / "model", tmp_path / "t.parquet", tmp_path / "p.parquet"]
+        output = subprocess.run([sys.executable, PROGRAM, *arguments], capture_output=True, text=True, check=True)
+        peak[rows] = int(output.stdout) * 1024
+    assert peak[1_000_000] - peak[200_000] < 50e6, peak
+    assert peak[1_000_000] < 1e9

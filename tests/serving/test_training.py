@@ -1,0 +1,66 @@
+import json
+
+import pandas as pd
+import pytest
+
+import lupi
+from lupi.serving import train
+from lupi.tabular import TableSpec
+
+
+def test_choices_and_notes_are_said_before_training(quick_train):
+    lines = []
+    model = quick_train(say=lines.append)
+    assert lines[:3] == [
+        "Task: classification (the target holds 3 distinct integers).",
+        "Inputs: 1 number, 1 text (note).",
+        "Privileged: worker (category).",
+    ]
+    assert lines[3:] == [f"Note: {note}" for note in model.record["notes"]]
+    assert len(lines) == 4
+
+
+def test_nothing_is_printed(quick_train, capfd):
+    quick_train()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_text_becomes_numbers_that_the_trunk_sees(model):
+    assert model.estimator.feature_names_in_.tolist() == ["size", *(f"note[{i}]" for i in range(6))]
+    assert model.estimator.input_encoder_.numeric_
+
+
+def test_kinds_reach_the_encoders(model, quick_train):
+    assert model.estimator.privileged_encoder_.kinds_ == {"worker": "category"}
+    other = quick_train(kind={"worker": "number", "note": "category"}).estimator
+    assert other.privileged_encoder_.kinds_ == {"worker": "quantile"}
+    assert other.input_encoder_.encoder_.kinds_ == {"size": "standardize", "note": "category"}
+
+
+def test_output_is_a_model_folder_with_its_record(quick_train, frame, tmp_path):
+    model = quick_train(output=tmp_path / "model", command="lupi train", seed=3)
+    record = json.loads((tmp_path / "model" / "results.json").read_text())
+    assert (record["rows"], record["seed"], record["command"]) == (90, 3, "lupi train")
+    assert {"lupi", "torch"} <= set(record["versions"])
+    assert list(pd.read_csv(tmp_path / "model" / "results.csv")["epoch"]) == [1]
+    assert "lupi train" in (tmp_path / "model" / "README.md").read_text()
+    pd.testing.assert_frame_equal(lupi.load(tmp_path / "model").predict(frame), model.predict(frame))
+
+
+def test_an_existing_model_is_replaced_only_if_asked(quick_train, tmp_path):
+    quick_train(output=tmp_path / "model")
+    with pytest.raises(FileExistsError, match=r"`output`.*`overwrite=True`"):
+        quick_train(output=tmp_path / "model")
+    quick_train(output=tmp_path / "model", overwrite=True, seed=1)
+    assert lupi.load(tmp_path / "model").record["seed"] == 1
+
+
+def test_a_folder_of_other_files_is_never_replaced(quick_train, tmp_path):
+    (tmp_path / "thesis.tex").write_text("mine")
+    with pytest.raises(FileExistsError, match="`output` to be new or a model"):
+        quick_train(output=tmp_path, overwrite=True)
+
+
+def test_a_method_that_learns_from_privileged_columns_needs_some(table):
+    with pytest.raises(ValueError, match=r"`privileged`.* 'tram'"):
+        train(TableSpec(table=table, target=["label"]))
