@@ -14,7 +14,7 @@ def test_a_metric_is_written_with_its_difference(make):
     assert first.notes == ("Note.",)
     assert [figure.caption.partition(" to ")[0] for figure in first.figures] == [
         "Difference in NLL",
-        "Difference in accuracy, %",
+        "Difference in accuracy",
     ]
     (table,) = first.tables
     assert list(table.frame.columns) == [

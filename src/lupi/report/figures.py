@@ -73,7 +73,7 @@ def draw_differences(table: pd.DataFrame, metric: Metric) -> Figure:
     description = _describe_intervals(
         table["method"], control, "control", middle, low, high, style=f"+z.{metric.digits}f"
     )
-    title = f"Difference in {metric.heading} to No PI"
+    title = f"Difference in {metric.label} to No PI{f', in {metric.unit}' if metric.unit else ''}"
     better = "higher" if metric.higher_is_better else "lower"
     caption = f"{title}; {better} is better. A filled mark means that the interval excludes zero."
     if inner.any():
