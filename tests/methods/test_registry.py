@@ -56,7 +56,7 @@ def test_the_documentation_lists_every_option_with_its_default():
     rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in table.splitlines() if line.startswith("| `")]
     documented = {name.strip(" `"): options.strip() for name, _, _, options in rows}
     expected = {}
-    for name, (_, builder) in METHODS.items():
+    for name, builder in METHODS.items():
         options = list(inspect.signature(builder).parameters.values())[1:]
         expected[name] = ", ".join(f"`{option.name}={option.default!r}`".replace("'", '"') for option in options)
     assert documented == expected

@@ -4,45 +4,38 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_type_hints
 
 from lupi.methods.base import Method
-from lupi.methods.distillation import (
-    Distillation,
-    DistilledTRAM,
-    GeneralizedDistillation,
-    distillation,
-    distilled_tram,
-    generalized_distillation,
-)
-from lupi.methods.dropout import HeteroscedasticDropout, heteroscedastic_dropout
-from lupi.methods.imputation import MeanImputation, ZeroImputation, mean_imputation, zero_imputation
-from lupi.methods.marginalization import FullMarginalization, full_marginalization
-from lupi.methods.no_pi import NoPI, no_pi
-from lupi.methods.pi_dual import PiDUAL, pi_dual
-from lupi.methods.slack import MIMLFCNPlus, miml_fcn_plus
-from lupi.methods.tram import TRAM, TwoStepTRAM, het_tram, tram, tram_plus_plus, two_step_tram
-from lupi.methods.transition import PITransition, pi_transition
+from lupi.methods.distillation import distillation, distilled_tram, generalized_distillation
+from lupi.methods.dropout import heteroscedastic_dropout
+from lupi.methods.imputation import mean_imputation, zero_imputation
+from lupi.methods.marginalization import full_marginalization
+from lupi.methods.no_pi import no_pi
+from lupi.methods.pi_dual import pi_dual
+from lupi.methods.slack import miml_fcn_plus
+from lupi.methods.tram import het_tram, tram, tram_plus_plus, two_step_tram
+from lupi.methods.transition import pi_transition
 from lupi.nn import Parts
 
-METHODS: dict[str, tuple[type[Method], Callable[..., Method]]] = {
-    "no-pi": (NoPI, no_pi),
-    "zero-imputation": (ZeroImputation, zero_imputation),
-    "mean-imputation": (MeanImputation, mean_imputation),
-    "full-marginalization": (FullMarginalization, full_marginalization),
-    "heteroscedastic-dropout": (HeteroscedasticDropout, heteroscedastic_dropout),
-    "tram": (TRAM, tram),
-    "two-step-tram": (TwoStepTRAM, two_step_tram),
-    "het-tram": (TRAM, het_tram),
-    "distillation": (Distillation, distillation),
-    "generalized-distillation": (GeneralizedDistillation, generalized_distillation),
-    "distilled-tram": (DistilledTRAM, distilled_tram),
-    "miml-fcn-plus": (MIMLFCNPlus, miml_fcn_plus),
-    "tram-plus-plus": (TRAM, tram_plus_plus),
-    "pi-dual": (PiDUAL, pi_dual),
-    "pi-transition": (PITransition, pi_transition),
+METHODS: dict[str, Callable[..., Method]] = {
+    "no-pi": no_pi,
+    "zero-imputation": zero_imputation,
+    "mean-imputation": mean_imputation,
+    "full-marginalization": full_marginalization,
+    "heteroscedastic-dropout": heteroscedastic_dropout,
+    "tram": tram,
+    "two-step-tram": two_step_tram,
+    "het-tram": het_tram,
+    "distillation": distillation,
+    "generalized-distillation": generalized_distillation,
+    "distilled-tram": distilled_tram,
+    "miml-fcn-plus": miml_fcn_plus,
+    "tram-plus-plus": tram_plus_plus,
+    "pi-dual": pi_dual,
+    "pi-transition": pi_transition,
 }
-"""The class of each method, and the function that makes it from `Parts` and options."""
+"""The functions that make the methods from `Parts` and options; each is annotated with the class that it returns."""
 
 
 def names() -> list[str]:
@@ -71,7 +64,8 @@ def kind(name: str) -> type[Method]:
     """
     if name not in METHODS:
         raise ValueError(f"Expected `method` to be one of {', '.join(names())}, but got {name!r}.")
-    return METHODS[name][0]
+    method: type[Method] = get_type_hints(METHODS[name])["return"]
+    return method
 
 
 def build(name: str, parts: Parts, **options: Any) -> Method:
@@ -98,10 +92,9 @@ def build(name: str, parts: Parts, **options: Any) -> Method:
     if not isinstance(parts.likelihood, possible):
         takes = " or ".join(likelihood.y for likelihood in possible)
         raise ValueError(f"Expected y to be {takes} for {name!r}, but it is {parts.likelihood.y}.")
-    builder = METHODS[name][1]
-    known = list(inspect.signature(builder).parameters)[1:]
+    known = list(inspect.signature(METHODS[name]).parameters)[1:]
     for option in options:
         if option not in known:
             takes = f"{name!r} to take the options {', '.join(known)}" if known else f"no options for {name!r}"
             raise ValueError(f"Expected {takes}, but got {option!r}.")
-    return builder(parts, **options)
+    return METHODS[name](parts, **options)

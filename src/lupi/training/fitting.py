@@ -77,15 +77,11 @@ def fit(
     seeds = check_arguments(method, data, settings, validation, seed, fabric)
     place = OneDevice(device, settings.precision) if fabric is None else fabric
     method.to(place.device)
-    run: dict[str, Any] = {}
-    state: dict[str, Any] | None = None
-    history: list[Epoch] = []
-    if checkpoint is not None:
-        run = describe_run(method, data, validation, settings, seeds)
-        state = checkpoint.read(run)
+    run = describe_run(method, data, validation, settings, seeds) if checkpoint else {}
+    state = checkpoint.read(run) if checkpoint else None
+    history: list[Epoch] = state["history"] if state else []
     if state is not None:
         method.load_state_dict(state["method"])
-        history = state["history"]
     data = data.to(place.device)
     validation = None if validation is None else validation.to(place.device)
     first_seed = seeds if isinstance(seeds, int) else seeds[0]
