@@ -34,7 +34,7 @@ def test_arrays_and_frames_give_equal_predictions(model):
     assert pandas.feature_names_in_.tolist() == polars.feature_names_in_.tolist() == names
 
 
-def test_float32_and_integer_arrays():
+def test_the_dtype_of_arrays_does_not_matter():
     whole = np.round(3 * X)
     expected = classifier().fit(whole, Y, privileged=A).predict_proba(whole)
     for dtype in (np.float32, int, object):
@@ -43,7 +43,7 @@ def test_float32_and_integer_arrays():
         )
 
 
-def test_categories_as_inputs():
+def test_inputs_may_be_categories():
     table = pd.DataFrame({"size": X[:, 0], "city": np.array(["Bern", "Rome", "Paris"])[Y], "open": X[:, 1] > 0})
     model = classifier(learning_rate=0.02, epochs=60).fit(table, Y, privileged=A)
     assert model.widths_["inputs"] == 5
@@ -88,7 +88,7 @@ def test_without_privileged_information_others_are_silent(method):
     np.testing.assert_array_equal(classifier(method).fit(X, Y).predict_proba(X), expected)
 
 
-def test_privileged_information_in_any_container():
+def test_privileged_information_may_be_in_any_container():
     expected = classifier().fit(X, Y, privileged=A).predict_proba_given(X, A)
     for table in (pl.from_pandas(A), A.to_numpy(dtype=object), A.to_numpy(dtype=object).tolist()):
         model = classifier().fit(X, Y, privileged=table)
@@ -211,7 +211,7 @@ def test_rows_of_an_example_must_be_equal(kind):
 
 
 @pytest.mark.parametrize("method", ["tram", "het-tram", "tram-plus-plus", "heteroscedastic-dropout"])
-def test_random_state(method):
+def test_fits_with_equal_seeds_are_equal(method):
     first, second, third = (classifier(method, random_state=seed).fit(X, Y, privileged=A) for seed in (3, 3, 4))
     np.testing.assert_array_equal(first.predict_proba(X), second.predict_proba(X))
     assert first.history_ == second.history_
@@ -264,7 +264,7 @@ class Net(nn.Sequential):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, torch.float32, torch.float64], ids=str)
-def test_images_with_a_network_of_your_own(dtype):
+def test_a_trunk_of_your_own_may_take_images(dtype):
     X, y, privileged = images()
     X = torch.from_numpy(X).to(dtype) if isinstance(dtype, torch.dtype) else X.astype(dtype)
     model = classifier(trunk=Net(), epochs=40, learning_rate=0.01).fit(X, y, privileged=privileged)
@@ -287,7 +287,7 @@ def test_a_trunk_is_copied_and_a_callable_makes_one():
 
 
 @pytest.mark.parametrize("kind", ["array", "tensor", "frame", "read-only"])
-def test_tokens_with_a_network_of_your_own(kind):
+def test_a_trunk_of_your_own_may_take_tokens(kind):
     rng = np.random.default_rng(0)
     tokens = rng.integers(20, size=(80, 5))
     y = (tokens < 3).any(1).astype(int)
@@ -299,7 +299,7 @@ def test_tokens_with_a_network_of_your_own(kind):
     assert model.score(X, y) > 0.9
 
 
-def test_a_method_of_your_own():
+def test_a_method_may_be_your_own():
     def mine(parts, beta=1.0):
         assert parts.outputs == 3
         assert parts.tower_widths == (8, 8)
@@ -376,7 +376,7 @@ def test_training_resumes_from_a_checkpoint(tmp_path):
     np.testing.assert_array_equal(first.predict_proba(X), again.predict_proba(X))
 
 
-def test_verbose(capsys):
+def test_progress_is_shown_only_if_verbose(capsys):
     classifier().fit(X, Y, privileged=A)
     assert capsys.readouterr() == ("", "")
     classifier(verbose=True).fit(X, Y, privileged=A)

@@ -39,7 +39,7 @@ def test_numbers_in_columns_of_pandas_are_numbers(labels, dtype):
     assert model.classes_.tolist() == sorted(set(labels))
 
 
-def test_boolean_labels():
+def test_labels_may_be_booleans():
     model = classifier().fit(X, Y > 0, privileged=A)
     assert model.predict(X).dtype == bool
     assert model.predict_proba(X).shape == (60, 2)
@@ -56,7 +56,7 @@ def test_boolean_labels():
     ],
     ids=["pandas", "pandas category", "pandas string", "polars", "list"],
 )
-def test_labels_in_any_container(labels):
+def test_labels_may_be_in_any_container(labels):
     y = [labels[i] for i in Y] if isinstance(labels, list) else labels[Y]
     model = classifier().fit(X, y, privileged=A)
     assert model.classes_.tolist() == ["no", "so", "yes"]
@@ -64,7 +64,7 @@ def test_labels_in_any_container(labels):
 
 
 @pytest.mark.parametrize("dtype", [int, bool, float, np.float32])
-def test_multi_label(dtype):
+def test_a_table_of_0_and_1_is_multi_label(dtype):
     y = MULTI.astype(dtype)
     y.setflags(write=False)
     model = classifier(epochs=40, learning_rate=0.02).fit(X, y, privileged=A)
@@ -82,7 +82,7 @@ def test_probabilities_sum_to_one(method):
     assert (p > 0).all()
 
 
-def test_learning():
+def test_the_conditional_head_learns_the_honest_answer():
     """The conditional head knows what an honest annotator would say, though four in ten are not honest."""
     rng = np.random.default_rng(0)
     X, X_new = rng.normal(size=(600, 2)), rng.normal(size=(600, 2))

@@ -58,7 +58,7 @@ def test_an_annotator_that_training_did_not_see_is_zeros():
     assert np.abs(model.predict_proba_given(X, annotator) - model.predict_proba(X)).max() > 1e-4
 
 
-def test_missing_values_at_prediction():
+def test_privileged_values_may_be_missing_at_prediction():
     model = classifier().fit(X, Y, privileged=A)
     nothing = pd.DataFrame({"annotator": [None] * 60, "seconds": np.nan})
     np.testing.assert_allclose(model.predict_proba_given(X, nothing).sum(1), 1)

@@ -44,7 +44,7 @@ def test_models_fitted_together_are_models_fitted_alone(method, target, patience
         np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X_NEW), model.predict(X_NEW))
 
 
-def test_examples_of_models_fitted_together():
+def test_models_fitted_together_may_draw_examples():
     """Batches of examples, some of which are held out."""
     X, y, privileged, ids = crowd(examples=30, each=3)
     one = {"X": X, "y": y, "privileged": privileged, "example": ids}

@@ -148,7 +148,7 @@ def test_a_loaded_model_is_saved_again(tmp_path):
         assert one == other
 
 
-def test_facts_for_people(tmp_path):
+def test_model_json_says_what_the_model_is(tmp_path):
     fitted("mean-imputation").save(tmp_path / "model")
     facts = json.loads((tmp_path / "model" / "model.json").read_text())
     assert facts["format"] == 2
@@ -377,34 +377,34 @@ def test_a_resealed_model_loads(saved):
     lupi.load(saved)
 
 
-def test_nothing_there(tmp_path):
+def test_a_missing_folder_is_refused(tmp_path):
     refused(tmp_path / "model", ".* does not exist", FileNotFoundError)
 
 
-def test_an_empty_folder(tmp_path):
+def test_an_empty_folder_is_refused(tmp_path):
     refused(tmp_path, ".* has no model.json", FileNotFoundError)
 
 
-def test_a_file_in_place_of_a_folder(tmp_path):
+def test_a_file_in_place_of_a_folder_is_refused(tmp_path):
     (tmp_path / "model").write_text("")
     refused(tmp_path / "model", ".* has no model.json", FileNotFoundError)
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_is_missing(name, saved):
+def test_a_missing_file_is_named(name, saved):
     (saved / name).unlink()
     refused(saved, f".* has no {name}", FileNotFoundError)
 
 
 @pytest.mark.parametrize("share", [0, 0.3, 0.9])
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_is_truncated(name, share, saved):
+def test_a_truncated_file_is_named(name, share, saved):
     content = (saved / name).read_bytes()
     (saved / name).write_bytes(content[: int(share * len(content))])
     refused(saved, rf".*{name} .*(truncated|differs)")
 
 
-def test_a_bit_is_flipped(saved):
+def test_a_flipped_bit_is_noticed(saved):
     for name in FILES:
         content = (saved / name).read_bytes()
         for place in range(0, len(content), 3 if name == "model.json" else len(content) // 20):
@@ -419,13 +419,13 @@ def test_a_bit_is_flipped(saved):
 @pytest.mark.parametrize(
     "changes", [{"method": "no-pi"}, {"likelihood": "Gaussian"}, {"estimator": "Other"}, {"new": 1}], ids=str
 )
-def test_facts_are_edited(changes, saved):
+def test_edited_facts_are_noticed(changes, saved):
     edit(saved, **changes)
     refused(saved, r".*model.json .*differs")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "3", '{"format": 1}', '{"format": 1, "sha256": []}', "[" * 100_000])
-def test_facts_are_something_else(text, saved):
+def test_facts_that_are_something_else_are_refused(text, saved):
     (saved / "model.json").write_text(text)
     refused(saved, r".*model.json .*truncated or not JSON")
 
@@ -494,7 +494,7 @@ def test_a_pickle_is_refused(kind, name, saved):
     assert not Payload.ran
 
 
-def test_weights_of_another_model(saved, tmp_path):
+def test_weights_of_another_model_are_refused(saved, tmp_path):
     fitted(hidden=(9,)).save(tmp_path / "other")
     shutil.copy(tmp_path / "other" / "weights.safetensors", saved)
     reseal(saved)

@@ -12,7 +12,7 @@ def test_regression_follows_the_scale_of_y():
     np.testing.assert_allclose(moved.predict_given(X, A), 1000 * model.predict_given(X, A) - 7000, rtol=1e-3, atol=1)
 
 
-def test_regression_of_a_constant():
+def test_a_constant_target_has_scale_1():
     model = regressor().fit(X, np.full(60, 5.0), privileged=A)
     assert (model.y_mean_, model.y_scale_) == (5.0, 1.0)
     assert np.isfinite(model.predict(X)).all()

@@ -161,7 +161,7 @@ def test_fit_takes_metadata_by_keyword_only():
 # -------------------------------------------------------------------------------- estimator's life
 
 
-def test_clone_and_parameters():
+def test_clones_have_the_same_parameters():
     model = classifier("tram", trunk=nn.Linear(3, 4), training={"optimizer": "sgd"})
     copied = clone(model)
     assert copied.get_params().keys() == model.get_params().keys()
@@ -173,7 +173,7 @@ def test_clone_and_parameters():
 
 
 @pytest.mark.parametrize("method", methods.names())
-def test_pickle_and_deepcopy(method):
+def test_copies_predict_the_same(method):
     model = classifier(method).fit(X, Y, privileged=A)
     for copied in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
         np.testing.assert_array_equal(copied.predict_proba(X_NEW), model.predict_proba(X_NEW))
@@ -196,7 +196,7 @@ def test_a_fit_that_failed_is_no_fit():
 
 
 @pytest.mark.parametrize("call", ["predict", "predict_proba", "predict_proba_given", "save", "export_onnx"])
-def test_before_fit(call, tmp_path):
+def test_methods_need_a_fit(call, tmp_path):
     arguments = {"predict_proba_given": (X, A), "save": (tmp_path / "m",), "export_onnx": (tmp_path / "m",)}
     with pytest.raises(NotFittedError):
         getattr(PrivilegedClassifier(), call)(*arguments.get(call, (X,)))

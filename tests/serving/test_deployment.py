@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import onnxruntime
 import pandas as pd
@@ -58,3 +60,11 @@ def test_an_existing_file_is_replaced_only_if_asked(tmp_path):
     with pytest.raises(FileExistsError, match=r"`onnx`.*`overwrite=True`"):
         export_onnx(model, tmp_path / "model.onnx")
     export_onnx(model, tmp_path / "model.onnx", overwrite=True)
+
+
+def test_each_file_of_a_model_is_read_once_to_export_it(tmp_path, monkeypatch):
+    fit(tmp_path, ["big"]).save(tmp_path / "model")
+    read, reads = Path.read_bytes, []
+    monkeypatch.setattr(Path, "read_bytes", lambda path: reads.append(path.name) or read(path))
+    export_onnx(lupi.load(tmp_path / "model"), tmp_path / "model.onnx")
+    assert sorted(reads) == ["encoders.skops", "model.json", "weights.safetensors"]

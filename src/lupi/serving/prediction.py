@@ -53,7 +53,7 @@ def predict_table(
     find_writer(output)
     check_output(output, overwrite=overwrite)
     if not isinstance(model, TableModel):
-        raise ValueError(f"Expected `model` to be trained on a table, but got a {type(model).__name__} without one.")
+        raise ValueError(f"Expected `model` to be trained on a table, but got a {type(model).__name__} that was not.")
     schema = open_table(table).schema
     kept = split_names(keep, schema.names)
     for name in kept:
