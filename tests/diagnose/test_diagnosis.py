@@ -2,10 +2,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lupi.diagnose import diagnose, problem
+from lupi.diagnose import Problem, diagnose, problem
 from lupi.diagnose.columns import SHUFFLED, TOGETHER
 from lupi.diagnose.diagnosis import code_gold
-from lupi.diagnose.problem import Problem
 
 FAST = {"epochs": 8, "learning_rate": 1e-2, "batch_size": 32}
 TINY = {"epochs": 1}
@@ -37,7 +36,7 @@ def crowd(seed=0, blur=1.0, examples=EXAMPLES):
 @pytest.fixture(scope="module")
 def honest():
     X, y, A, example, gold, _ = crowd()
-    return diagnose(X, y, A, example=example, annotator=A["annotator"], gold=gold, folds=4, parameters=FAST)
+    return diagnose(Problem(X, y, A, example=example, annotator=A["annotator"], gold=gold, folds=4, parameters=FAST))
 
 
 def test_honest_information_is_worth_having_and_leaks_nothing(honest):
@@ -91,7 +90,7 @@ def test_it_repeats_and_gold_changes_nothing_but_the_scores():
     X, y, A, example, gold, _ = crowd(examples=40)
     given = {"example": example, "annotator": A["annotator"], "folds": 2, "parameters": TINY}
     without, scored, other = (
-        diagnose(X, y, A[["annotator"]], **given, **more) for more in ({}, {"gold": gold}, {"seed": 1})
+        diagnose(Problem(X, y, A[["annotator"]], **given, **more)) for more in ({}, {"gold": gold}, {"seed": 1})
     )
     pd.testing.assert_frame_equal(without.information, scored.information)
     pd.testing.assert_frame_equal(without.labels, scored.labels)
@@ -107,7 +106,7 @@ def test_leaks_are_named_left_out_and_explained():
         truth=np.where(rng.random(len(y)) < 0.02, y, gold),
         row=[f"r{i}" for i in range(len(y))],
     )
-    found = diagnose(X, y, A, example=example, annotator=A["annotator"], folds=3, parameters=FAST)
+    found = diagnose(Problem(X, y, A, example=example, annotator=A["annotator"], folds=3, parameters=FAST))
     how = found.information.set_index("column")["how"]
     assert how.loc[["copy", "truth"]].tolist() == ["copy", "answer"]
     assert how.loc[["annotator", "row"]].tolist() == ["", ""]
@@ -124,7 +123,7 @@ def test_leaks_are_named_left_out_and_explained():
 def test_shuffled_information_is_not_shown_to_be_worth_having():
     X, y, A, example, _, rng = crowd(2, examples=100)
     A = A.iloc[rng.permutation(len(A))].reset_index(drop=True)
-    found = diagnose(X, y, A[["annotator"]], example=example, folds=3, parameters=FAST)
+    found = diagnose(Problem(X, y, A[["annotator"]], example=example, folds=3, parameters=FAST))
     assert not found.verdict.startswith("This privileged information is worth having")
     assert found.annotators is None
     assert found.labels is not None
@@ -138,7 +137,7 @@ def test_a_network_that_is_too_small_is_told(width, too_small):
     who = rng.choice(["ann", "bob"], size=400)
     y = (X[:, 0] * X[:, 1] > 0) ^ ((who == "bob") & (rng.random(400) < 0.3))
     parameters = {"epochs": 12, "learning_rate": 2e-2, "batch_size": 32, "hidden": width, "tower": width}
-    found = diagnose(X, y.astype(int), pd.DataFrame({"who": who}), folds=3, parameters=parameters)
+    found = diagnose(Problem(X, y.astype(int), pd.DataFrame({"who": who}), folds=3, parameters=parameters))
     assert found.capacity.too_small is too_small
     assert found.capacity.width == width
     assert ("too small" in found.verdict) is too_small
@@ -147,7 +146,7 @@ def test_a_network_that_is_too_small_is_told(width, too_small):
 
 def test_a_single_annotator_column_missing_leaves_the_models_ranking():
     X, y, A, example, gold, _ = crowd(examples=40)
-    found = diagnose(X, y, A[["confidence"]], example=example, gold=gold, folds=2, parameters=TINY)
+    found = diagnose(Problem(X, y, A[["confidence"]], example=example, gold=gold, folds=2, parameters=TINY))
     assert found.annotators is None
     assert list(found.labels) == ["row", "example", "given", "likely", "wrong"]
     assert set(found.scores["of"]) == {"labels"}
@@ -156,7 +155,7 @@ def test_a_single_annotator_column_missing_leaves_the_models_ranking():
 
 def test_only_leaks_leave_no_pi():
     X, y, _, example, _, _ = crowd(examples=40)
-    found = diagnose(X, y, pd.DataFrame({"copy": y}), example=example, folds=2, parameters=TINY)
+    found = diagnose(Problem(X, y, pd.DataFrame({"copy": y}), example=example, folds=2, parameters=TINY))
     assert found.capacity is None
     assert "No privileged column is left" in found.verdict
     assert any("judged by No PI" in note for note in found.notes)
@@ -167,7 +166,7 @@ def test_several_targets_and_real_numbers_have_information_and_leaks():
     x, careless = rng.normal(size=(600, 2)), rng.integers(2, size=600)
     several = np.where(careless[:, None], rng.integers(2, size=(600, 2)), x > 0).astype(int)
     A = pd.DataFrame({"careless": careless.astype(str), "nothing": rng.integers(3, size=600).astype(str)})
-    found = diagnose(x, several, A, folds=3, parameters=FAST)
+    found = diagnose(Problem(x, several, A, folds=3, parameters=FAST))
     table = found.information.set_index("column")
     assert table.loc["careless", "low"] > 0 > table.loc["nothing", "low"]
     assert not table["leak"].any()
@@ -175,7 +174,7 @@ def test_several_targets_and_real_numbers_have_information_and_leaks():
     assert any("single target of classes" in note for note in found.notes)
     y = np.where(careless, 3 * rng.normal(size=600), 0.1 * rng.normal(size=600))
     A = A[["careless"]].assign(copy=2 * y - 1)
-    found = diagnose(x, y, A, real=True, folds=3, parameters=FAST)
+    found = diagnose(Problem(x, y, A, real=True, folds=3, parameters=FAST))
     table = found.information.set_index("column")
     assert table.loc["careless", "low"] > 0
     assert table["how"].to_dict() == {"careless": "", "copy": "copy", TOGETHER: "", SHUFFLED: ""}
@@ -185,7 +184,7 @@ def test_several_targets_and_real_numbers_have_information_and_leaks():
 
 def test_the_interval_is_the_wider_one_and_counts_folds_too():
     X, y, A, example, _, _ = crowd()
-    problem = Problem(X=X, y=y, privileged=A, example=example, folds=4)
+    problem = Problem(X, y, A, example=example, folds=4)
     rng = np.random.default_rng(0)
     one = rng.normal(1, 0.1, len(y))
     steady, shaky = one - 0.2, one - 0.2 - 0.2 * (problem.fold % 2)
@@ -199,9 +198,9 @@ def test_the_interval_is_the_wider_one_and_counts_folds_too():
 
 def test_small_data_have_small_batches():
     X, y, A, _, _, _ = crowd()
-    assert Problem(X=X, y=y, privileged=A).batch_size == 9
-    assert Problem(X=X, y=y[:60], privileged=A).batch_size == 8
-    assert Problem(X=X, y=np.tile(y, 10), privileged=A).batch_size == 96
+    assert Problem(X, y, A).batch_size == 9
+    assert Problem(X, y[:60], A).batch_size == 8
+    assert Problem(X, np.tile(y, 10), A).batch_size == 96
 
 
 def test_true_labels_are_matched_as_text():
@@ -224,4 +223,4 @@ def test_refusals(change, words, monkeypatch):
     monkeypatch.setattr(problem, "held_out_losses", None)  # nothing is trained before
     X, y, A, example, _, _ = crowd()
     with pytest.raises(ValueError, match=words):
-        diagnose(X, y, **{"privileged": A, "example": example, **change})
+        diagnose(Problem(X, y, **{"privileged": A, "example": example, **change}))

@@ -26,10 +26,10 @@ TABLE.loc[::7, "who"] = None
 
 
 class Spy:
-    """Keeps its arguments instead of training."""
+    """Keeps the problem instead of training."""
 
-    def __call__(self, X, y, privileged, **options):
-        self.X, self.y, self.privileged, self.options = X, y, privileged, options
+    def __call__(self, problem, **_):
+        self.problem = problem
         labels = pd.DataFrame({"row": np.arange(N)[::-1], "example": 0, "given": 0, "likely": 0, "wrong": 0.5})
         information = pd.DataFrame({"column": ["seconds"], "estimate": 0.2, "low": 0.1, "high": 0.3})
         return Diagnosis(verdict="Yes.", notes=[], information=information, loss=1.0, labels=labels)
@@ -63,34 +63,34 @@ def ask(tmp_path):
 
 def test_every_column_has_its_role(spy, ask):
     columns = {"annotator": "who", "gold": "gold", "example": "song"}
-    found, facts, _ = ask(["seconds"], ["price"], columns=columns, seed=3, folds=4, settings={"epochs": None})
-    assert list(spy.privileged) == ["seconds", "who"]  # the annotator is privileged information
-    assert list(spy.X)[:2] == ["note[0]", "note[1]"]  # texts are encoded
-    np.testing.assert_array_equal(spy.y, TABLE["label"])
-    options = spy.options
-    assert options["kinds"] == {"seconds": "number", "who": "category"}
-    np.testing.assert_array_equal(options["annotator"], TABLE["who"].fillna("(missing)"))
-    np.testing.assert_array_equal(options["gold"], TABLE["gold"])
-    assert (options["seed"], options["folds"], options["real"]) == (3, 4, False)
-    assert options["parameters"] == {"device": "cpu"}
+    _, facts, _ = ask(["seconds"], ["price"], columns=columns, seed=3, folds=4, settings={"epochs": None})
+    assert list(spy.problem.privileged) == ["seconds", "who"]  # the annotator is privileged information
+    assert list(spy.problem.X)[:2] == ["note[0]", "note[1]"]  # texts are encoded
+    np.testing.assert_array_equal(spy.problem.y, TABLE["label"])
+    problem = spy.problem
+    assert problem.kinds == {"seconds": "number", "who": "category"}
+    np.testing.assert_array_equal(problem.annotator, TABLE["who"].fillna("(missing)"))
+    np.testing.assert_array_equal(problem.gold, TABLE["gold"])
+    assert (problem.seed, problem.folds, problem.real) == (3, 4, False)
+    assert problem.parameters == {"device": "cpu"}
     assert facts["roles"]["ignored"] == ["price", "gold"]
     assert facts["examples"] == 40
-    np.testing.assert_array_equal(found.labels["example"], TABLE["song"][::-1])
+    np.testing.assert_array_equal(problem.example, TABLE["song"])
 
 
 def test_an_ignored_annotator_is_not_privileged(spy, ask):
     ask(["seconds"], ["price", "gold", "who", "song"], columns={"annotator": "who"})
-    assert list(spy.privileged) == ["seconds"]
-    assert spy.options["annotator"] is not None
-    assert spy.options["gold"] is None
-    assert len(np.unique(spy.options["example"])) == TABLE["note"].nunique()  # equal inputs are one example
+    assert list(spy.problem.privileged) == ["seconds"]
+    assert spy.problem.annotator is not None
+    assert spy.problem.gold is None
+    assert len(np.unique(spy.problem.example)) == TABLE["note"].nunique()  # equal inputs are one example
 
 
 def test_annotators_are_found_by_the_name_of_their_column(spy, ask, tmp_path):
     _, facts, lines = ask(["seconds", "who"], ["price", "gold"], columns={"example": "song"})
     assert facts["annotator"] is None
     assert any(line.startswith("Annotators: no privileged column") for line in lines)
-    assert spy.options["annotator"] is None
+    assert spy.problem.annotator is None
     renamed = TABLE.rename(columns={"who": "rater"}).assign(row_id=[f"r{i}" for i in range(N)])
     renamed.to_parquet(tmp_path / "table.parquet")
     _, facts, _ = ask(["row_id", "seconds", "rater"], ["price", "gold"], columns={"example": "song"})
@@ -99,8 +99,8 @@ def test_annotators_are_found_by_the_name_of_their_column(spy, ask, tmp_path):
 
 def test_a_target_of_real_numbers_is_real(spy, ask):
     ask(["seconds"], ["label", "gold", "who"], target="price", columns={"example": "song"})
-    assert spy.options["real"]
-    np.testing.assert_allclose(spy.y, TABLE["price"])
+    assert spy.problem.real
+    np.testing.assert_allclose(spy.problem.y, TABLE["price"])
 
 
 def test_without_a_listener_nothing_is_printed(spy, ask, tmp_path, capsys):  # noqa: ARG001

@@ -2,7 +2,7 @@ import pandas as pd
 import pytest
 
 from lupi.diagnose import Information
-from lupi.diagnose.columns import SHUFFLED, TOGETHER, Measured
+from lupi.diagnose.columns import SHUFFLED, TOGETHER, ColumnFindings
 from lupi.diagnose.wording import describe_leak, describe_worth
 
 
@@ -23,7 +23,7 @@ from lupi.diagnose.wording import describe_leak, describe_worth
 def test_the_verdict_claims_no_more_than_its_intervals(low, high, control_low, words):
     row = {"estimate": (low + high) / 2, "low": low, "high": high, "share": 0.1, "leak": False}
     table = pd.DataFrame([{"column": name, **row} for name in ("who", TOGETHER, SHUFFLED)])
-    measured = Measured(information=table, loss=1.0, control=Information(0.1, control_low, 0.3))
+    measured = ColumnFindings(information=table, loss=1.0, control=Information(0.1, control_low, 0.3))
     assert describe_worth(measured).startswith(words)
 
 

@@ -160,14 +160,7 @@ def infer(p: ArrayLike, label: ArrayLike, *, example: ArrayLike | None = None, a
         others = leave_one_out(truth, confusion, votes)
         pool = fit_pool(expected_counts(truth, votes), accuracy_log_likelihood(others, pool.errors, votes))
     return Inference(
-        votes=votes,
-        names=names,
-        p=p,
-        log_prior=log_prior,
-        truth=truth,
-        confusion=confusion,
-        pool=pool,
-        beta=beta,
+        votes=votes, names=names, p=p, log_prior=log_prior, truth=truth, confusion=confusion, pool=pool, beta=beta
     )
 
 

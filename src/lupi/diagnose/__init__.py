@@ -12,6 +12,7 @@ from lupi.diagnose.information import Information, cross_entropy_gap, estimate_i
 from lupi.diagnose.labels import rank_labels
 from lupi.diagnose.page import diagnosis_page
 from lupi.diagnose.predictions import predict_out_of_fold
+from lupi.diagnose.problem import Problem
 from lupi.diagnose.summary import format_diagnosis
 from lupi.diagnose.table import diagnose_table, write_diagnosis
 
@@ -19,6 +20,7 @@ __all__ = [
     "Capacity",
     "Diagnosis",
     "Information",
+    "Problem",
     "cross_entropy_gap",
     "diagnose",
     "diagnose_table",

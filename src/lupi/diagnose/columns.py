@@ -46,8 +46,8 @@ class Capacity:
     too_small: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class Measured:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ColumnFindings:
     """What the privileged columns tell about the label; see `Diagnosis` for the fields."""
 
     information: pd.DataFrame
@@ -62,7 +62,7 @@ class Measured:
         return table.loc[~table["leak"] & ~table["column"].isin([TOGETHER, SHUFFLED]), "column"].tolist()
 
 
-def measure_columns(problem: Problem, *, jobs: int = 1, progress: bool = False) -> Measured:
+def measure_columns(problem: Problem, *, jobs: int = 1, progress: bool = False) -> ColumnFindings:
     """Measure what each privileged column tells about the label, and all together."""
     columns = [str(name) for name in problem.privileged]
     marginal, *single = train_networks(problem, [((), {}), *(((name,), {}) for name in columns)], jobs, progress)
@@ -75,14 +75,14 @@ def measure_columns(problem: Problem, *, jobs: int = 1, progress: bool = False) 
     honest = [row["column"] for row in lines if not row["leak"]]
     loss = float(marginal.mean())
     if not honest:
-        return Measured(information=pd.DataFrame(lines), loss=loss)
+        return ColumnFindings(information=pd.DataFrame(lines), loss=loss)
     variants: list[dict[str, Any]] = [{}] if len(honest) > 1 else []
     variants += [{"width": WIDER}, {"shuffled": True}]
     *together, wide, shuffled = train_networks(problem, [(honest, options) for options in variants], jobs, progress)
     conditional = together[0] if together else single[columns.index(honest[0])]
     lines.append(describe_column(problem, TOGETHER, marginal, conditional))
     lines.append(describe_column(problem, SHUFFLED, marginal, shuffled))
-    return Measured(
+    return ColumnFindings(
         information=pd.DataFrame(lines),
         loss=loss,
         control=problem.gain(shuffled, conditional),

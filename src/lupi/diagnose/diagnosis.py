@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from lupi import methods
 from lupi.crowd import infer
 from lupi.diagnose.annotators import rank_annotators, score_annotators
-from lupi.diagnose.columns import Capacity, measure_columns
-from lupi.diagnose.information import Information
+from lupi.diagnose.columns import ColumnFindings, measure_columns
 from lupi.diagnose.labels import rank_labels, score_labels
 from lupi.diagnose.predictions import predict_out_of_fold
 from lupi.diagnose.problem import TRAINING, Floats, Problem
@@ -23,7 +22,7 @@ from lupi.tabular.encoding import as_text
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Diagnosis:
+class Diagnosis(ColumnFindings):
     """The findings of a diagnosis.
 
     Parameters
@@ -55,10 +54,6 @@ class Diagnosis:
 
     verdict: str
     notes: list[str]
-    information: pd.DataFrame
-    loss: float
-    control: Information | None = None
-    capacity: Capacity | None = None
     annotators: pd.DataFrame | None = None
     labels: pd.DataFrame | None = None
     scores: pd.DataFrame | None = None
@@ -90,51 +85,13 @@ class Diagnosis:
         return {"count": len(wrong), "look wrong": int((wrong > 0.5).sum()), "expected wrong": float(wrong.sum())}
 
 
-def diagnose(
-    X: Any,
-    y: NDArray[Any],
-    privileged: pd.DataFrame,
-    *,
-    kinds: Mapping[str, str] | None = None,
-    example: Any = None,
-    annotator: Any = None,
-    gold: Any = None,
-    real: bool = False,
-    method: str = "pi-transition",
-    folds: int = 5,
-    seed: int = 0,
-    parameters: Mapping[str, Any] | None = None,
-    jobs: int = 1,
-    progress: bool = False,
-) -> Diagnosis:
+def diagnose(problem: Problem, *, jobs: int = 1, progress: bool = False) -> Diagnosis:
     """Diagnose privileged information, annotators and labels.
 
     Parameters
     ----------
-    X : DataFrame or array
-        Inputs, one row per label.
-    y : array
-        Labels; two-dimensional of 0 and 1 for several targets.
-    privileged : DataFrame
-        Privileged columns.
-    kinds : mapping, optional
-        Kinds of privileged columns, "number" or "category"; by default numeric columns are numbers.
-    example : array, optional
-        Ids of examples; by default each row is an example.
-    annotator : array, optional
-        Ids of the annotators who gave the labels.
-    gold : array, optional
-        True labels, some of which may be missing. They are used to score the rankings, and for nothing else.
-    real : bool
-        Whether y is real numbers rather than classes.
-    method : str
-        Method whose out-of-fold predictions judge annotators and labels.
-    folds : int
-        Number of folds.
-    seed : int
-        Seed of folds, initial weights and batches.
-    parameters : mapping, optional
-        Parameters of the estimators.
+    problem : Problem
+        The annotations.
     jobs : int
         Number of parallel trainings, through joblib. The results do not depend on it.
     progress : bool
@@ -151,7 +108,7 @@ def diagnose(
     >>> truth, who = rng.integers(2, size=300), rng.choice(["ann", "bob"], size=300)
     >>> label = np.where(who == "bob", rng.integers(2, size=300), truth)  # Bob tosses coins
     >>> A = pd.DataFrame({"who": who, "note": np.where(label, "Y", "N")})
-    >>> found = diagnose(truth[:, None], label, A, annotator=who, folds=2, parameters={"epochs": 10})
+    >>> found = diagnose(Problem(truth[:, None], label, A, annotator=who, folds=2, parameters={"epochs": 10}))
     >>> found.information[["column", "leak"]].head(2)
       column   leak
     0    who  False
@@ -161,37 +118,16 @@ def diagnose(
     0       bob     True
     1       ann    False
     """
-    problem = Problem(
-        X=X,
-        y=np.asarray(y),
-        privileged=privileged,
-        kinds=kinds or {},
-        example=example,
-        annotator=annotator,
-        gold=gold,
-        real=real,
-        method=method,
-        folds=folds,
-        seed=seed,
-        parameters=parameters or {},
-    )
     problem.check()
     measured = measure_columns(problem, jobs=jobs, progress=progress)
     notes = write_notes(measured.information, problem.examples)
-    tables: dict[str, pd.DataFrame] = {}
+    tables: dict[str, Any] = {}
     if problem.real or problem.y.ndim > 1:
         notes.append("Annotators and labels can only be ranked for a single target of classes.")
     else:
         tables = judge_labels(problem, measured.honest, notes, jobs, progress)
-    return Diagnosis(
-        verdict=write_verdict(measured, tables.get("annotators"), tables.get("labels")),
-        notes=notes,
-        information=measured.information,
-        loss=measured.loss,
-        control=measured.control,
-        capacity=measured.capacity,
-        **tables,
-    )
+    verdict = write_verdict(measured, tables.get("annotators"), tables.get("labels"))
+    return Diagnosis(verdict=verdict, notes=notes, **vars(measured), **tables)
 
 
 def judge_labels(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -29,13 +29,42 @@ TRAINING: Mapping[str, Any] = {"epochs": 100, "patience": 5, "validation_fractio
 between networks that overfit means nothing."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class Problem:
-    """Annotations to diagnose, and how; see `lupi.diagnose.diagnose` for the fields."""
+    """Annotations to diagnose, and how.
+
+    Parameters
+    ----------
+    X : DataFrame or array
+        Inputs, one row per label.
+    y : array
+        Labels; two-dimensional of 0 and 1 for several targets.
+    privileged : DataFrame
+        Privileged columns.
+    kinds : mapping
+        Kinds of privileged columns, "number" or "category"; by default numeric columns are numbers.
+    example : array, optional
+        Ids of examples; by default each row is an example.
+    annotator : array, optional
+        Ids of the annotators who gave the labels.
+    gold : array, optional
+        True labels, some of which may be missing. They are used to score the rankings, and for nothing else.
+    real : bool
+        Whether y is real numbers rather than classes.
+    method : str
+        Method whose out-of-fold predictions judge annotators and labels.
+    folds : int
+        Number of folds.
+    seed : int
+        Seed of folds, initial weights and batches.
+    parameters : mapping
+        Parameters of the estimators.
+    """
 
     X: Any
     y: NDArray[Any]
     privileged: pd.DataFrame
+    _: KW_ONLY
     kinds: Mapping[str, str] = field(default_factory=dict)
     example: Any = None
     annotator: Any = None

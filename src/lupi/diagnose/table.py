@@ -14,6 +14,7 @@ from lupi._internal.files import check_output, explain_os_errors, to_records, wr
 from lupi.crowd import pairwise_agreement
 from lupi.diagnose.diagnosis import Diagnosis, diagnose
 from lupi.diagnose.page import diagnosis_page
+from lupi.diagnose.problem import Problem
 from lupi.report import write_report
 from lupi.tabular import TableDataset, TableSpec, read_dataset
 from lupi.tabular.encoding import as_text
@@ -49,12 +50,14 @@ def diagnose_table(
         Folder for the files in `FILES`.
     overwrite : bool
         Whether to replace an existing diagnosis.
-    method, folds, seed, jobs, progress
-        As for `diagnose`.
+    method, folds, seed
+        As for `Problem`.
     device : str
         Where to train.
     settings : mapping, optional
         More parameters of the estimators, such as `epochs`; None is the default.
+    jobs, progress
+        As for `diagnose`.
     facts : mapping, optional
         More facts for results.json; the report shows `command` and `versions`.
     say : callable, optional
@@ -82,11 +85,7 @@ def diagnose_table(
     if jobs == 0:
         raise ValueError("Expected `jobs` to be a number of trainings, or -1, but got 0.")
     check_output(
-        output,
-        overwrite=overwrite,
-        folder=True,
-        ours=lambda folder: (folder / INFORMATION).exists(),
-        kind="diagnosis",
+        output, overwrite=overwrite, folder=True, ours=lambda folder: (folder / INFORMATION).exists(), kind="diagnosis"
     )
     chosen = {name: value for name, value in (settings or {}).items() if value is not None}
     data = read_dataset(spec, device=device)
@@ -96,12 +95,12 @@ def diagnose_table(
         if say is not None:
             say(line)
     encoders = fit_encoders(data.train.X, {name: data.schema.inputs[name] for name in data.encoded}, device=device)
-    found = diagnose(
+    problem = Problem(
         encode_columns(data.train.X, encoders),
         data.train.y if data.task != "classification" else np.asarray(data.classes)[data.train.y],
         data.privileged,
         kinds=data.schema.privileged,
-        example=data.train.example,
+        example=data.train.example if data.ids is None else data.ids.to_numpy(),
         annotator=data.annotators,
         gold=data.gold,
         real=data.task == "regression",
@@ -109,20 +108,15 @@ def diagnose_table(
         folds=folds,
         seed=seed,
         parameters={"device": device, **chosen},
-        jobs=jobs,
-        progress=progress,
     )
-    if found.labels is not None:
-        rows = found.labels["row"]
-        labels = found.labels.drop(columns="example")
-        if data.ids is not None:
-            labels.insert(1, "example", data.ids.to_numpy()[rows])
-        found = replace(found, labels=labels)
+    found = diagnose(problem, jobs=jobs, progress=progress)
+    if data.ids is None and found.labels is not None:
+        found = replace(found, labels=found.labels.drop(columns="example"))
     roles = asdict(data.schema.roles)
     known = {
         "table": str(spec.table),
         "rows": len(data.privileged),
-        "examples": int(data.train.example.max()) + 1,
+        "examples": problem.examples,
         "task": data.task,
         "roles": {name: value for name, value in roles.items() if name != "inputs"} | {"inputs": len(roles["inputs"])},
         "annotator": data.annotator,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from lupi.diagnose.columns import SHUFFLED, TOGETHER, Capacity, Measured
+from lupi.diagnose.columns import SHUFFLED, TOGETHER, Capacity, ColumnFindings
 from lupi.diagnose.leaks import GIVEN
 
 FEW_EXAMPLES = 1000
@@ -13,7 +13,7 @@ FEW_EXAMPLES = 1000
 
 
 def write_verdict(
-    measured: Measured, annotators: pd.DataFrame | None = None, labels: pd.DataFrame | None = None
+    measured: ColumnFindings, annotators: pd.DataFrame | None = None, labels: pd.DataFrame | None = None
 ) -> str:
     """Say whether the privileged information is worth having, whom to check and how many labels are wrong."""
     leaks = [repr(name) for name in measured.information.loc[measured.information["leak"], "column"]]
@@ -36,7 +36,7 @@ def write_verdict(
     return "\n\n".join(parts)
 
 
-def describe_worth(measured: Measured) -> str:
+def describe_worth(measured: ColumnFindings) -> str:
     """Say whether the privileged information is worth having: it must tell more than a constant and than noise."""
     control = measured.control
     if control is None:
