@@ -8,6 +8,8 @@ import pytest
 import torch
 from hypothesis import settings
 
+from lupi.compare import Comparison, summarize
+
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
@@ -38,7 +40,7 @@ HOSTILE = [
 
 
 def compared(names, seeds=3, metrics=("nll", "accuracy"), controls=()):
-    """Runs and their summary, of methods that differ a little."""
+    """A comparison of methods that differ a little, with no-pi among them."""
     rng = np.random.default_rng(0)
     runs = pd.DataFrame(
         [
@@ -48,14 +50,7 @@ def compared(names, seeds=3, metrics=("nll", "accuracy"), controls=()):
             for place, name in enumerate(names)
         ]
     )
-    columns = {}
-    for metric in metrics:
-        table = runs.pivot(index="seed", columns="method", values=metric)
-        gap = table.sub(table[names[0]], axis=0)
-        columns |= {metric: table.mean(), f"{metric}_sd": table.std(), f"{metric}_difference": gap.mean()}
-        columns |= {f"{metric}_low": gap.mean() - 0.01, f"{metric}_high": gap.mean() + 0.01}
-    columns["seconds"] = runs.groupby("method")["seconds"].mean()
-    return runs, pd.DataFrame(columns).loc[list(names)]
+    return Comparison(runs=runs, summary=summarize(runs, metrics), verdict="It helps.", metrics=tuple(metrics))
 
 
 def diagnosed(names, labels=50):

@@ -1,99 +1,85 @@
-from types import SimpleNamespace
-
-import numpy as np
 import pandas as pd
 import pytest
-import torch
-from scipy import stats
-from sklearn.metrics import log_loss
 
-from lupi import PrivilegedClassifier
-from lupi.compare.engine import compare, run, summarize
+from lupi.compare.cache import load_run, open_run_folder, run_path
+from lupi.compare.engine import Arm, Run, run_arms, to_frame
 
 
-def task(seed):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(60, 2))
-    truth = np.where(X[:, 0] > 0, "yes", "no")
-    liar = rng.random(60) < 0.4
-    noisy = np.where(liar, np.where(truth == "yes", "no", "yes"), truth)
-    return SimpleNamespace(X_train=X, y_train=noisy, privileged=liar[:, None], example=None, X_test=X, y_test=truth)
+class Recorder:
+    """An arm whose scores tell which seeds trained together."""
+
+    def __init__(self, name):
+        self.name, self.groups = name, []
+
+    def train(self, seeds):
+        self.groups.append(list(seeds))
+        return [{"nll": 100.0 * seed + len(seeds), "kept": [seed]} for seed in seeds]
 
 
-def test_one_row_per_method_and_seed_that_repeats():
-    methods, parameters = ["tram", "no-pi"], {"epochs": 3}
-    runs = compare(task, methods, [3, 5], parameters=parameters)
-    assert list(zip(runs["method"], runs["seed"], strict=True)) == [
-        ("tram", 3),
-        ("no-pi", 3),
-        ("tram", 5),
-        ("no-pi", 5),
-    ]
-    again = run([task(3), task(5)], "tram", [3, 5], parameters)[1]
-    row = runs.query("method == 'tram' and seed == 5").iloc[0]
-    assert (again["nll"], again["accuracy"]) == (row["nll"], row["accuracy"])
-    assert 0 <= row["accuracy"] <= 1
-    assert row["nll"] > 0
+def run(recorders, seeds, **options):
+    arms = [Arm(name=one.name, train=one.train) for one in recorders]
+    return run_arms(arms, seeds, **options)
 
 
-SEEDS = (3, 5, 8, 2, 9)
+def test_arms_train_groups_of_seeds_and_results_are_ordered_by_arm():
+    one, other = Recorder("one"), Recorder("other")
+    found = run([one, other], [3, 5, 8], seeds_at_once=2)
+    assert one.groups == other.groups == [[3, 5], [8]]
+    assert [(r.arm, r.seed) for r in found] == [(name, seed) for name in ("one", "other") for seed in (3, 5, 8)]
+    assert [r.values["nll"] for r in found] == [302, 502, 801] * 2
 
 
-@pytest.mark.parametrize("parameters", [{"epochs": 3}, {"epochs": 12, "patience": 2}])
-def test_seeds_together_are_models_fitted_alone(parameters):
-    tasks = [task(seed) for seed in SEEDS]
-    for method in ("no-pi", "tram", "full-marginalization"):
-        for row, one, seed in zip(run(tasks, method, SEEDS, parameters), tasks, SEEDS, strict=True):
-            model = PrivilegedClassifier(method, random_state=seed, **parameters)
-            model.fit(one.X_train, one.y_train, privileged=one.privileged)
-            p = model.predict_proba(one.X_test)
-            assert (row["method"], row["seed"]) == (method, seed)
-            assert row["nll"] == pytest.approx(log_loss(one.y_test, p), abs=1e-4)
-            assert row["accuracy"] == pytest.approx(np.mean(model.predict(one.X_test) == one.y_test), abs=0.02)
+def test_every_arm_has_trained_some_seeds_before_one_has_trained_all():
+    order = []
+    arms = [Arm(name=name, train=lambda s, n=name: order.append((n, *s)) or [{}] * len(s)) for name in "ab"]
+    run_arms(arms, range(3), seeds_at_once=2)
+    assert order == [("a", 0, 1), ("b", 0, 1), ("a", 2), ("b", 2)]
 
 
-def test_jobs_do_not_matter():
-    """Also where training is noisy, and for more seeds than train at once."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lupi.compare.engine.SEEDS_AT_ONCE", 5)
-        seeds = (*SEEDS, 1, 4)
-        one, two = (compare(task, ["no-pi", "het-tram"], seeds, parameters={"epochs": 2}, jobs=jobs) for jobs in (1, 2))
-    expected = [(method, seed) for seed in sorted(seeds) for method in ("no-pi", "het-tram")]
-    assert list(zip(one["method"], one["seed"], strict=True)) == expected
-    pd.testing.assert_frame_equal(one.drop(columns="seconds"), two.drop(columns="seconds"), check_exact=True)
-    assert one["nll"].nunique() == len(one)
+def test_jobs_do_not_change_results():
+    one, two = (run([Recorder("a"), Recorder("b")], range(5), seeds_at_once=2, jobs=jobs) for jobs in (1, 2))
+    pd.testing.assert_frame_equal(to_frame(one), to_frame(two), check_exact=True)
+    with pytest.raises(ValueError, match=r"jobs.*0"):
+        run([], [0], seeds_at_once=1, jobs=0)
 
 
-def test_threads_come_back():
-    threads = torch.get_num_threads()
-    broken = task(0)
-    broken.y_train = broken.y_train[:-1]
-    try:
-        torch.set_num_threads(2)
-        with pytest.raises(ValueError, match="y"):
-            run([broken], "no-pi", [0], {"epochs": 1})
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(threads)
+def test_finished_runs_are_kept_and_missing_seeds_form_new_groups(tmp_path):
+    open_run_folder(tmp_path, {})
+    first = Recorder("tram")
+    run([first], range(3), seeds_at_once=20, folder=tmp_path)
+    assert load_run(tmp_path, "tram", 2)["kept"].tolist() == [2]
+    run_path(tmp_path, "tram", 1).write_bytes(b"cut off")
+    again, said = Recorder("tram"), []
+    found = run([again], range(5), seeds_at_once=2, folder=tmp_path, say=said.append)
+    assert again.groups == [[1, 3], [4]]
+    assert [float(r.values["nll"]) for r in found] == [3, 102, 203, 302, 401]
+    assert said == ["Resuming: 2 of 5 runs are already finished."]
 
 
-def test_summary_is_paired_by_seed():
-    rng = np.random.default_rng(0)
-    rows = [
-        {"method": method, "seed": seed, "nll": rng.random(), "accuracy": rng.random(), "seconds": 1.0}
-        for method in ("no-pi", "tram")
-        for seed in range(6)
-    ]
-    runs = pd.DataFrame(rows).sample(frac=1, random_state=0)
-    summary = summarize(runs)
-    values = {name: runs[runs["method"] == name].sort_values("seed")["nll"].to_numpy() for name in ("no-pi", "tram")}
-    difference = values["tram"] - values["no-pi"]
-    assert summary.loc["tram", "nll"] == pytest.approx(values["tram"].mean())
-    assert summary.loc["tram", "nll_sd"] == pytest.approx(values["tram"].std(ddof=1))
-    assert summary.loc["tram", "nll_difference"] == pytest.approx(difference.mean())
-    assert summary.loc["tram", "nll_error"] == pytest.approx(difference.std(ddof=1) / np.sqrt(6))
-    assert summary.loc["no-pi", "nll_difference"] == 0
-    test = stats.ttest_rel(values["tram"], values["no-pi"])
-    interval = test.confidence_interval(0.95)
-    assert summary.loc["tram", ["nll_low", "nll_high"]].tolist() == pytest.approx([interval.low, interval.high])
-    assert summary.loc["tram", "nll_p"] == pytest.approx(test.pvalue)
+def test_a_group_that_misses_a_run_can_be_trained_as_a_whole(tmp_path):
+    open_run_folder(tmp_path, {})
+    options = {"seeds_at_once": 2, "keep_groups": True, "folder": tmp_path}
+    found = to_frame(run([Recorder("tram")], range(5), **options))
+    run_path(tmp_path, "tram", 3).unlink()
+    again = Recorder("tram")
+    pd.testing.assert_frame_equal(to_frame(run([again], range(5), **options)), found)
+    assert again.groups == [[2, 3]]
+
+
+def test_only_the_process_that_saves_writes_runs(tmp_path):
+    open_run_folder(tmp_path, {})
+    run([Recorder("tram")], range(2), seeds_at_once=1, folder=tmp_path, save=False)
+    assert not list((tmp_path / "runs").iterdir())
+
+
+def test_the_table_holds_numbers_only():
+    table = to_frame([Run("a", 0, {"nll": 1, "rows": [1, 2]}), Run("b", 0, {"nll": 2.0, "more": 3})])
+    assert list(table) == ["method", "seed", "nll", "more"]
+    assert table["nll"].tolist() == [1.0, 2.0]
+
+
+def test_progress_counts_runs(tmp_path, capsys):
+    open_run_folder(tmp_path, {})
+    run([Recorder("no-pi")], range(2), seeds_at_once=1, folder=tmp_path)
+    run([Recorder("no-pi")], range(4), seeds_at_once=2, folder=tmp_path, progress=True)
+    assert "train no-pi (4/4)" in capsys.readouterr().err

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
@@ -5,8 +7,9 @@ from lupi.compare.page import comparison_page
 
 
 def test_a_metric_is_written_with_its_difference(make):
-    runs, summary = make.compared(["no-pi", "tram"], seeds=4)
-    page = comparison_page(runs, summary, "It helps.", notes=["Note."], command="lupi compare", versions={"lupi": "1"})
+    found = replace(make.compared(["no-pi", "tram"], seeds=4), notes=["Note."])
+    page = comparison_page(found, command="lupi compare", versions={"lupi": "1"})
+    assert (page.verdict, page.command) == ("It helps.", "lupi compare")
     first = page.sections[0]
     assert "4 seeds" in first.text
     assert "95% interval" in first.text
@@ -25,9 +28,9 @@ def test_a_metric_is_written_with_its_difference(make):
         "accuracy difference",
         "time",
     ]
-    assert table.frame["accuracy, %"].tolist() == pytest.approx((100 * summary["accuracy"]).tolist())
+    assert table.frame["accuracy, %"].tolist() == pytest.approx((100 * found.summary["accuracy"]).tolist())
     assert table.texts["accuracy difference"][0] == "–"
-    row = summary.loc["tram"]
+    row = found.summary.loc["tram"]
     gap, low, high = (100 * row[f"accuracy_{part}"] for part in ("difference", "low", "high"))
     assert table.texts["accuracy difference"][1] == f"{gap:+.1f} [{low:+.1f}, {high:+.1f}]".replace("-", "−")
     assert table.texts["NLL"][1] == f"{row['nll']:.3f} ± {row['nll_sd']:.3f}"
@@ -35,9 +38,9 @@ def test_a_metric_is_written_with_its_difference(make):
 
 def test_controls_are_marked_explained_and_left_out_of_calibration(make):
     names = ["no-pi", "tram", "no-pi [early stopping]", "tram [PI shuffled]"]
-    runs, summary = make.compared(names, controls=names[2:])
+    found = make.compared(names, controls=names[2:])
     bins = pd.DataFrame({"method": names, "confidence": 0.9, "accuracy": 0.8, "count": 10})
-    page = comparison_page(runs, summary, "It helps.", bins=bins)
+    page = comparison_page(replace(found, reliability=bins))
     assert "A control cannot gain" in page.sections[0].text
     assert page.sections[0].tables[0].frame["kind"].tolist() == ["", "", "control", "control"]
     svg = page.sections[0].figures[0].svg
@@ -48,22 +51,12 @@ def test_controls_are_marked_explained_and_left_out_of_calibration(make):
 
 
 def test_every_run_is_listed(make):
-    runs, summary = make.compared(["no-pi", "tram"], seeds=3)
-    page = comparison_page(runs, summary, "")
-    (table,) = page.sections[-1].tables
+    found = make.compared(["no-pi", "tram"], seeds=3)
+    (table,) = comparison_page(found).sections[-1].tables
     assert len(table.frame) == 6
-    assert table.frame["accuracy, %"].tolist() == pytest.approx((100 * runs["accuracy"]).tolist())
-    assert runs["accuracy"].max() < 1  # the caller's table is as it was
+    assert table.frame["accuracy, %"].tolist() == pytest.approx((100 * found.runs["accuracy"]).tolist())
+    assert found.runs["accuracy"].max() < 1  # the caller's table is unchanged
 
 
 def test_no_pi_alone_has_no_figure(make):
-    runs, summary = make.compared(["no-pi"])
-    assert comparison_page(runs, summary, "").sections[0].figures == []
-
-
-def test_a_missing_column_is_named(make):
-    runs, summary = make.compared(["no-pi", "tram"])
-    with pytest.raises(ValueError, match=r"Expected `summary` to have .* but got no nll_low"):
-        comparison_page(runs, summary.drop(columns="nll_low"), "")
-    with pytest.raises(ValueError, match=r"Expected `runs` to have .* but got no seed"):
-        comparison_page(runs.drop(columns="seed"), summary, "")
+    assert comparison_page(make.compared(["no-pi"])).sections[0].figures == []

@@ -3,14 +3,15 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from lupi.compare.statistics import Difference, Uncertainty, clustered_error, difference, paired
+from lupi.compare.statistics import Difference, Uncertainty, difference, mean_difference, summarize
+from lupi.metrics import clustered_error
 
 RNG = np.random.default_rng(0)
 
 
 def test_the_interval_is_that_of_a_paired_t_test():
     a, b = RNG.normal(size=8), RNG.normal(size=8)
-    found, expected = paired(a - b), stats.ttest_rel(a, b)
+    found, expected = mean_difference(a - b), stats.ttest_rel(a, b)
     np.testing.assert_allclose(found.interval(), expected.confidence_interval(0.95))
     np.testing.assert_allclose(found.interval(0.99), expected.confidence_interval(0.99))
     assert found.p == pytest.approx(expected.pvalue)
@@ -19,14 +20,14 @@ def test_the_interval_is_that_of_a_paired_t_test():
 def test_overlapping_training_parts_widen_the_interval():
     """Nadeau & Bengio 2003: the variance of the mean of n splits is (1/n + test/train)·s²."""
     values = RNG.normal(size=10)
-    found = paired(values, overlap=0.25)
+    found = mean_difference(values, overlap=0.25)
     assert found.error == pytest.approx(np.std(values, ddof=1) * np.sqrt(0.1 + 0.25))
     assert found.degrees == 9
 
 
 def test_errors_of_runs_and_test_examples_add_up():
     values = RNG.normal(size=5)
-    found = paired(values, of_test=(0.3, 101))
+    found = mean_difference(values, test_error=(0.3, 101))
     runs = np.var(values, ddof=1) / 5
     assert found.error == pytest.approx(np.sqrt(runs + 0.09))
     assert found.degrees == pytest.approx((runs + 0.09) ** 2 / (runs**2 / 4 + 0.09**2 / 100))
@@ -35,7 +36,7 @@ def test_errors_of_runs_and_test_examples_add_up():
 def test_degrees_are_welchs():
     """With as many runs as examples it is Welch's t-test of two samples."""
     a, b = RNG.normal(size=6), RNG.normal(3, 2, size=9)
-    found = paired(a, of_test=(float(stats.sem(b)), 9))
+    found = mean_difference(a, test_error=(float(stats.sem(b)), 9))
     assert found.degrees == pytest.approx(stats.ttest_ind(a, b, equal_var=False).df)
 
 
@@ -59,12 +60,12 @@ def test_alone_rows_have_the_usual_error():
 
 
 def test_no_difference_and_no_error():
-    assert paired(np.zeros(3)).p == 1
-    assert paired(np.ones(3)).p == 0
-    assert paired(np.zeros(3)).interval() == (0, 0)
+    assert mean_difference(np.zeros(3)).p == 1
+    assert mean_difference(np.ones(3)).p == 0
+    assert mean_difference(np.zeros(3)).interval() == (0, 0)
     assert np.isnan(Difference(np.nan, np.nan, 3).p)
     with pytest.raises(ValueError, match="at least two runs"):
-        paired(np.ones(1))
+        mean_difference(np.ones(1))
 
 
 def test_differences_pair_seeds_and_take_the_rows_of_the_test_set():
@@ -74,8 +75,8 @@ def test_differences_pair_seeds_and_take_the_rows_of_the_test_set():
     rows = {("a", "nll"): np.array([1.0, 2.0, 3.0]), ("b", "nll"): np.array([4.0, 4.0, 5.0])}
     known = Uncertainty(rows=rows, example=np.array([0, 1, 1]))
     found = difference(runs, "b", "a", "nll", known)
-    assert found == paired(
-        np.array([2.0, 3.0]), of_test=clustered_error(np.array([3.0, 2.0, 2.0]), np.array([0, 1, 1]))
+    assert found == mean_difference(
+        np.array([2.0, 3.0]), test_error=clustered_error(np.array([3.0, 2.0, 2.0]), np.array([0, 1, 1]))
     )
     of_ece = difference(runs, "b", "a", "ece", known)
     assert of_ece.mean == pytest.approx(0.05)
@@ -88,3 +89,25 @@ def test_seeds_that_only_other_methods_have_do_not_count():
     )
     assert difference(runs, "b", "a", "nll") == Difference(2.5, 0.5, 1)
     assert np.isnan(difference(runs, "c", "a", "nll").mean)  # not paired
+
+
+def test_summary_is_paired_by_seed():
+    rng = np.random.default_rng(0)
+    rows = [
+        {"method": method, "seed": seed, "nll": rng.random(), "accuracy": rng.random(), "seconds": 1.0}
+        for method in ("no-pi", "tram")
+        for seed in range(6)
+    ]
+    runs = pd.DataFrame(rows).sample(frac=1, random_state=0)
+    summary = summarize(runs)
+    values = {name: runs[runs["method"] == name].sort_values("seed")["nll"].to_numpy() for name in ("no-pi", "tram")}
+    difference = values["tram"] - values["no-pi"]
+    assert summary.loc["tram", "nll"] == pytest.approx(values["tram"].mean())
+    assert summary.loc["tram", "nll_sd"] == pytest.approx(values["tram"].std(ddof=1))
+    assert summary.loc["tram", "nll_difference"] == pytest.approx(difference.mean())
+    assert summary.loc["tram", "nll_error"] == pytest.approx(difference.std(ddof=1) / np.sqrt(6))
+    assert summary.loc["no-pi", "nll_difference"] == 0
+    test = stats.ttest_rel(values["tram"], values["no-pi"])
+    interval = test.confidence_interval(0.95)
+    assert summary.loc["tram", ["nll_low", "nll_high"]].tolist() == pytest.approx([interval.low, interval.high])
+    assert summary.loc["tram", "nll_p"] == pytest.approx(test.pvalue)

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from lupi.compare.verdict import verdict
+from lupi.compare.verdict import write_verdict
 
 NOISE = np.random.default_rng(0).normal(size=(12, 10))
 
@@ -25,37 +25,38 @@ def half_width(level, spread=0.02):
 
 
 def test_a_gain():
-    text = verdict(runs_of({"tram": -0.1}), ["tram"], "nll")
+    text = write_verdict(runs_of({"tram": -0.1}), ["tram"], "nll")
     low, high = 0.1 - half_width(0.95), 0.1 + half_width(0.95)
     assert text.startswith("Better than No PI: tram lowers NLL from ")
-    assert text.endswith("Whether that comes from what the privileged information says, `--controls` tells.")
+    assert "`controls=True`" in text.splitlines()[-1]
     assert f"by 0.100 (95 % interval {low:.3f} to {high:.3f})." in text
 
 
 def test_the_best_of_many_needs_a_wider_interval():
-    """A difference that is sure alone is not when it is the best of nine."""
+    """A difference that is significant alone is not if it is the best of nine."""
     shift = -(half_width(0.95) + half_width(1 - 0.05 / 9)) / 2
     names = ["tram", *(f"m{i}" for i in range(8))]
     runs = runs_of({name: shift if name == "tram" else 0.0 for name in names})
-    assert verdict(runs, ["tram"], "nll").startswith("Better than No PI: tram lowers")
-    text = verdict(runs, names, "nll")
-    assert text.startswith("No sure effect of privileged information: tram, the best of 9 methods,")
+    assert write_verdict(runs, ["tram"], "nll").startswith("Better than No PI: tram lowers")
+    text = write_verdict(runs, names, "nll")
+    assert text.startswith("No significant difference to No PI: tram, the best of 9 methods,")
     low, high = shift - half_width(1 - 0.05 / 9), shift + half_width(1 - 0.05 / 9)
-    assert f"(95 % interval {low:+.3f} to {high:+.3f}, widened for the choice among 9), which may be chance." in text
-    assert "Surely better than No PI: 0 of 9; surely worse: 0." in text
+    assert f"(95 % interval {low:+.3f} to {high:+.3f}, adjusted for the choice among 9)." in text
+    assert "Significantly better than No PI: 0 of 9; significantly worse: 0." in text
 
 
 def test_harm():
-    text = verdict(runs_of({"tram": 0.2, "pi-dual": 0.1}), ["tram", "pi-dual"], "nll")
+    text = write_verdict(runs_of({"tram": 0.2, "pi-dual": 0.1}), ["tram", "pi-dual"], "nll")
     assert text.startswith("Worse than No PI: pi-dual, the best of 2 methods, raises NLL")
-    assert "Surely better than No PI: 0 of 2; surely worse: 2." in text
+    assert "Significantly better than No PI: 0 of 2; significantly worse: 2." in text
 
 
 def test_higher_accuracy_is_better():
-    text = verdict(runs_of({"tram": 0.2, "pi-dual": -0.1}, "accuracy"), ["tram", "pi-dual"], "accuracy")
-    assert text.startswith("Better than No PI: tram, the best of 2 methods, raises accuracy in % from ")
-    assert ", by 20.0 (95 % interval 1" in text
-    assert "Surely better than No PI: 1 of 2; surely worse: 1." in text
+    text = write_verdict(runs_of({"tram": 0.2, "pi-dual": -0.1}, "accuracy"), ["tram", "pi-dual"], "accuracy")
+    assert text.startswith("Better than No PI: tram, the best of 2 methods, raises accuracy from ")
+    assert " % to 1" in text
+    assert ", by 20.0 points (95 % interval 1" in text
+    assert "Significantly better than No PI: 1 of 2; significantly worse: 1." in text
 
 
 CONTROLS = ["no-pi [early stopping]", "tram [PI zeros]", "tram [PI shuffled]"]
@@ -68,26 +69,28 @@ CONTROLS = ["no-pi [early stopping]", "tram [PI zeros]", "tram [PI shuffled]"]
             0.0,
             0.0,
             ["Privileged information helped: tram", "better than every control"],
-            ["need not come", "less overfitting", "not surely"],
+            ["need not come", "less overfitting", "not than all"],
         ),
         (
             -0.1,
             0.0,
-            ["but not surely by what", "itself: tram [PI zeros]. So the gain need not come"],
+            ["but not than all controls", "worse than tram: tram [PI zeros]. The gain need not come"],
             ["less overfitting", "every control", "helped"],
         ),
         (
             0.0,
             -0.15,
-            ["but not surely by what", "may be less overfitting"],
+            ["but not than all controls", "may be less overfitting"],
             ["need not come", "every control", "helped"],
         ),
     ],
 )
 def test_controls(zeros, early, said, not_said):
     shifts = {"tram": -0.1, "tram [PI zeros]": zeros, "tram [PI shuffled]": 0.0, "no-pi [early stopping]": early}
-    text = verdict(runs_of({**shifts, "x [PI zeros]": 0.0}), ["tram"], "nll", controls=[*CONTROLS, "x [PI zeros]"])
-    assert "Controls, their NLL against that of tram: no-pi [early stopping] " in text
+    text = write_verdict(
+        runs_of({**shifts, "x [PI zeros]": 0.0}), ["tram"], "nll", controls=[*CONTROLS, "x [PI zeros]"]
+    )
+    assert "Controls, difference in NLL to tram: no-pi [early stopping] " in text
     assert f"tram [PI shuffled] {0.1:+.3f} (" in text
     assert "x [PI zeros]" not in text
     for part in said:
@@ -96,18 +99,18 @@ def test_controls(zeros, early, said, not_said):
         assert part not in text
 
 
-def test_controls_of_no_sure_gain_are_only_listed():
+def test_controls_without_a_significant_gain_are_only_listed():
     shifts = {"tram": -0.001, **dict.fromkeys(CONTROLS, 0.0)}
-    text = verdict(runs_of(shifts), ["tram"], "nll", controls=CONTROLS)
-    assert "No sure effect" in text
-    assert text.splitlines()[-1].startswith("Controls, their NLL")
+    text = write_verdict(runs_of(shifts), ["tram"], "nll", controls=CONTROLS)
+    assert "No significant difference" in text
+    assert text.splitlines()[-1].startswith("Controls, difference in NLL")
 
 
 def test_accuracy_is_said_beside_nll():
     runs = runs_of({"tram": -0.1})
     runs["accuracy"] = np.where(runs["method"] == "tram", 0.75, 0.7) + 0.01 * (runs["seed"] % 2)
-    assert "Accuracy of tram: +5.0 points (95 % interval +5.0 to +5.0)." in verdict(runs, ["tram"], "nll")
+    assert "Accuracy of tram: +5.0 points (95 % interval +5.0 to +5.0)." in write_verdict(runs, ["tram"], "nll")
 
 
 def test_nothing_to_judge():
-    assert verdict(runs_of({"distillation": -0.1}), [], "nll").startswith("No method with privileged information")
+    assert write_verdict(runs_of({"distillation": -0.1}), [], "nll").startswith("No method with privileged information")

@@ -1,6 +1,7 @@
 """What a browser makes of the pages. Without Chromium these tests are skipped."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -31,11 +32,13 @@ def pages(make, tmp_path_factory):
     made = {}
     for kind, methods, people in (("plain", names, [f"worker {i}" for i in range(50)]), ("hostile", None, None)):
         methods, people = methods or ["no-pi", *make.hostile], people or make.hostile
-        runs, summary = make.compared(methods, metrics=("nll", "accuracy", "brier", "ece"), controls=methods[-1:])
+        found = make.compared(methods, metrics=("nll", "accuracy", "brier", "ece"), controls=methods[-1:])
         texts = {"command": " ".join(people), "versions": dict(zip(people, people, strict=True))}
         texts = {"notes": people} | texts if kind == "hostile" else {"command": "lupi compare"}
         reliability = pd.concat([bins.assign(method=name) for name in methods[:3]])
-        made[f"comparison-{kind}"] = comparison_page(runs, summary, "It helps.", bins=reliability, **texts)
+        found = replace(found, reliability=reliability, notes=texts.get("notes", []))
+        facts = {name: value for name, value in texts.items() if name != "notes"}
+        made[f"comparison-{kind}"] = comparison_page(found, **facts)
         made[f"diagnosis-{kind}"] = diagnosis_page("\n".join(people[:12]), **make.diagnosed(people), **texts)
     made["large"] = diagnosis_page("It is large.", **make.diagnosed([f"worker {i}" for i in range(200)], 6000))
     return {name: write_report(page, folder / f"{name}.html") for name, page in made.items()}

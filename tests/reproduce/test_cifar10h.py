@@ -9,24 +9,37 @@ import torch
 from typer.testing import CliRunner
 
 from lupi.cli import app
+from lupi.methods import build
 from lupi.methods.tram import het_tram
-from lupi.reproduce import cifar10h, tables
+from lupi.reproduce import cifar10h
 from lupi.reproduce.cifar10h import (
     ABLATION,
-    CONFIDENT,
+    HET_TRAM,
     LATER,
-    METHODS,
+    PAIR,
     PUBLISHED,
     Settings,
-    confidence,
     make_case,
     make_parts,
+    mean_confidence,
     read_task,
     run,
+    select_change,
 )
 
-SMALL = Settings(seeds=2, epochs=1, batch_size=32, others=3, evaluate=10_000, ablation=2, annotators="simulated")
 CHANGES = {"no L2": {"l2": 0.0}, "batch norm slow": {"momentum": 0.01}}
+SMALL = Settings(
+    seeds=2,
+    epochs=1,
+    batch_size=32,
+    others=3,
+    evaluate=10_000,
+    ablation=2,
+    changes=CHANGES,
+    for_all="no L2",
+    annotators="simulated",
+)
+METHODS = SMALL.methods
 
 
 def write_cifar(folder, images=40):
@@ -85,17 +98,14 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def found(data, tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cifar10h, "ABLATION", CHANGES)
-        patch.setattr(cifar10h, "FOR_ALL", "no L2")
-        folder = tmp_path_factory.mktemp("run")
-        return run(SMALL, data=data, folder=folder, overwrite=False, progress=False), folder
+    folder = tmp_path_factory.mktemp("run")
+    return run(SMALL, data=data, folder=folder, overwrite=False, progress=False), folder
 
 
 def test_every_method_and_seed_is_there(found):
     table = found[0].table
     changed = {f"{method}-no-L2" for method in METHODS} | {"no-pi-batch-norm-slow", "tram-batch-norm-slow"}
-    changed |= {f"het-tram-no-L2-{name.replace(' ', '-')}" for name in cifar10h.HET_TRAM}
+    changed |= {f"het-tram-no-L2-{name.replace(' ', '-')}" for name in HET_TRAM}
     assert set(METHODS) == {*PUBLISHED, *LATER}
     assert set(table["method"]) == set(METHODS) | changed
     assert len(PUBLISHED) == 10
@@ -106,46 +116,33 @@ def test_every_method_and_seed_is_there(found):
     }
 
 
-def test_finished_pairs_are_not_trained_again(found, data, monkeypatch):
-    monkeypatch.setattr(cifar10h, "ABLATION", CHANGES)
-    monkeypatch.setattr(cifar10h, "FOR_ALL", "no L2")
+def test_finished_runs_are_not_trained_again(found, data):
     before, folder = found
-    trained = []
-    usual = tables.train_case
-    monkeypatch.setattr(tables, "train_case", lambda case, seeds, *_: trained.append((case.name, list(seeds))))
     again = run(SMALL, data=data, folder=folder, overwrite=False, progress=False)
-    assert trained == []
+    pd.testing.assert_frame_equal(again.table, before.table, check_exact=True)  # also seconds
     assert again.text == before.text
-    monkeypatch.setattr(tables, "train_case", usual)
     (folder / "runs" / "tram-1.npz").unlink()
     (folder / "runs" / "tram-0.npz").write_bytes(b"cut off")
-
-    def count(case, seeds, *rest):
-        trained.append((case.name, list(seeds)))
-        usual(case, seeds, *rest)
-
-    monkeypatch.setattr(tables, "train_case", count)
-    once_more = run(SMALL, data=data, folder=folder, overwrite=False, progress=False)
-    assert trained == [("tram", [0, 1])]
+    once_more = run(SMALL, data=data, folder=folder, overwrite=False, progress=False).table
     columns = ["method", "seed", "nll", "accuracy"]
-    pd.testing.assert_frame_equal(once_more.table[columns], before.table[columns], check_exact=True)
+    pd.testing.assert_frame_equal(once_more[columns], before.table[columns], check_exact=True)
+    changed = once_more["seconds"] != before.table["seconds"]
+    assert set(once_more["method"][changed]) == {"tram"}
 
 
 def test_another_run_is_refused(found, data):
     other = replace(SMALL, epochs=2)
-    with pytest.raises(FileExistsError, match=r"epochs 1, now 2"):
+    with pytest.raises(FileExistsError, match="epochs 1, not 2"):
         run(other, data=data, folder=found[1], overwrite=False, progress=False)
 
 
-def test_other_weights_or_labels_are_another_run(found, data, tmp_path, monkeypatch):
-    monkeypatch.setattr(cifar10h, "ABLATION", CHANGES)
-    monkeypatch.setattr(cifar10h, "FOR_ALL", "no L2")
+def test_other_weights_or_labels_are_another_run(found, data, tmp_path):
     for name in ("cifar-10-batches-py", "cifar10h-raw.csv"):
         (tmp_path / name).symlink_to(data / name)
     (weights,) = data.glob("*.npz")
     with np.load(weights) as arrays:
         np.savez(tmp_path / weights.name, **{name: value / 2 for name, value in arrays.items()})
-    with pytest.raises(FileExistsError, match=r"has weights \w+, now \w+:"):
+    with pytest.raises(FileExistsError, match=r"weights \w+, not \w+"):
         run(SMALL, data=tmp_path, folder=found[1], overwrite=False, progress=False)
     (tmp_path / weights.name).unlink()
     (tmp_path / weights.name).symlink_to(weights)
@@ -153,17 +150,17 @@ def test_other_weights_or_labels_are_another_run(found, data, tmp_path, monkeypa
     table = pd.read_csv(data / "cifar10h-raw.csv")
     table["reaction_time"] = table["reaction_time"].to_numpy()[::-1]
     table.to_csv(tmp_path / "cifar10h-raw.csv", index=False)
-    with pytest.raises(FileExistsError, match=r"has data \w+, now \w+:"):
+    with pytest.raises(FileExistsError, match=r"data \w+, not \w+"):
         run(SMALL, data=tmp_path, folder=found[1], overwrite=False, progress=False)
 
 
 def test_the_ablation_has_no_more_seeds_than_there_are():
     assert list(Settings(seed=3, seeds=4, ablation=5).few()) == [3, 4, 5, 6]
     assert list(Settings(seed=3, seeds=9, ablation=5).few()) == [3, 4, 5, 6, 7]
-    assert Settings(ablation=0).changes() == {}
-    assert "batch norm slow" not in Settings(trunk="some/model").changes()
-    assert "float32" not in Settings(precision="float32").changes()
-    assert list(Settings().changes()) == list(ABLATION)
+    assert Settings(ablation=0).changed() == {}
+    assert "batch norm slow" not in Settings(trunk="some/model").changed()
+    assert "float32" not in Settings(precision="float32").changed()
+    assert list(Settings().changed()) == list(ABLATION)
 
 
 def test_the_report_says_what_it_is(found):
@@ -199,16 +196,16 @@ def test_the_task(data):
 def test_confidence_is_the_mean_of_the_highest_probability(data):
     task = read_task(data, SMALL)
     parts = make_parts(task, cifar10h.read_trunk(data, SMALL, task.train.x))
-    for name in CONFIDENT:
+    for name in PAIR:
         case = make_case(name, task, parts, SMALL)
         torch.manual_seed(0)
-        method = cifar10h.tables.build(name, case.parts).eval()
+        method = build(name, case.parts).eval()
         batch = task.train.by_annotation(torch.arange(96))
         with torch.no_grad():
             output = method.given(batch) if name == "tram" else method.predictor()(batch.x)[batch.row]
         highest = torch.softmax(output, -1).max(-1).values.numpy()
         expected = [highest[task.annotator == who].mean() for who in range(6)]
-        assert confidence(method, task) == pytest.approx(expected, abs=1e-5)
+        assert mean_confidence(method, task) == pytest.approx(expected, abs=1e-5)
 
 
 def test_seeds_begin_at_the_same_trunk_and_differ_behind_it(data):
@@ -223,36 +220,34 @@ def test_seeds_begin_at_the_same_trunk_and_differ_behind_it(data):
 
 def test_the_runs_under_a_change_have_the_names_of_the_methods(found):
     table = found[0].table
-    few = cifar10h.under(table, "no L2", replace(SMALL, ablation=0, seeds=20))
+    few = select_change(table, "no L2", replace(SMALL, ablation=0, seeds=20))
     assert few.empty
-    few = cifar10h.under(table, "no L2", SMALL)
+    few = select_change(table, "no L2", SMALL)
     assert set(few["method"]) == set(METHODS)
     own = table[table["method"] == "tram-no-L2"]
     assert few.loc[few["method"] == "tram", "nll"].tolist() == own["nll"].tolist()
     assert own["nll"].tolist() != table.loc[table["method"] == "tram", "nll"].tolist()
 
 
-def test_the_table_of_het_tram_is_against_tram(found, monkeypatch):
-    monkeypatch.setattr(cifar10h, "FOR_ALL", "no L2")
+def test_the_table_of_het_tram_compares_with_tram(found):
     table = found[0].table.copy()
     table.loc[table["method"] == "tram-no-L2", ["nll", "accuracy"]] = 1.5, 0.5
     table.loc[table["method"] == "het-tram-no-L2", ["nll", "accuracy"]] = 1.25, 0.625
     table.loc[table["method"] == "het-tram-no-L2-temperature-1", ["nll", "accuracy"]] = 1.75, 0.375
     lines = [line.strip("| ").split(" | ") for line in cifar10h.het_tram_table(table, SMALL).splitlines()[2:]]
-    assert [line[0] for line in lines] == ["as above", *cifar10h.HET_TRAM]
+    assert [line[0] for line in lines] == ["as above", *HET_TRAM]
     assert [cell.split(" ")[0] for cell in lines[0][2:4]] == ["−0.250", "+12.5"]
     (cold,) = [line for line in lines if line[0] == "temperature 1"]
     assert [cell.split(" ")[0] for cell in cold[2:]] == ["+0.250", "−12.5", "+0.500", "−25.0"]
     options = {name: parameter.default for name, parameter in inspect.signature(het_tram).parameters.items()}
-    assert all(options[name] != value for new in cifar10h.HET_TRAM.values() for name, value in new.items())
+    assert all(options[name] != value for new in HET_TRAM.values() for name, value in new.items())
     nll = found[0].table.set_index(["method", "seed"])["nll"]
-    names = ["het-tram-no-L2", *(f"het-tram-no-L2-{name.replace(' ', '-')}" for name in cifar10h.HET_TRAM)]
+    names = ["het-tram-no-L2", *(f"het-tram-no-L2-{name.replace(' ', '-')}" for name in HET_TRAM)]
     assert len({nll[name, 0] for name in names}) == len(names)  # the options reach the training
 
 
 def test_changes_of_the_ablation_are_settings():
-    assert cifar10h.FOR_ALL in ABLATION
-
+    assert Settings().for_all in ABLATION
     for change in ABLATION.values():
         assert replace(Settings(), **change) != Settings()
 
@@ -260,13 +255,14 @@ def test_changes_of_the_ablation_are_settings():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"seeds": 1}, "`seeds`"),
-        ({"evaluate": 5}, "`evaluate` to be 10000, 20000"),
-        ({"ablation": 1}, "`ablation` to be 0 or at least 2"),
-        ({"annotators": "some"}, "published or simulated"),
-        ({"precision": "some"}, "`precision` to be one of"),
-        ({"momentum": 1.5}, "`momentum` to be a number from 0 to 1"),
-        ({"batch_size": 0}, "`batch_size`"),
+        ({"seeds": 1}, "seeds.*1"),
+        ({"methods": ("tram",)}, "methods.*tram"),
+        ({"evaluate": 5}, "evaluate.*5"),
+        ({"ablation": 1}, "ablation.*1"),
+        ({"annotators": "some"}, "annotators.*some"),
+        ({"precision": "some"}, "precision.*some"),
+        ({"momentum": 1.5}, "momentum.*1.5"),
+        ({"batch_size": 0}, "batch_size.*0"),
     ],
 )
 def test_settings_are_checked(change, message):
@@ -275,20 +271,16 @@ def test_settings_are_checked(change, message):
 
 
 def test_missing_files_are_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"`--data` to be a folder with cifar-10-batches-py"):
+    with pytest.raises(FileNotFoundError, match="`data` to be a folder with cifar-10-batches-py"):
         run(SMALL, data=None, folder=tmp_path / "run", overwrite=False, progress=False)
     write_labels(tmp_path, write_cifar(tmp_path))
     with pytest.raises(FileNotFoundError, match=r"MobileNet's weights.*trunk=google/mobilenet_v1_1.0_224"):
         run(SMALL, data=tmp_path, folder=tmp_path / "run", overwrite=False, progress=False)
 
 
-def test_command_line(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(cifar10h, "PUBLISHED", {"no-pi": PUBLISHED["no-pi"], "tram": PUBLISHED["tram"]})
-    monkeypatch.setattr(cifar10h, "LATER", ())
-    monkeypatch.setattr(cifar10h, "CLAIMS", (tables.Claim("tram", "no-pi"),))
-    monkeypatch.setattr(cifar10h, "AFTER", ())
+def test_command_line(data, tmp_path):
     arguments = ["reproduce", "cifar10h", "--data", str(data), "--seeds", "2", "-o", str(tmp_path / "run")]
-    changes = ["epochs=1", "batch_size=32", "others=3", "evaluate=10000", "ablation=0"]
+    changes = ["epochs=1", "batch_size=32", "others=3", "evaluate=10000", "ablation=0", "methods=('no-pi', 'tram')"]
     for change in changes:
         arguments += ["--set", change]
     result = CliRunner().invoke(app, arguments)

@@ -7,32 +7,33 @@ from typer.testing import CliRunner
 
 from lupi.cli import app
 from lupi.datasets.civil_comments import IDENTITIES, LABELS
-from lupi.reproduce import tables
 from lupi.reproduce.civil_comments import (
+    CLAIMS,
+    METHODS,
+    PUBLISHED,
+    Settings,
+    list_findings,
+    make_cases,
+    make_task,
+    read_texts,
+    reference_levels,
+    report,
+    run,
+    score_probabilities,
+    shuffle_cases,
+)
+from lupi.reproduce.civil_stand_in import (
     ADDS,
     ATTRIBUTES,
     BY_TOPIC,
-    CLAIMS,
     KINDS,
-    METHODS,
     ON_LABELS,
-    PUBLISHED,
     RATES,
     REMOVES,
-    Settings,
     StandIn,
-    make_cases,
-    make_task,
-    read,
-    reference,
-    report,
-    reported,
-    run,
-    scored,
-    shows,
-    shuffle,
+    report_probability,
 )
-from lupi.tabular.text import make_encoder
+from lupi.tabular.text import make_text_encoder
 
 SMALL = Settings(seeds=2, epochs=1, shuffled=False, device="cpu")
 WORDS = ["film", "plot", "cast", "good", "bad", "slow", "funny", "dull", "war", "love", "city", "song", "actor", "end"]
@@ -80,7 +81,7 @@ def go(data, folder, settings=SMALL, *, overwrite=False):
 # -------------------------------------------------------------------------------- the two paths
 
 
-def test_the_stand_in_is_trained_kept_and_said_to_be_one(standing, tmp_path, monkeypatch):
+def test_the_stand_in_is_trained_kept_and_named(standing, tmp_path):
     found = go(standing, tmp_path / "run")
     assert found.table.groupby("method").size().to_dict() == dict.fromkeys(METHODS, 2)
     assert np.isfinite(found.table[["nll", "accuracy", "clean_nll", "clean_accuracy"]].to_numpy()).all()
@@ -95,11 +96,10 @@ def test_the_stand_in_is_trained_kept_and_said_to_be_one(standing, tmp_path, mon
     assert "](civil-comments-nll.svg)" in found.text
     assert len(found.figures["civil-comments-nll"].axes) == 2
 
-    monkeypatch.setattr(tables, "train_case", lambda *_: pytest.fail("a second run trained"))
     again = go(standing, tmp_path / "run", replace(SMALL, device="auto"))
-    pd.testing.assert_frame_equal(again.table, found.table, check_exact=True)
+    pd.testing.assert_frame_equal(again.table, found.table, check_exact=True)  # also seconds: nothing was trained
     assert again.text == found.text
-    with pytest.raises(FileExistsError, match="epochs 1, now 2: `--overwrite` begins again"):
+    with pytest.raises(FileExistsError, match=r"epochs 1, not 2.*overwrite"):
         go(standing, tmp_path / "run", replace(SMALL, epochs=2))
 
 
@@ -114,50 +114,41 @@ def test_the_published_comments_are_trained_on_where_they_are_there(published, t
 
 
 def test_shares_and_labels_reach_the_methods_as_they_are(published):
-    texts = read(published, SMALL)
+    texts = read_texts(published, SMALL)
     table = pd.read_csv(published / "train.csv").iloc[:80]
     a, y, test = texts.known
     assert a == pytest.approx(table[IDENTITIES].to_numpy())
     assert (y == (table[["target", *LABELS[1:]]].to_numpy() >= 0.5)).all()
     assert len(test) == len(texts.test) == 30
-    some = read(published, replace(SMALL, comments=50))
+    some = read_texts(published, replace(SMALL, comments=50))
     assert set(some.train) < set(texts.train)
     write_comments(published / "test_private_expanded.csv", 11, 2, "toxicity")
-    assert len(read(published, SMALL).test) == 10  # the paper's test set comes first
+    assert len(read_texts(published, SMALL).test) == 10  # the paper's test set comes first
 
 
-def test_what_was_interrupted_goes_on(standing, tmp_path, monkeypatch):
-    """Three methods finish; then only the others train, and with more seeds only the new ones."""
-    trained, train_case = [], tables.train_case
-
-    def recorded(case, seeds, *rest):
-        if len(trained) == 3:
-            raise KeyboardInterrupt
-        trained.append((case.name, list(seeds)))
-        train_case(case, seeds, *rest)
-
-    monkeypatch.setattr(tables, "train_case", recorded)
-    with pytest.raises(KeyboardInterrupt):
-        go(standing, tmp_path / "run")
-    assert [name for name, _ in trained] == list(METHODS[:3])
-
-    trained.append("after the interruption")
-    found = go(standing, tmp_path / "run")
-    assert trained[4:] == [(name, [0, 1]) for name in METHODS[3:]]
-    whole = go(standing, tmp_path / "whole")
+def test_an_interrupted_experiment_is_resumed(standing, tmp_path):
+    """Only missing runs are trained: other methods, more seeds, or the controls."""
+    whole = go(standing, tmp_path / "run").table
+    runs = tmp_path / "run" / "runs"
+    for name in METHODS[3:]:
+        for seed in (0, 1):
+            (runs / f"{name}-{seed}.npz").unlink()
+    resumed = go(standing, tmp_path / "run").table
     columns = ["method", "seed", "nll", "accuracy", "clean_nll"]
-    pd.testing.assert_frame_equal(found.table[columns], whole.table[columns], check_exact=True)
+    pd.testing.assert_frame_equal(resumed[columns], whole[columns], check_exact=True)
+    kept = resumed["seconds"] == whole["seconds"]
+    assert set(resumed["method"][kept]) == set(METHODS[:3])
 
-    del trained[4:]
-    go(standing, tmp_path / "run", replace(SMALL, seeds=3))
-    assert trained[4:] == [(name, [2]) for name in METHODS]
+    more = go(standing, tmp_path / "run", replace(SMALL, seeds=3)).table
+    old = more[more["seed"] < 2].reset_index(drop=True)
+    pd.testing.assert_frame_equal(old, resumed, check_exact=True)
 
-    del trained[4:]
     controlled = go(standing, tmp_path / "run", replace(SMALL, shuffled=True))
+    pd.testing.assert_frame_equal(controlled.table[: len(resumed)], resumed, check_exact=True)
     using = [name for name in METHODS if name not in ("no-pi", "distillation")]
-    assert trained[4:] == [(f"{name}-shuffled", [0, 1]) for name in using]
+    assert set(controlled.table["method"]) - set(METHODS) == {f"{name}-shuffled" for name in using}
     assert "## Is it the privileged information?\nStand-in: real sentences" in controlled.text
-    assert "- In NLL surely better with PI than with shuffled PI: " in controlled.text
+    assert "- Significantly lower NLL with PI than with shuffled PI: " in controlled.text
 
 
 def test_the_command_line_runs_it(standing, tmp_path):
@@ -171,9 +162,9 @@ def test_the_command_line_runs_it(standing, tmp_path):
 
 
 def test_shuffled_information_belongs_to_other_texts(published):
-    texts = read(published, SMALL)
-    cases = make_cases(make_task(texts, make_encoder(None).fit(texts.train), SMALL), SMALL)
-    controls = shuffle(cases)
+    texts = read_texts(published, SMALL)
+    cases = make_cases(make_task(texts, make_text_encoder(None).fit(texts.train), SMALL), SMALL)
+    controls = shuffle_cases(cases)
     assert {case.method for case in controls} == set(METHODS) - {"no-pi", "distillation"}
     a, other = cases[0].data, controls[0].data
     assert other.x is a.x
@@ -187,29 +178,27 @@ def test_shuffled_information_belongs_to_other_texts(published):
 
 def test_without_data_it_says_what_to_download(tmp_path):
     for data in (None, tmp_path):
-        with pytest.raises(
-            FileNotFoundError, match=r"^Expected `--data` to be .*kaggle.*24 identities.*text, but got "
-        ):
-            read(data, SMALL)
+        with pytest.raises(FileNotFoundError, match=r"`data` to be .*kaggle.*24 identities.*text, but got "):
+            read_texts(data, SMALL)
     result = CliRunner().invoke(app, ["reproduce", "civil-comments", "-o", str(tmp_path / "run")])
     assert result.exit_code == 2
-    assert result.output.startswith("lupi: Expected `--data` to be ")
+    assert result.output.startswith("lupi: Expected `")
     assert result.output.count("\n") == 1
 
 
 def test_what_cannot_be_read_is_one_sentence(published, standing):
     (published / "test_public_expanded.csv").unlink()
     with pytest.raises(FileNotFoundError, match=r"^Expected .* to have test_private_.* or .* beside train.csv"):
-        read(published, SMALL)
+        read_texts(published, SMALL)
     write_comments(published / "test_private_expanded.csv", 1, 1, "toxicity")
     with pytest.raises(ValueError, match=r"^Expected .*test_private_expanded.csv to have comments whose identities"):
-        read(published, SMALL)
+        read_texts(published, SMALL)
     pd.read_parquet(standing / "annotations.parquet").to_parquet(standing / "test.parquet")
     with pytest.raises(ValueError, match=r"^Expected .*sentences to train and to test on, but got 120 and 0\.$"):
-        read(standing, SMALL)
+        read_texts(standing, SMALL)
     pd.DataFrame({"words": ["a"]}).to_parquet(standing / "test.parquet")
     with pytest.raises(ValueError, match=r"^Expected .*test.parquet to have sentences in a column text"):
-        read(standing, SMALL)
+        read_texts(standing, SMALL)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +217,7 @@ def drawn():
     """Many made-up embeddings, so that rates are close to probabilities."""
     generator = np.random.default_rng(7)
     x = generator.normal(size=(30_000, 30))
-    made = StandIn.make(x, generator)
+    made = StandIn.fit(x, generator)
     return x, made, made.draw(x, generator)
 
 
@@ -272,22 +261,22 @@ def test_labels_have_the_probabilities_that_are_told(drawn):
             inside = cells == cell
             if inside.sum() > 1000:
                 assert sample.y[inside].mean() == pytest.approx(p[inside].mean(), abs=4 / np.sqrt(inside.sum()))
-    assert scored(sample.given_both, sample.y)[0] < scored(sample.given_x, sample.y)[0] - 0.01
-    assert (reported(sample.clean, np.zeros_like(sample.a)) == sample.clean).all()
+    assert score_probabilities(sample.given_both, sample.y)[0] < score_probabilities(sample.given_x, sample.y)[0] - 0.01
+    assert (report_probability(sample.clean, np.zeros_like(sample.a)) == sample.clean).all()
 
 
 def test_the_marginal_is_the_mean_over_attributes():
     """The closed form against many draws of the attributes of one sentence."""
     generator = np.random.default_rng(3)
     x = generator.normal(size=(200, 20))
-    made = StandIn.make(x, generator)
+    made = StandIn.fit(x, generator)
     many = made.draw(np.repeat(x[:1], 20_000, 0), generator)
     assert many.given_both.mean(0) == pytest.approx(many.given_x[0], abs=0.01)
 
 
 def test_the_stand_in_does_not_depend_on_the_seed_of_training(standing):
-    texts = read(standing, SMALL)
-    encoder = make_encoder(None).fit(texts.train)
+    texts = read_texts(standing, SMALL)
+    encoder = make_text_encoder(None).fit(texts.train)
     one, same, other = (make_task(texts, encoder, replace(SMALL, **new)) for new in ({}, {"seed": 5}, {"task": 1}))
     assert (one.data.y == same.data.y).all()
     assert (one.y == same.y).all()
@@ -303,24 +292,24 @@ def test_every_statement_is_of_rows_that_the_paper_has():
 
 
 def test_the_report_says_what_the_runs_hold(standing):
-    """TRAM is surely better than No PI in made-up runs, all others are as No PI."""
-    texts = read(standing, SMALL)
-    task = make_task(texts, make_encoder(None).fit(texts.train), SMALL)
-    cases, levels = make_cases(task, SMALL), reference(task)
+    """In made-up runs TRAM is significantly better than No PI, and all others are equal to No PI."""
+    texts = read_texts(standing, SMALL)
+    task = make_task(texts, make_text_encoder(None).fit(texts.train), SMALL)
+    cases, levels = make_cases(task, SMALL), reference_levels(task)
     runs = pd.DataFrame({"method": np.repeat(METHODS, 3), "seed": [0, 1, 2] * len(METHODS)})
     runs = runs.assign(nll=0.3 + 0.01 * runs["seed"], accuracy=0.9, clean_nll=0.2, clean_accuracy=0.95)
     of_tram = runs["method"] == "tram"
     runs.loc[of_tram, ["given_train_nll", "given_test_nll"]] = [0.1, 0.35]
     runs.loc[of_tram, ["nll", "accuracy"]] += [-0.1, 0.02]
-    text = shows(runs, cases, levels)
-    assert "- NLL: of 12 methods with PI, surely better than No PI: 1 (TRAM); surely worse: none." in text
+    text = list_findings(runs, cases, levels)
+    assert "- NLL: of 12 methods with PI, significantly better than No PI: 1 (TRAM); significantly worse: none." in text
     assert "- The lowest NLL is that of TRAM, 0.210; No PI has 0.310." in text
     assert "−0.100 [−0.100, −0.100] in NLL, +2.00 [+2.00, +2.00] points" in text
     assert "NLL of 0.100 on training labels and 0.350 on test labels (the true p(y|x,a) " in text
-    assert "does no better than No PI" in text
+    assert "is no better than No PI" in text
     runs.loc[of_tram, "given_test_nll"] = 0.25
-    text = shows(runs, cases, levels)
-    assert "does no better than No PI" not in text
+    text = list_findings(runs, cases, levels)
+    assert "is no better than No PI" not in text
     assert "shuffled" not in text
     whole = report(runs, cases, task, levels, SMALL)
     assert "| TRAM | 0.210 ± 0.010 | 92.00 ± 0.00 | 0.064 ± 0.002 | 98.19 ± 0.01 |" in whole
@@ -329,9 +318,9 @@ def test_the_report_says_what_the_runs_hold(standing):
 
 
 def test_levels_are_scores_of_known_probabilities(standing):
-    texts = read(standing, SMALL)
-    task = make_task(texts, make_encoder(None).fit(texts.train), SMALL)
-    rates, given_x, given_both = reference(task)
+    texts = read_texts(standing, SMALL)
+    task = make_task(texts, make_text_encoder(None).fit(texts.train), SMALL)
+    rates, given_x, given_both = reference_levels(task)
     p, y = task.data.y.numpy().mean(0), task.y.numpy()
     assert rates.nll == pytest.approx(-(y * np.log(p) + (1 - y) * np.log(1 - p)).mean(), abs=1e-5)
     assert rates.accuracy == pytest.approx(1 - y.mean(), abs=1e-9)

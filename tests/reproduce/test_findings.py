@@ -4,7 +4,7 @@ from dataclasses import dataclass
 import pandas as pd
 import pytest
 
-from lupi.reproduce.findings import Findings, change, figure, markdown_table, write_findings
+from lupi.reproduce.findings import Findings, change_settings, make_figure, markdown_table, write_findings
 
 
 @dataclass(frozen=True)
@@ -16,9 +16,9 @@ class Settings:
 
 
 def test_settings_change_by_text():
-    changed = change(Settings(), ["seeds=3", "noise=2", "levels=(0.2, 1.0)", "start=torch"])
+    changed = change_settings(Settings(), ["seeds=3", "noise=2", "levels=(0.2, 1.0)", "start=torch"])
     assert changed == Settings(3, 2.0, (0.2, 1.0), "torch")
-    assert change(Settings(), []) == Settings()
+    assert change_settings(Settings(), []) == Settings()
 
 
 @pytest.mark.parametrize(
@@ -34,12 +34,12 @@ def test_settings_change_by_text():
 )
 def test_other_texts_are_refused(text, message):
     with pytest.raises(ValueError, match=message):
-        change(Settings(), [text])
+        change_settings(Settings(), [text])
 
 
 def test_what_is_written(tmp_path):
     table = pd.DataFrame({"seed": [0, 1], "mse": [0.25, float("nan")]})
-    made = {"plot": figure(lambda axes: axes[1].plot([0, 1], [1, 0]), 2)}
+    made = {"plot": make_figure(lambda axes: axes[1].plot([0, 1], [1, 0]), 2)}
     facts = {"command": "lupi reproduce x", "versions": {"lupi": "1"}}
     findings = Findings(table, "# Title\n\n![plot](plot.svg)", made)
     names = {path.name for path in write_findings(findings, Settings(), facts, tmp_path)}
@@ -52,7 +52,7 @@ def test_what_is_written(tmp_path):
     assert numbers["command"] == "lupi reproduce x"
     assert (tmp_path / "report.md").read_text().endswith("Made by `lupi reproduce x` (lupi 1).\n")
     first = (tmp_path / "plot.svg").read_bytes()
-    again = {"plot": figure(lambda axes: axes[1].plot([0, 1], [1, 0]), 2)}
+    again = {"plot": make_figure(lambda axes: axes[1].plot([0, 1], [1, 0]), 2)}
     list(write_findings(Findings(table, "", again), Settings(), facts, tmp_path))
     assert (tmp_path / "plot.svg").read_bytes() == first
 

@@ -2,8 +2,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lupi.reproduce.findings import change
-from lupi.reproduce.linear_risk import Settings, checked, counterexample, grid, run
+from lupi.reproduce.findings import change_settings
+from lupi.reproduce.linear_risk import Settings, count_checks, make_counterexample, make_models, run
 from lupi.theory.risk import ESTIMATORS, PROPOSITIONS, conditions
 
 TINY = Settings(n=12, d=2, pi_variance=(0.1, 1.0), overlap=(0.0, 1.0), draws=20, repeats=2, expectation_draws=100)
@@ -29,7 +29,7 @@ def test_it_repeats_exactly(tiny):
     again = run(TINY, progress=False)
     pd.testing.assert_frame_equal(tiny.table, again.table, check_exact=True)
     assert tiny.text == again.text
-    other = run(change(TINY, ["seed=1"]), progress=False)
+    other = run(change_settings(TINY, ["seed=1"]), progress=False)
     assert not tiny.table["measured"].equals(other.table["measured"])
 
 
@@ -46,8 +46,8 @@ def test_progress(capsys):
 
 @pytest.mark.parametrize("m", [1, 2])
 def test_closed_forms_and_conditions_agree_with_simulations(m):
-    findings = run(change(SMALL, [f"m={m}"]), progress=False)
-    counts = checked(findings.table[findings.table["model"] == "grid"])
+    findings = run(change_settings(SMALL, [f"m={m}"]), progress=False)
+    counts = count_checks(findings.table[findings.table["model"] == "grid"])
     assert counts["risks agree"] == counts["risks"] == 6 * 4
     assert counts["differences agree"] == counts["differences"] == 6 * 2
     assert counts["signs agree"] == counts["signs"] == counts["helps"] + counts["hurts"]
@@ -62,7 +62,7 @@ def test_closed_forms_and_conditions_agree_with_simulations(m):
 
 
 def test_grid_has_the_overlap_and_the_variance_it_says():
-    for overlap, variance, model in grid(change(SMALL, ["m=2"]), np.random.SeedSequence(0)):
+    for overlap, variance, model in make_models(change_settings(SMALL, ["m=2"]), np.random.SeedSequence(0)):
         within = model.project(model.mu)
         assert np.isclose((within**2).sum() / (model.mu**2).sum(), overlap)
         assert np.isclose(((model.mu @ model.v) ** 2).mean(), 1)
@@ -71,7 +71,7 @@ def test_grid_has_the_overlap_and_the_variance_it_says():
 
 
 def test_counterexample():
-    condition = conditions(counterexample(), draws=20_000)["imputed"]
+    condition = conditions(make_counterexample(), draws=20_000)["imputed"]
     assert abs(condition.exact.value + 28) < 3 * condition.exact.error
     assert condition.printed.value > 0 > condition.sufficient.value
 
@@ -82,7 +82,7 @@ def rows(*values):
 
 
 def test_what_is_counted():
-    counts = checked(
+    counts = count_checks(
         rows(
             ("risk", 1.0, 1.1, 0.05, 2.0),
             ("risk", 1.0, 1.2, 0.05, 4.0),
@@ -128,4 +128,4 @@ def test_what_is_counted():
 )
 def test_wrong_settings(setting, message):
     with pytest.raises(ValueError, match=f"^{message}$"):
-        change(Settings(), [setting])
+        change_settings(Settings(), [setting])

@@ -2,7 +2,7 @@ import pandas as pd
 import pytest
 
 from lupi.reproduce import synthetic_regression as regression
-from lupi.reproduce.noise_sweep import PUBLISHED, Settings, beside_the_paper, run
+from lupi.reproduce.noise_sweep import PUBLISHED, Settings, compare_with_paper, run
 
 SMALL = Settings(seeds=2, n=200, epochs=1, noise=(0.1, 2.0))
 
@@ -21,9 +21,9 @@ def test_a_level_is_the_regression_at_that_noise():
 
 def test_it_says_where_it_is_not_the_papers():
     mean = {(noise, "PI"): published["PI"] for noise, published in PUBLISHED.items()}
-    assert "within a factor of three" in beside_the_paper(mean, list(PUBLISHED))
+    assert "within a factor of three" in compare_with_paper(mean, list(PUBLISHED))
     mean[0.5, "PI"] = 0.01
-    assert "at ε = 0.5: here" in beside_the_paper(mean, list(PUBLISHED))
+    assert "at ε = 0.5: here" in compare_with_paper(mean, list(PUBLISHED))
 
 
 def test_other_settings_are_refused():

@@ -1,11 +1,13 @@
 import json
 import os
 import pickle
+import shutil
 import socket
 import subprocess
 import sys
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,25 +17,27 @@ import torch
 from PIL import Image
 from typer.testing import CliRunner
 
-from lupi import training
 from lupi.cli import app
+from lupi.compare.cache import open_run_folder
+from lupi.compare.engine import to_frame
 from lupi.datasets import MALICIOUS
 from lupi.datasets.imagenet_pi import CLASSES
 from lupi.methods import build
-from lupi.reproduce import relabelled_images, tables
+from lupi.reproduce import relabelled_data
+from lupi.reproduce.cases import make_score, train_cases
+from lupi.reproduce.relabelled_data import list_annotators, train_annotators
 from lupi.reproduce.relabelled_images import (
     MAIN,
     PUBLISHED,
     Settings,
-    annotate,
-    annotator_plans,
+    count_parameters,
+    describe_labels,
+    list_findings,
     make_cases,
-    parameters,
-    read_images,
     relabel,
     run,
-    shown,
 )
+from lupi.training import fit
 
 SMALL = Settings(
     seeds=4,  # enough to train together
@@ -76,8 +80,21 @@ def found(cifar, tmp_path_factory):
     return run(SMALL, data=cifar, folder=folder, overwrite=False, progress=False), folder
 
 
-def refuse(*_, **__):
-    raise AssertionError("nothing is left to train")
+def read_images(folder, settings=SMALL):
+    names = ("size", "images", "annotators_images", "noise", "seed")
+    return relabelled_data.read_images(folder, **{name: getattr(settings, name) for name in names})
+
+
+def annotate(images, settings, folder, annotators=None):
+    return train_annotators(
+        images,
+        annotators or settings.annotators,
+        folder,
+        size=settings.annotators_size,
+        training=settings.training,
+        seed=settings.seed,
+        device=CPU,
+    )
 
 
 def test_every_case_and_seed_is_there(found, cifar):
@@ -102,66 +119,40 @@ def relabelled(cifar, settings=SMALL):
     return images, relabel(rng.dirichlet(np.ones(10), (16, len(images.true))).astype(np.float32))
 
 
-def test_a_second_run_trains_nothing_and_is_the_same(found, cifar, monkeypatch):
+def test_a_second_run_trains_nothing_and_is_the_same(found, cifar):
     findings, folder = found
-    for module in (relabelled_images, tables):
-        for name in {"fit", "fit_seeds"} & set(vars(module)):
-            monkeypatch.setattr(module, name, refuse)
+    times = {path: path.stat().st_mtime_ns for path in folder.glob("runs/*")}
     again = run(SMALL, data=cifar, folder=folder, overwrite=False, progress=False)
     assert again.text == findings.text
     pd.testing.assert_frame_equal(again.table, findings.table, check_exact=True)
-    with pytest.raises(FileExistsError, match="epochs 1, now 2"):
+    assert {path: path.stat().st_mtime_ns for path in folder.glob("runs/*")} == times
+    with pytest.raises(FileExistsError, match="epochs 1, not 2"):
         run(replace(SMALL, epochs=2), data=cifar, folder=folder, overwrite=False, progress=False)
 
 
-def test_an_interrupted_run_goes_on_to_the_same(found, cifar, tmp_path, monkeypatch):
-    """First while annotators train, then between two cases."""
+def test_an_interrupted_run_is_resumed(found, cifar, tmp_path):
+    """Some annotators and some cases are missing; what is trained again is the same."""
     findings, first = found
-    count, fit = [0], relabelled_images.fit
-
-    def stops(*arguments, **options):
-        count[0] += 1
-        if count[0] == 10:
-            raise KeyboardInterrupt
-        return fit(*arguments, **options)
-
-    def start():
-        return run(SMALL, data=cifar, folder=tmp_path, overwrite=False, progress=False)
-
-    monkeypatch.setattr(relabelled_images, "fit", stops)
-    with pytest.raises(KeyboardInterrupt):
-        start()
-    assert len(list(tmp_path.glob("runs/annotator-*.npz"))) == 9
-    cut = tables.train_case
-
-    def cut_off(case, *rest):
-        if case.name == "mean-imputation":
-            raise KeyboardInterrupt
-        cut(case, *rest)
-
-    monkeypatch.setattr(tables, "train_case", cut_off)
-    with pytest.raises(KeyboardInterrupt):
-        start()
-    assert count[0] == 10 + 7  # the tenth again, and the six after it
-    monkeypatch.setattr(relabelled_images, "fit", refuse)
-    monkeypatch.setattr(tables, "train_case", cut)
-    for number in range(16):
-        one, other = (np.load(file / "runs" / f"annotator-{number}.npz") for file in (tmp_path, first))
-        np.testing.assert_array_equal(one["probabilities"], other["probabilities"])
-    for path in first.glob("runs/*.npz"):  # what the rest of the run would train: not all again, for the time it takes
-        if not path.name.startswith(("no-pi-", "zero-", "mean-", "het-tram-", "two-step-no-pi-")):
-            (tmp_path / "runs" / path.name).write_bytes(path.read_bytes())
-    resumed = start()
+    shutil.copytree(first, tmp_path / "run")
+    runs = tmp_path / "run" / "runs"
+    missing = [f"annotator-{number}.npz" for number in (9, 15)]
+    missing += [f"{name}-{seed}.npz" for name in ("no-pi", "mean-imputation", "het-tram") for seed in range(4)]
+    for name in missing:
+        (runs / name).unlink()
+    resumed = run(SMALL, data=cifar, folder=tmp_path / "run", overwrite=False, progress=False)
     pd.testing.assert_frame_equal(
         resumed.table.drop(columns="seconds"), findings.table.drop(columns="seconds"), check_exact=True
     )
     assert resumed.text == findings.text
+    for number in (9, 15):
+        one, other = (np.load(folder / f"annotator-{number}.npz") for folder in (runs, first / "runs"))
+        np.testing.assert_array_equal(one["probabilities"], other["probabilities"])
 
 
 def test_annotators_differ_and_are_kept(cifar, found):
     images = read_images(cifar, SMALL)
-    probabilities = annotate(images, SMALL, found[1], CPU, progress=False)
-    assert len(probabilities) == len(annotator_plans(SMALL)) == len(set(annotator_plans(Settings()))) == 16
+    probabilities = annotate(images, SMALL, found[1])
+    assert len(probabilities) == len(SMALL.annotators) == len(set(Settings().annotators)) == 16
     for number, one in enumerate(probabilities):
         assert one.shape == (48, 10)
         np.testing.assert_allclose(one.sum(1), 1, atol=1e-5)
@@ -174,10 +165,7 @@ def test_annotators_learn_and_label_other_images(cifar, tmp_path):
     np.testing.assert_array_equal(images.lesson.new, images.x)
     assert len(images.lesson.x) == 32
     (tmp_path / "runs").mkdir()
-    some = annotator_plans(settings)[::4]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(relabelled_images, "annotator_plans", lambda _: some)
-        probabilities = annotate(images, settings, tmp_path, CPU, progress=False)
+    probabilities = annotate(images, settings, tmp_path, list_annotators(32, 25, 0.25)[::4])
     apart = [np.abs(one.argmax(1) - images.true).mean() for one in probabilities]  # colours are in the order of classes
     assert min(apart) < 1.4  # one or the other may fail to learn; 1.9 and more with shuffled labels
 
@@ -221,7 +209,7 @@ def test_no_pi_in_two_steps_freezes_the_trunk_and_sees_no_pi(cifar):
             yield stage
 
     method.stages = watched
-    history = training.fit(method, cases["no-pi"].data, cases["no-pi"].how, seed=0)
+    history = fit(method, cases["no-pi"].data, cases["no-pi"].training, seed=0)
     assert [row["stage"] for row in history] == ["transfer", "marginalize"]
     assert not torch.equal(seen[0]["layers.0.convolution.weight"], seen[1]["layers.0.convolution.weight"])
     for name, value in method.trunk.state_dict().items():
@@ -232,7 +220,7 @@ def test_no_pi_in_two_steps_freezes_the_trunk_and_sees_no_pi(cifar):
 def test_a_quarter_of_the_capacity(cifar):
     cases = make_cases(*relabelled(cifar), replace(SMALL, width=1.0))
     for one, other in (("tram", "tram-quarter"), ("no-pi", "no-pi-quarter")):
-        assert parameters(cases[other]) / parameters(cases[one]) == pytest.approx(0.25, abs=0.02)
+        assert count_parameters(cases[other]) / count_parameters(cases[one]) == pytest.approx(0.25, abs=0.02)
 
 
 def test_training_is_the_papers():
@@ -243,20 +231,20 @@ def test_training_is_the_papers():
 
 def test_a_control_trains_for_a_third_of_the_epochs(cifar):
     cases = make_cases(*relabelled(cifar), replace(SMALL, epochs=30))
-    assert cases["tram-short"].how.milestones == (10 / 3, 20 / 3, 80 / 9)
+    assert cases["tram-short"].training.milestones == (10 / 3, 20 / 3, 80 / 9)
     for name in MAIN:
         one, short = cases[name], cases[f"{name}-short"]
-        assert 3 * short.how.epochs == one.how.epochs
+        assert 3 * short.training.epochs == one.training.epochs
         assert (short.method, short.parts, short.options) == (one.method, one.parts, one.options)
 
 
 def test_het_tram_trains_longer(cifar):
     cases = make_cases(*relabelled(cifar), replace(SMALL, het_longer=3))
-    assert cases["het-tram"].how.epochs == 3 * cases["tram"].how.epochs
-    assert cases["het-tram"].how.milestones == (1, 2, 8 / 3)
+    assert cases["het-tram"].training.epochs == 3 * cases["tram"].training.epochs
+    assert cases["het-tram"].training.milestones == (1, 2, 8 / 3)
 
 
-def test_what_it_shows_comes_from_the_numbers(found):
+def test_findings_come_from_the_numbers(found):
     table = found[0].table.copy()
     cases = {name: SimpleNamespace(title=name) for name in PUBLISHED}
     for name, row in PUBLISHED.items():
@@ -265,28 +253,27 @@ def test_what_it_shows_comes_from_the_numbers(found):
     for name in MAIN:
         nll, accuracy = {"no-pi": (1.2, 0.72), "tram": (1.1, 0.73)}.get(name, (1.3, 0.72))
         table.loc[table["method"] == f"{name}-short", ["nll", "accuracy"]] = nll, accuracy
-        cases[f"{name}-short"] = SimpleNamespace(title=f"{name}, a third", how=10)
-    cases["tram"].how = 30
+        cases[f"{name}-short"] = SimpleNamespace(title=f"{name}, a third", training=10)
+    cases["tram"].training = 30
     table.loc[table["seed"] == 1, ["nll", "accuracy"]] += 0.001
-    text = shown(table, cases, 1000)
-    assert "TRAM against No PI: −0.039 [−0.039, −0.039] in NLL, +0.8 [+0.8, +0.8] points" in text
+    text = list_findings(table, cases, 1000)
+    assert "TRAM compared with No PI: −0.039 [−0.039, −0.039] in NLL, +0.8 [+0.8, +0.8] points" in text
     assert "The gain is smaller, as in the paper; it changes by +0.042 " in text
     assert "A third of the epochs changes No PI by −0.064 [−0.064, −0.064] in NLL, +0.3 [+0.3, +0.3] points" in text
-    assert "TRAM of all epochs against No PI of a third: +0.025 [+0.025, +0.025] in NLL, +0.5 " in text
+    assert "TRAM with all epochs compared with No PI with a third: +0.025 [+0.025, +0.025] in NLL, +0.5 " in text
     assert text.endswith("and below in neither: tram, a third.")
     assert "uniform guess" not in text
-    cases["het-tram-short"].how = 30
-    assert shown(table, cases, 1000).endswith(
-        "trains as long as TRAM does with all of them. Against TRAM: +0.075 "
+    cases["het-tram-short"].training = 30
+    assert list_findings(table, cases, 1000).endswith(
+        "trains as long as TRAM does with all of them. Compared with TRAM: +0.075 "
         "[+0.075, +0.075] in NLL, −0.5 [−0.5, −0.5] points of accuracy."
     )
-    assert "- Above ln 6 = 1.792, the NLL of a uniform guess: zero-imputation. " in shown(table, cases, 6)
+    assert "- Above ln 6 = 1.792, the NLL of a uniform guess: zero-imputation. " in list_findings(table, cases, 6)
     table.loc[table["method"] == "tram-quarter", "nll"] = 1.0
-    assert "The gain is not smaller in both, unlike in the paper" in shown(table, cases, 1000)
+    assert "The gain is not smaller in both, unlike in the paper" in list_findings(table, cases, 1000)
 
 
-def test_a_trunk_that_cannot_be_made_fails_before_anything_is_trained(cifar, tmp_path, monkeypatch):
-    monkeypatch.setattr(relabelled_images, "annotate", refuse)
+def test_a_trunk_that_cannot_be_made_fails_before_anything_is_trained(cifar, tmp_path):
     with pytest.raises((ImportError, OSError, ValueError)):
         run(
             replace(SMALL, trunk=str(tmp_path / "nothing")),
@@ -311,28 +298,28 @@ def test_the_command(found, cifar):
     assert (folder / "relabelled-images-methods.svg").exists()
     result = CliRunner().invoke(app, ["reproduce", "relabelled-images", "-o", str(folder)])
     assert result.exit_code == 2
-    assert result.output.startswith("lupi: Expected `--data` to be a folder with cifar-10-batches-py, or ")
+    assert result.output.startswith("lupi: Expected `")
     assert result.output.count("\n") == 1
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"seeds": 1}, "`seeds` to be "),
-        ({"size": 48}, "`size` to be a multiple of 32, but got 48"),
-        ({"malicious": 1.5}, "`malicious` to be "),
-        ({"width": 0.0}, "`width` to be "),
-        ({"annotators_epochs": 1}, "`annotators_images` and `annotators_epochs` to be enough .*, but got 30000 and 1"),
-        ({"noise": "some"}, "`noise` to be 'high' or 'low', but got 'some'"),
+        ({"seeds": 1}, "seeds.*1"),
+        ({"size": 48}, "size.*48"),
+        ({"malicious": 1.5}, "malicious.*1.5"),
+        ({"width": 0.0}, "width.*0.0"),
+        ({"annotators_epochs": 1}, "annotators_epochs.*30000 and 1"),
+        ({"noise": "some"}, "noise.*some"),
     ],
 )
 def test_other_settings_are_refused(changes, message):
-    with pytest.raises(ValueError, match=f"^Expected {message}"):
+    with pytest.raises(ValueError, match=message):
         replace(Settings(), **changes)
 
 
 def test_too_few_images(cifar):
-    with pytest.raises(ValueError, match="more than 80 training images, `annotators_images`, but got 80"):
+    with pytest.raises(ValueError, match=r"annotators_images.*80"):
         read_images(cifar, replace(SMALL, annotators_images=80))
     assert len(read_images(cifar, replace(SMALL, images=1000)).true) == 48  # fewer where there are fewer
 
@@ -371,7 +358,7 @@ def imagenet(tmp_path_factory):
 ON_IMAGENET = replace(SMALL, noise="low", batch_size=6)
 
 
-def test_imagenet(imagenet, tmp_path, monkeypatch):
+def test_imagenet(imagenet, tmp_path):
     images = read_images(imagenet, ON_IMAGENET)
     assert images.classes == 1000
     np.testing.assert_array_equal(images.y_test, np.arange(CLASSES))
@@ -382,20 +369,12 @@ def test_imagenet(imagenet, tmp_path, monkeypatch):
     assert cases["tram"].parts.outputs == 1000
     assert cases["het-tram"].options["factors"] == 15
 
-    fast = tables.train_case
-
-    def train(case, seeds, folder, score, device, _):
-        own = seeds if case.name in ("no-pi", "tram") else []
-        if own:
-            fast(case, own, folder, score, device)
-        for seed in set(seeds) - set(own):
-            content = tables.file_of(folder, "no-pi", seed).read_bytes()
-            tables.file_of(folder, case.name, seed).write_bytes(content)
-
-    monkeypatch.setattr(tables, "train_case", train)
-    findings = run(ON_IMAGENET, data=imagenet, folder=tmp_path, overwrite=False, progress=False)
-    assert "12 images of ImageNet with labels of ImageNet-PI (low noise)." in findings.text
-    assert not list(tmp_path.glob("runs/annotator-*"))
+    open_run_folder(tmp_path, {})
+    chosen, score = [cases["no-pi"], cases["tram"]], make_score(images.x_test, images.y_test)
+    runs = to_frame(train_cases(chosen, range(2), tmp_path, score, device=CPU))
+    assert np.isfinite(runs["nll"]).all()
+    text = describe_labels(images, images.given, None, ON_IMAGENET)
+    assert text.startswith("12 images of ImageNet with labels of ImageNet-PI (low noise).")
 
 
 def test_validation_images_need_their_classes(imagenet, tmp_path):
@@ -406,32 +385,9 @@ def test_validation_images_need_their_classes(imagenet, tmp_path):
         read_images(tmp_path, ON_IMAGENET)
 
 
-TWO = """
-import sys
-from pathlib import Path
-from types import SimpleNamespace
-
-import torch
-
-torch.set_num_threads(1)
-from lupi.reproduce import relabelled_images as own
-
-data, folder = map(Path, sys.argv[1:])
-settings = own.Settings(
-    seeds=2, noise="low", width=0.1, annotators_width=0.1, epochs=2, batch_size=6, het_longer=1, device="cpu", devices=2
-)
-every = own.make_cases
-chosen = ("no-pi", "two-step-tram")
-own.make_cases = lambda *arguments: {name: case for name, case in every(*arguments).items() if name in chosen}
-own.report, own.methods_figure = lambda runs, *_: runs.to_csv(), lambda *_: None
-print(own.run(settings, data=data, folder=folder, overwrite=False, progress=False).text)
-"""
-
-
 @pytest.mark.skipif(find_spec("lightning") is None, reason="needs the extra `distributed`")
 def test_two_devices(imagenet, tmp_path):
-    script, folder = tmp_path / "two.py", tmp_path / "run"
-    script.write_text(TWO)
+    script, folder = Path(__file__).parent / "programs" / "two_devices.py", tmp_path / "run"
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         port = listening.getsockname()[1]

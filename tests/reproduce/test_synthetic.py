@@ -8,12 +8,12 @@ from lupi.likelihoods import Gaussian
 from lupi.reproduce.synthetic import (
     VARIANTS,
     Protocol,
+    compute_features,
     draw_samples,
-    features,
-    grid,
     learn_representations,
+    make_grid,
+    make_privileged,
     make_representation,
-    privileged,
 )
 
 
@@ -50,15 +50,15 @@ def test_the_loss_is_of_the_head_on_both():
 
 def test_what_the_head_sees():
     (sample,) = draw_samples(500, 0.1, [0])
-    seen = {variant: privileged(variant, sample, 7) for variant in VARIANTS}
+    seen = {variant: make_privileged(variant, sample, 7) for variant in VARIANTS}
     assert seen["no PI"].shape == (500, 0)
     assert (seen["PI"][:, 0] == sample.a).all()
     assert (seen["zeros"] == 0).all()
     assert seen["shuffled"].sum() == sample.a.sum()
     assert (seen["shuffled"][:, 0] != sample.a).any()
     assert abs(np.corrcoef(seen["noise"][:, 0], sample.a)[0, 1]) < 0.15
-    assert (privileged("noise", sample, 7) == seen["noise"]).all()
-    assert (privileged("noise", sample, 8) != seen["noise"]).any()
+    assert (make_privileged("noise", sample, 7) == seen["noise"]).all()
+    assert (make_privileged("noise", sample, 8) != seen["noise"]).any()
 
 
 def test_samples_are_of_their_seed_alone():
@@ -75,14 +75,14 @@ def test_seeds_learn_together_what_each_learns_alone():
     targets = [sample.y for sample in samples]
     together = learn_representations("PI", samples, targets, Gaussian(), how, seeds)
     (alone,) = learn_representations("PI", samples[2:3], targets[2:3], Gaussian(), how, [2])
-    x = grid((0.0, 1.0), 20)
-    assert features(together[2], x) == pytest.approx(features(alone, x), abs=1e-5)
+    x = make_grid((0.0, 1.0), 20)
+    assert compute_features(together[2], x) == pytest.approx(compute_features(alone, x), abs=1e-5)
     start = make_representation("PI", Gaussian(), how, 2).trunk
-    assert np.abs(features(alone, x) - features(start, x)).max() > 1e-2
+    assert np.abs(compute_features(alone, x) - compute_features(start, x)).max() > 1e-2
 
 
 def test_the_grid_is_of_middles():
-    assert grid((-2.0, 2.0), 4).tolist() == [-1.5, -0.5, 0.5, 1.5]
+    assert make_grid((-2.0, 2.0), 4).tolist() == [-1.5, -0.5, 0.5, 1.5]
 
 
 @pytest.mark.parametrize(("name", "value"), [("initialisation", "keras"), ("head", "sine")])

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from lupi.reproduce.synthetic import VARIANTS, draw_samples, grid
-from lupi.reproduce.synthetic_classification import SPAN, Settings, decision, probabilities, run, verdict
+from lupi.reproduce.synthetic import VARIANTS, draw_samples, make_grid
+from lupi.reproduce.synthetic_classification import SPAN, Settings, decide, fit_probes, judge_gain, run
 
 SMALL = Settings(seeds=2, n=200, epochs=1, long=2)
 
@@ -18,18 +18,18 @@ class Sine(nn.Module):
 
 
 def test_the_probe_on_the_answer_is_the_oracle():
-    samples, x = draw_samples(5000, 0.4, [0, 1], SPAN), grid(SPAN)
-    found = probabilities([Sine()] * 2, samples, 1.0, x)
-    assert (((found > 0.5) == decision(x)).mean(1) > 0.97).all()
+    samples, x = draw_samples(5000, 0.4, [0, 1], SPAN), make_grid(SPAN)
+    found = fit_probes([Sine()] * 2, samples, 1.0, x)
+    assert (((found > 0.5) == decide(x)).mean(1) > 0.97).all()
 
 
 def test_the_oracle_marginalizes_the_noise():
     """The decision that is right most often at x."""
-    (sample,), points = draw_samples(400_000, 0.4, [3], SPAN), grid(SPAN, 40)
+    (sample,), points = draw_samples(400_000, 0.4, [3], SPAN), make_grid(SPAN, 40)
     place = ((sample.x - SPAN[0]) / 4 * 40).astype(int)
     share = np.bincount(place, sample.y > 0) / np.bincount(place)
     clear = np.abs(np.sin(2 * np.pi * points)) > 0.2
-    assert ((share > 0.5) == decision(points))[clear].all()
+    assert ((share > 0.5) == decide(points))[clear].all()
 
 
 def test_every_variant_and_seed_is_there_and_repeats():
@@ -39,7 +39,7 @@ def test_every_variant_and_seed_is_there_and_repeats():
     pd.testing.assert_frame_equal(again.table, found.table, check_exact=True)
     assert again.text == found.text
     share = 100 * found.table.query("variant == 'PI'")["agreement"].mean()
-    assert f"With PI the classifier agrees with the oracle in {share:.1f} % of x" in found.text
+    assert f"With PI the classifier agrees with the oracle for {share:.1f} % of x" in found.text
 
 
 @pytest.mark.parametrize(("name", "value"), [("seeds", 1), ("noise", 0.0), ("c", 0.0), ("head", "x"), ("loss", "x")])
@@ -48,8 +48,8 @@ def test_other_settings_are_refused(name, value):
         Settings(**{name: value})
 
 
-def test_the_verdict_goes_by_the_standard_error():
+def test_a_gain_is_judged_by_the_standard_error():
     steady = np.linspace(-1, 1, 9)
-    assert verdict(steady + 2).startswith("The paper's order is reproduced")
-    assert "opposite" in verdict(steady - 2)
-    assert "not reproduced" in verdict(steady + 0.1)
+    assert judge_gain(steady + 2).startswith("The paper's order is reproduced")
+    assert "opposite" in judge_gain(steady - 2)
+    assert "not reproduced" in judge_gain(steady + 0.1)

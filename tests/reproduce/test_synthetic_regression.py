@@ -6,8 +6,17 @@ import pytest
 import torch
 from torch import nn
 
-from lupi.reproduce.synthetic import VARIANTS, draw_samples, features, grid
-from lupi.reproduce.synthetic_regression import SPAN, Settings, errors, fit_variant, fits, marginal_mean, report, run
+from lupi.reproduce.synthetic import VARIANTS, compute_features, draw_samples, make_grid
+from lupi.reproduce.synthetic_regression import (
+    SPAN,
+    Settings,
+    compute_mse,
+    fit_probes,
+    marginal_mean,
+    report,
+    run,
+    train,
+)
 
 SMALL = Settings(seeds=2, n=200, epochs=1, long=2)
 
@@ -33,22 +42,22 @@ class Sine(nn.Module):
 
 
 def test_the_probe_finds_what_is_in_the_representation():
-    samples, x = draw_samples(2500, 0.1, [0, 1]), grid(SPAN)
-    error = errors(fits([Sine()] * 2, samples, 0.5, x), x)
+    samples, x = draw_samples(2500, 0.1, [0, 1]), make_grid(SPAN)
+    error = compute_mse(fit_probes([Sine()] * 2, samples, 0.5, x), x)
     assert (error < 5e-4).all()  # 0.215 / 2500 for each of two parameters, about
-    nothing = errors(fits([nn.Linear(1, 64)] * 2, samples, 0.5, x), x)
+    nothing = compute_mse(fit_probes([nn.Linear(1, 64)] * 2, samples, 0.5, x), x)
     assert nothing == pytest.approx(0.0961, abs=2e-3)  # the best straight line, as SPEC has it
 
 
 def test_the_probe_is_ridge():
     """Against the normal equations with an intercept that is not penalised."""
-    (sample,), x = draw_samples(50, 0.1, [0]), grid(SPAN, 7)
+    (sample,), x = draw_samples(50, 0.1, [0]), make_grid(SPAN, 7)
     trunk = nn.Sequential(nn.Linear(1, 64), nn.Tanh())
-    inner, at = features(trunk, sample.x), features(trunk, x)
+    inner, at = compute_features(trunk, sample.x), compute_features(trunk, x)
     centred = inner - inner.mean(0)
     weight = np.linalg.solve(centred.T @ centred + 0.5 * np.eye(64), centred.T @ (sample.y - sample.y.mean()))
     expected = (at - inner.mean(0)) @ weight + sample.y.mean()
-    assert fits([trunk], [sample], 0.5, x)[0] == pytest.approx(expected, abs=1e-5)
+    assert fit_probes([trunk], [sample], 0.5, x)[0] == pytest.approx(expected, abs=1e-5)
 
 
 def test_every_variant_and_seed_is_there_and_repeats(found):
@@ -74,9 +83,7 @@ def test_the_report_says_what_the_table_holds(found):
 
 def test_privileged_information_helps_with_the_papers_protocol():
     """A small version of the claim: four seeds instead of twenty."""
-    settings = Settings(seeds=4)
-    samples = draw_samples(settings.n, settings.noise, range(4))
-    mse = {variant: errors(fit_variant(settings, variant, samples), grid(SPAN)).mean() for variant in ("no PI", "PI")}
+    mse = {v: np.mean([run["mse"] for run in train(Settings(seeds=4), v, range(4))]) for v in ("no PI", "PI")}
     assert mse["no PI"] > 10 * mse["PI"]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 import warnings
@@ -15,7 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from lupi import __version__
-from lupi._internal.files import write_text
+from lupi._internal.files import explain_os_errors
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -37,31 +36,25 @@ def demo(
     ),
 ) -> None:
     """Compare all methods on handwritten digits with simulated annotators."""
-    from dataclasses import replace
-
+    from lupi.compare import comparison_page, write_results
     from lupi.methods import kind, names
     from lupi.report import write_report
-    from lupi.reproduce.demo import compare_digits
+    from lupi.reproduce.demo import compare_digits, format_digits
 
     chosen = [name.strip() for name in methods.split(",") if name.strip()] or names()
-    try:
+    with one_sentence():
         if jobs == 0:
             raise ValueError("Expected `--jobs` to be a number of runs, or -1, but got 0.")
         for name in chosen:
             kind(name)
-        output.mkdir(parents=True, exist_ok=True)
-    except ValueError as error:
-        fail(str(error))
-    except OSError as error:
-        fail(f"Expected `--output` to be a folder to write to, but got {output}: {error.strerror}.")
-    table, results, page = compare_digits(chosen, seeds, jobs, annotations=annotations, epochs=epochs)
-    print(table)
-    write_text(output / "results.csv", results.to_csv(index=False))
+        with explain_os_errors(output):
+            output.mkdir(parents=True, exist_ok=True)
+    found = compare_digits(chosen, seeds, jobs, annotations=annotations, epochs=epochs, progress=True)
+    print(format_digits(found))
     facts: dict[str, Any] = {"command": shlex.join(["lupi", *sys.argv[1:]]), "versions": versions()}
-    facts["runs"] = results.to_dict("records")
-    write_text(output / "results.json", json.dumps(facts, indent=2) + "\n")
-    write_report(replace(page, command=facts["command"], versions=facts["versions"]), output / "report.html")
-    print(f"\nEvery run: {output / 'results.csv'} and {output / 'results.json'}; figures: {output / 'report.html'}")
+    files = write_results(found, output, facts)
+    files.append(write_report(comparison_page(found, **facts), output / "report.html"))
+    print(f"\nEvery run: {', '.join(map(str, files))}")
 
 
 @app.command()
@@ -89,15 +82,14 @@ def reproduce(
         fail(f"Expected an experiment among {', '.join(EXPERIMENTS)}, but got {experiment!r}.")
     if data is not None and experiment not in ON_DATA:
         fail(f"Expected no `--data` for {experiment}, which makes its own, but got {data}.")
-    from importlib import import_module
-
-    from lupi.reproduce.findings import change, write_findings
+    from lupi.reproduce import load_experiment
+    from lupi.reproduce.findings import change_settings, write_findings
 
     folder = output or Path("run") / experiment
     chosen = ([] if seeds is None else [f"seeds={seeds}"]) + (changes or [])
-    module = import_module(f"lupi.reproduce.{experiment.replace('-', '_')}")
+    module = load_experiment(experiment)
     try:
-        settings = change(module.Settings(), chosen)
+        settings = change_settings(module.Settings(), chosen)
         folder.mkdir(parents=True, exist_ok=True)
     except ValueError as error:
         fail(str(error))
@@ -267,35 +259,34 @@ def compare(
     with one_sentence():
         if seeds is not None and folds is not None:
             raise ValueError("Expected `--seeds` or `--folds`, but got both.")
-        from lupi.compare.cases import Plan
-        from lupi.compare.comparison import compare_table, format_table, write_results
-        from lupi.compare.page import comparison_page
+        from lupi.compare import Plan, compare_table, comparison_page, format_table, write_results
         from lupi.report import write_report
+        from lupi.tabular import TableSpec
 
-        plan = Plan(
-            table,
-            target,
-            privileged,
-            example,
-            ignore or [],
-            test,
-            [name.strip() for name in methods.split(",") if name.strip()],
-            seeds or 10,
-            folds,
-            controls,
-            kind or [],
-            task,
-            text_encoder,
-            device,
-            {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate},
+        spec = TableSpec(
+            table=table,
+            target=target,
+            privileged=privileged,
+            example=example,
+            ignore=ignore or [],
+            kind=dict(one.split("=", 1) for one in kind or []),
+            task=task,
+            text_encoder=text_encoder,
         )
-        found = compare_table(plan, output, jobs=jobs, overwrite=overwrite)
+        plan = Plan(
+            spec=spec,
+            test=test,
+            methods=[name.strip() for name in methods.split(",") if name.strip()],
+            seeds=seeds or 10,
+            folds=folds,
+            controls=controls,
+            device=device,
+            settings={"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate},
+        )
+        found = compare_table(plan, output, jobs=jobs, overwrite=overwrite, say=print, progress=True)
         facts: dict[str, Any] = {"command": shlex.join(["lupi", *sys.argv[1:]]), "versions": versions()}
         files = write_results(found, output, facts)
-        page = comparison_page(
-            found.runs, found.summary, found.verdict, notes=found.notes, bins=found.reliability, **facts
-        )
-        files.append(write_report(page, output / "report.html"))
+        files.append(write_report(comparison_page(found, **facts), output / "report.html"))
     print(f"\n{format_table(found)}\n\n{found.verdict}\n")
     for note in found.notes:
         print(f"Note: {note}")

@@ -1,175 +1,141 @@
-"""Compare methods: every method with every seed on the same data, and paired differences to No PI."""
+"""Train every arm of a comparison with every seed, and keep each run that has finished.
+
+An *arm* is what is compared: a method, a baseline or a control. The engine knows nothing of how an arm trains; it
+groups seeds, skips runs that are kept in a folder, and spreads the rest over processes.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
 import pandas as pd
-from sklearn.metrics import log_loss
 
-from lupi._internal.devices import one_thread
 from lupi._internal.progress import Steps
-from lupi.compare.statistics import ONLY_RUNS, Uncertainty, difference
-from lupi.estimators import PrivilegedClassifier, fit_together
-from lupi.estimators.base import PrivilegedEstimator
-
-BASELINE = "no-pi"
-METRICS = ("nll", "accuracy")
-SEEDS_AT_ONCE = 20
-"""Seeds that train together; a fixed number, since noise in training depends on it, and the results should not."""
+from lupi.compare.cache import load_run, save_run
 
 
-class Task(Protocol):
-    """Annotations to train on, and a test set with true labels."""
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """One arm of a comparison.
 
-    @property
-    def X_train(self) -> Any:  # noqa: N802
-        """Inputs, one row per annotation."""
+    Parameters
+    ----------
+    name : str
+        Name in tables and files.
+    train : callable
+        Takes a group of seeds and returns, for each of them, scores (numbers) and arrays to keep, by name.
+    """
 
-    @property
-    def y_train(self) -> Any:
-        """Noisy labels."""
-
-    @property
-    def privileged(self) -> Any:
-        """Privileged information."""
-
-    @property
-    def example(self) -> Any:
-        """Ids of examples."""
-
-    @property
-    def X_test(self) -> Any:  # noqa: N802
-        """Inputs, one row per example."""
-
-    @property
-    def y_test(self) -> Any:
-        """True labels."""
+    name: str
+    train: Callable[[Sequence[int]], Sequence[Mapping[str, Any]]]
 
 
-def compare(
-    make_task: Callable[[int], Task],
-    methods: Sequence[str],
+class Run(NamedTuple):
+    """What one arm gave with one seed."""
+
+    arm: str
+    seed: int
+    values: Mapping[str, Any]
+
+
+def run_arms(
+    arms: Sequence[Arm],
     seeds: Sequence[int],
     *,
-    parameters: Mapping[str, Any] | None = None,
+    seeds_at_once: int,
+    folder: Path | None = None,
+    keep_groups: bool = False,
     jobs: int = 1,
     progress: bool = False,
-) -> pd.DataFrame:
-    """Train every method with every seed and score it on the test set.
+    say: Callable[[str], None] | None = None,
+    save: bool = True,
+) -> list[Run]:
+    """Train every arm with every seed; runs that are kept in the folder are not trained again.
 
     Parameters
     ----------
-    make_task : callable
-        From a seed to the data; for one seed all methods get the same data.
-    methods : sequence of str
-        Names of methods.
+    arms : sequence of Arm
+        What to train.
     seeds : sequence of int
-        Seeds of data, initial weights and batches.
-    parameters : mapping, optional
-        Parameters of `PrivilegedClassifier`, the same for all methods.
+        Seeds, the same for all arms.
+    seeds_at_once : int
+        Number of seeds that an arm gets together. Noise in training depends on which seeds train together, so that the
+        same results need the same number.
+    folder : Path, optional
+        A folder that `open_run_folder` has opened. Without it nothing is kept.
+    keep_groups : bool
+        Whether a group that misses a run is trained again as a whole, so that interruptions do not change the results.
+        By default missing seeds form groups of their own, so that more seeds can be added later.
     jobs : int
-        Methods at a time, through joblib; the seeds of a method train together.
+        Groups to train at a time, through joblib; -1 is one per core. The results do not depend on it.
     progress : bool
-        Show progress.
+        Whether to show progress.
+    say : callable, optional
+        Is told how many runs were kept, if any.
+    save : bool
+        Whether to save runs to the folder; only one of several processes that train the same runs should.
 
     Returns
     -------
-    DataFrame
-        One row per method and seed: nll, accuracy, seconds.
+    list of Run
+        Ordered by arm, then by seed.
 
     Examples
     --------
-    >>> from lupi.datasets import load_digits_annotated
-    >>> make_task = lambda seed: load_digits_annotated(random_state=seed)
-    >>> runs = compare(make_task, ["no-pi", "tram"], [0, 1], parameters={"epochs": 1})
-    >>> summarize(runs).index.tolist()
-    ['no-pi', 'tram']
+    >>> arm = Arm(name="square", train=lambda seeds: [{"nll": seed**2} for seed in seeds])
+    >>> to_frame(run_arms([arm], [2, 3], seeds_at_once=1))
+       method  seed  nll
+    0  square     2  4.0
+    1  square     3  9.0
     """
-    tasks = {seed: make_task(seed) for seed in seeds}
-    groups = [tuple(seeds[start : start + SEEDS_AT_ONCE]) for start in range(0, len(seeds), SEEDS_AT_ONCE)]
-    work = [(method, group) for group in groups for method in methods]
-    runs = (
-        joblib.delayed(run)([tasks[seed] for seed in group], method, group, dict(parameters or {}))
-        for method, group in work
+    if jobs == 0:
+        raise ValueError("Expected `jobs` to be a number of processes or -1, but got 0.")
+    done: dict[tuple[str, int], Mapping[str, Any]] = {}
+    if folder is not None:
+        kept = {(arm.name, seed): load_run(folder, arm.name, seed) for arm in arms for seed in seeds}
+        done = {key: values for key, values in kept.items() if values is not None}
+    todo: list[tuple[int, Arm, Sequence[int]]] = []
+    for arm in arms:
+        missing = [seed for seed in seeds if (arm.name, seed) not in done]
+        groups = _split(seeds if keep_groups else missing, seeds_at_once)
+        todo += [(number, arm, group) for number, group in enumerate(groups) if set(group) & set(missing)]
+    todo.sort(key=lambda work: work[0])  # all arms have some seeds before one has all
+    total, left = len(arms) * len(seeds), sum(len(group) for _, _, group in todo)
+    if say is not None and left < total:
+        say(f"Resuming: {total - left} of {total} runs are already finished.")
+    work = (joblib.delayed(_train)(arm, group, folder if save else None) for _, arm, group in todo)
+    with Steps("train", total, show=progress, done=total - left) as steps:
+        for (_, arm, group), found in zip(todo, joblib.Parallel(n_jobs=jobs, return_as="generator")(work), strict=True):
+            done |= {(arm.name, seed): values for seed, values in zip(group, found, strict=True)}
+            steps.advance(len(group), arm.name)
+    return [Run(arm.name, seed, done[arm.name, seed]) for arm in arms for seed in seeds]
+
+
+def _split(seeds: Sequence[int], size: int) -> list[Sequence[int]]:
+    """Split seeds into groups of a size."""
+    return [seeds[start : start + size] for start in range(0, len(seeds), size)]
+
+
+def _train(arm: Arm, seeds: Sequence[int], folder: Path | None) -> Sequence[Mapping[str, Any]]:
+    """Train an arm with a group of seeds and save the runs."""
+    found = arm.train(seeds)
+    if folder is not None:
+        for seed, values in zip(seeds, found, strict=True):
+            save_run(folder, arm.name, seed, values)
+    return found
+
+
+def to_frame(runs: Iterable[Run]) -> pd.DataFrame:
+    """Return the numbers of runs as a tidy table: method (the name of the arm), seed, and a column per number."""
+    return pd.DataFrame(
+        [
+            {"method": run.arm, "seed": run.seed}
+            | {name: float(value) for name, value in run.values.items() if np.ndim(value) == 0}
+            for run in runs
+        ]
     )
-    rows: list[dict[str, Any]] = []
-    with Steps("compare", len(methods) * len(seeds), show=progress) as steps:
-        for done in joblib.Parallel(n_jobs=jobs, return_as="generator")(runs):
-            steps.advance(len(done), done[-1]["method"])
-            rows += done
-    return pd.DataFrame(rows).sort_values("seed", kind="stable", ignore_index=True)
-
-
-def run(tasks: Sequence[Task], method: str, seeds: Sequence[int], parameters: dict[str, Any]) -> list[dict[str, Any]]:
-    """Train one method with several seeds, together where that is possible, and score it."""
-    models = [PrivilegedClassifier(method, random_state=seed, **parameters) for seed in seeds]
-    sets = [
-        {"X": task.X_train, "y": task.y_train, "privileged": task.privileged, "example": task.example} for task in tasks
-    ]
-    with one_thread():
-        seconds = train_together(models, sets)
-        rows = []
-        for model, task, seed in zip(models, tasks, seeds, strict=True):
-            p = model.predict_proba(task.X_test)
-            rows.append(
-                {
-                    "method": method,
-                    "seed": seed,
-                    "nll": float(log_loss(task.y_test, p, labels=model.classes_)),
-                    "accuracy": float(np.mean(model.classes_[p.argmax(1)] == np.asarray(task.y_test))),
-                    "seconds": seconds,
-                }
-            )
-    return rows
-
-
-def train_together(models: Sequence[PrivilegedEstimator], sets: Sequence[Mapping[str, Any]]) -> float:
-    """Train the seeds of a method, and return the seconds that each took."""
-    begin = time.perf_counter()
-    fit_together(models, sets)
-    return (time.perf_counter() - begin) / len(models)
-
-
-def summarize(
-    runs: pd.DataFrame, metrics: Sequence[str] = METRICS, uncertainty: Uncertainty = ONLY_RUNS
-) -> pd.DataFrame:
-    """Mean and standard deviation over seeds, and the paired difference to No PI with its error and 95 % interval.
-
-    Parameters
-    ----------
-    runs : DataFrame
-        One row per method and seed.
-    metrics : sequence of str
-        Columns of runs.
-    uncertainty : Uncertainty
-        What adds to the error of differences beside how they vary over seeds.
-
-    Returns
-    -------
-    DataFrame
-        One row per method: for each metric its mean, and with `_sd`, `_difference`, `_error`, `_low`, `_high` and `_p`
-        what the names say; seconds.
-
-    Examples
-    --------
-    >>> runs = pd.DataFrame({"method": ["no-pi", "no-pi", "tram", "tram"], "seed": [0, 1, 0, 1],
-    ...                      "nll": [1.0, 2.0, 0.5, 1.0], "accuracy": [0.5, 0.5, 0.5, 0.5], "seconds": [1.0] * 4})
-    >>> summarize(runs).loc["tram", ["nll_difference", "nll_error"]].tolist()
-    [-0.75, 0.25]
-    """
-    rows = {}
-    for name, own in runs.groupby("method", sort=False):
-        row: dict[str, float] = {}
-        for metric in metrics:
-            row |= {metric: own[metric].mean(), f"{metric}_sd": own[metric].std()}
-            gain = difference(runs, str(name), BASELINE, metric, uncertainty)
-            low, high = gain.interval()
-            own_facts = {"difference": gain.mean, "error": gain.error, "low": low, "high": high, "p": gain.p}
-            row |= {f"{metric}_{what}": value for what, value in own_facts.items()}
-        rows[name] = row | {"seconds": own["seconds"].mean()}
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("method")

@@ -1,13 +1,13 @@
-"""Paired differences between methods, and how sure they are.
+"""Estimate paired differences between methods and their uncertainty.
 
-Two things vary: the runs (seeds of training or splits of the data), over which differences are paired, and the test
-examples, of which there might have been others.
+Two things vary: the runs (seeds of training, or splits of the data), by which differences are paired, and the choice of
+test examples.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,18 +19,20 @@ from scipy import stats
 from lupi.metrics import clustered_error
 
 Floats = NDArray[np.float64]
+BASELINE = "no-pi"
+"""The method that all others are compared with."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A mean difference with its standard error, which has so many degrees of freedom."""
+    """A mean difference, its standard error, and the degrees of freedom of the error."""
 
     mean: float
     error: float
     degrees: float
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Confidence interval by Student's t.
+        """Return the confidence interval by Student's t.
 
         Examples
         --------
@@ -43,7 +45,7 @@ class Difference:
 
     @property
     def p(self) -> float:
-        """Probability of a difference as large as this, either way, if there were none."""
+        """The two-sided p-value of no difference."""
         if math.isnan(self.error):
             return math.nan
         if self.error == 0:
@@ -53,14 +55,14 @@ class Difference:
 
 @dataclass(frozen=True)
 class Uncertainty:
-    """What is known of the error of differences, beside how they vary from run to run.
+    """Sources of uncertainty besides the variation from run to run.
 
     Parameters
     ----------
     overlap : float
-        Test rows per training row, where every run has another split of the same data: the runs' training sets
-        overlap, so that their differences vary less than those of new data would. The variance of their mean is
-        taken as (1/n + overlap)·s² (Nadeau & Bengio 2003).
+        Test rows per training row, where every run splits the same data anew. The training sets overlap, so that the
+        differences vary less than those on new data would; the variance of their mean is estimated by
+        (1/n + overlap)·s² (Nadeau & Bengio 2003).
     rows : mapping
         By method and metric, the score of each row of a test set that all runs share, averaged over the runs.
     example : ndarray, optional
@@ -71,21 +73,21 @@ class Uncertainty:
     rows: Mapping[tuple[str, str], Floats] = field(default_factory=dict)
     example: NDArray[np.int64] | None = None
 
-    def of_test(self, method: str, other: str, metric: str) -> tuple[float, int]:
-        """Standard error that the choice of test examples gives a difference, 0 if unknown, and their number."""
+    def test_error(self, method: str, other: str, metric: str) -> tuple[float, int]:
+        """Return the standard error due to the choice of test examples, 0 if unknown, and the number of examples."""
         if (method, metric) not in self.rows or (other, metric) not in self.rows:
             return 0.0, 0
         return clustered_error(self.rows[method, metric] - self.rows[other, metric], self.example)
 
 
-ONLY_RUNS = Uncertainty()
-"""Nothing adds to how differences vary from run to run."""
+RUNS_ONLY = Uncertainty()
+"""No other source than the variation from run to run."""
 
 
-def paired(values: Floats, *, overlap: float = 0.0, of_test: tuple[float, int] = (0.0, 0)) -> Difference:
-    """Describe differences of runs, with the error that the test examples add.
+def mean_difference(values: Floats, *, overlap: float = 0.0, test_error: tuple[float, int] = (0.0, 0)) -> Difference:
+    """Return the mean of the differences of runs, with its error.
 
-    The degrees of freedom are Welch's and Satterthwaite's, of the two errors; n − 1 where the second is zero.
+    The degrees of freedom are those of Welch and Satterthwaite for the two errors; n − 1 without a test error.
 
     Parameters
     ----------
@@ -93,29 +95,29 @@ def paired(values: Floats, *, overlap: float = 0.0, of_test: tuple[float, int] =
         One difference per run.
     overlap : float
         As in `Uncertainty`.
-    of_test : tuple
-        Standard error that the test examples give, and their number.
+    test_error : tuple
+        Standard error due to the choice of test examples, and their number.
 
     Examples
     --------
-    >>> paired(np.array([1.0, 2.0, 3.0]))
+    >>> mean_difference(np.array([1.0, 2.0, 3.0]))
     Difference(mean=2.0, error=0.5773502691896257, degrees=2.0)
     """
     n = len(values)
     if n < 2:
-        raise ValueError(f"Expected at least two runs to tell how a difference varies, but got {n}.")
-    runs, (error, examples) = float(np.var(values, ddof=1)) * (1 / n + overlap), of_test
-    total = runs + error**2
+        raise ValueError(f"Expected at least two runs to estimate the error of a difference, but got {n}.")
+    variance, (error, examples) = float(np.var(values, ddof=1)) * (1 / n + overlap), test_error
+    total = variance + error**2
     degrees = n - 1.0
     if error > 0:
-        degrees = total**2 / (runs**2 / (n - 1) + error**4 / (examples - 1))
+        degrees = total**2 / (variance**2 / (n - 1) + error**4 / (examples - 1))
     return Difference(float(np.mean(values)), math.sqrt(total), degrees)
 
 
 def difference(
-    runs: pd.DataFrame, method: str, other: str, metric: str, uncertainty: Uncertainty = ONLY_RUNS
+    runs: pd.DataFrame, method: str, other: str, metric: str, uncertainty: Uncertainty = RUNS_ONLY
 ) -> Difference:
-    """Difference of two methods, paired by seed.
+    """Return the difference of two methods, paired by seed.
 
     Parameters
     ----------
@@ -126,7 +128,7 @@ def difference(
     metric : str
         A column of runs.
     uncertainty : Uncertainty
-        What else adds to the error.
+        Other sources of uncertainty.
 
     Examples
     --------
@@ -137,4 +139,51 @@ def difference(
     own = runs[runs["method"].isin((method, other))]  # others may have more seeds
     table: Any = own.pivot(index="seed", columns="method", values=metric)
     values = (table[method] - table[other]).to_numpy()
-    return paired(values, overlap=uncertainty.overlap, of_test=uncertainty.of_test(method, other, metric))
+    test_error = uncertainty.test_error(method, other, metric)
+    return mean_difference(values, overlap=uncertainty.overlap, test_error=test_error)
+
+
+def summarize(
+    runs: pd.DataFrame, metrics: Sequence[str] = ("nll", "accuracy"), uncertainty: Uncertainty = RUNS_ONLY
+) -> pd.DataFrame:
+    """Return mean and standard deviation over seeds, and the paired difference to No PI with error and 95 % interval.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        One row per method and seed.
+    metrics : sequence of str
+        Columns of runs.
+    uncertainty : Uncertainty
+        Sources of uncertainty besides the variation over seeds.
+
+    Returns
+    -------
+    DataFrame
+        One row per method: for each metric its mean and, in columns with these suffixes, `_sd`, `_difference`,
+        `_error`, `_low`, `_high` and `_p`; the mean of seconds.
+
+    Examples
+    --------
+    >>> runs = pd.DataFrame({"method": ["no-pi", "no-pi", "tram", "tram"], "seed": [0, 1, 0, 1],
+    ...                      "nll": [1.0, 2.0, 0.5, 1.0], "accuracy": [0.5, 0.5, 0.5, 0.5], "seconds": [1.0] * 4})
+    >>> summarize(runs).loc["tram", ["nll_difference", "nll_error"]].tolist()
+    [-0.75, 0.25]
+    """
+    rows = {}
+    for name, own in runs.groupby("method", sort=False):
+        row: dict[str, float] = {}
+        for metric in metrics:
+            gain = difference(runs, str(name), BASELINE, metric, uncertainty)
+            low, high = gain.interval()
+            row |= {
+                metric: own[metric].mean(),
+                f"{metric}_sd": own[metric].std(),
+                f"{metric}_difference": gain.mean,
+                f"{metric}_error": gain.error,
+                f"{metric}_low": low,
+                f"{metric}_high": high,
+                f"{metric}_p": gain.p,
+            }
+        rows[name] = row | {"seconds": own["seconds"].mean()}
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("method")

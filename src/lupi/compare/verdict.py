@@ -1,4 +1,4 @@
-"""What a comparison shows, in words that claim no more than its intervals do."""
+"""Say in words what a comparison shows, and no more than its intervals allow."""
 
 from __future__ import annotations
 
@@ -6,26 +6,25 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from lupi.compare.engine import BASELINE
-from lupi.compare.statistics import ONLY_RUNS, Uncertainty, difference
-from lupi.metrics import METRICS
+from lupi.compare.statistics import BASELINE, RUNS_ONLY, Uncertainty, difference
+from lupi.metrics import METRICS, Metric
 
 LEVEL = 0.95
 
 
-def verdict(
+def write_verdict(
     runs: pd.DataFrame,
     methods: Sequence[str],
     metric: str,
     *,
     controls: Sequence[str] = (),
-    uncertainty: Uncertainty = ONLY_RUNS,
+    uncertainty: Uncertainty = RUNS_ONLY,
 ) -> str:
-    """Say whether privileged information helped, by how much, how sure that is, and what the controls say.
+    """Say whether privileged information helped, by how much, and what the controls show.
 
-    The best method is the best of many, so that each interval has the level 1 − 0.05/m where there are m methods
-    (Bonferroni): with 95 % confidence all of them hold at once, also that of the best. A method that is better than No
-    PI may be so by other means, so that only controls can say that privileged information helped.
+    The best method is the best of m, so that each interval has the level 1 − 0.05/m (Bonferroni): with 95 % confidence
+    all of them hold at once, including that of the best. A method can be better than No PI for other reasons, so that
+    only controls show whether the privileged information itself helped.
 
     Parameters
     ----------
@@ -36,98 +35,121 @@ def verdict(
     metric : str
         The metric to judge by.
     controls : sequence of str
-        Names in runs of controls: "METHOD [CONTROL]". Those of the best method and of No PI are looked at.
+        Controls in runs, named "METHOD [CONTROL]". Those of the best method and of No PI are used.
     uncertainty : Uncertainty
-        What adds to the error of differences.
+        Sources of uncertainty besides the variation over seeds.
+
+    Returns
+    -------
+    str
+        Sentences, one per line.
 
     Examples
     --------
     >>> runs = pd.DataFrame({"method": ["no-pi"] * 3 + ["tram"] * 3, "seed": [0, 1, 2] * 2,
     ...                      "nll": [1.0, 1.1, 1.2, 0.5, 0.61, 0.7]})
-    >>> print(verdict(runs, ["tram"], "nll"))
+    >>> print(write_verdict(runs, ["tram"], "nll"))
     Better than No PI: tram lowers NLL from 1.100 to 0.603, by 0.497 (95 % interval 0.482 to 0.511).
-    Whether that comes from what the privileged information says, `--controls` tells.
+    A comparison with controls (`controls=True`) shows whether the content of the privileged information matters.
     """
     if not methods:
         return "No method with privileged information was compared."
-    m, sign = len(methods), -1 if METRICS[metric].higher_is_better else 1
+    m, known = len(methods), METRICS[metric]
     found = {name: difference(runs, name, BASELINE, metric, uncertainty) for name in methods}
     intervals = {name: one.interval(1 - (1 - LEVEL) / m) for name, one in found.items()}
-    best = min(found, key=lambda name: sign * found[name].mean)
-    better = [name for name, (low, high) in intervals.items() if (high < 0 if sign > 0 else low > 0)]
-    worse = [name for name, (low, high) in intervals.items() if (low > 0 if sign > 0 else high < 0)]
-    scale, digits, what = METRICS[metric].scale, METRICS[metric].digits, METRICS[metric].heading.replace(",", " in")
-    means = scale * runs.groupby("method")[metric].mean()
-    gain, (low, high) = scale * found[best].mean, (scale * end for end in intervals[best])
+    best = (max if known.higher_is_better else min)(found, key=lambda name: found[name].mean)
+    better = [name for name, interval in intervals.items() if _is_better(known, interval)]
+    worse = [name for name, (low, high) in intervals.items() if _is_better(known, (-high, -low))]
+    gain, (low, high) = found[best].mean, intervals[best]
     who = best if m == 1 else f"{best}, the best of {m} methods,"
-    widened = "" if m == 1 else f", widened for the choice among {m}"
+    adjusted = "" if m == 1 else f", adjusted for the choice among {m}"
     own = [name for name in controls if name.startswith((f"{best} [", f"{BASELINE} ["))]
-    about_controls, level = against_controls(runs, best, own, metric, uncertainty)
+    text, equal = _compare_controls(runs, best, own, metric, uncertainty)
     if best in better or best in worse:
-        least, most = sorted((abs(low), abs(high)))
-        verb = "lowers" if gain < 0 else "raises"
         head = "Worse than No PI:" if best in worse else "Better than No PI:"
         if best in better and own:
-            helped = "Privileged information helped:"
-            head = "Better than No PI, but not surely by what the privileged information says:" if level else helped
+            head = "Better than No PI, but not than all controls:" if equal else "Privileged information helped:"
+        means = runs.groupby("method")[metric].mean()
+        least, most = sorted((abs(low), abs(high)))
         lines = [
-            f"{head} {who} {verb} {what} from {means[BASELINE]:.{digits}f} to {means[best]:.{digits}f}, by "
-            f"{abs(gain):.{digits}f} (95 % interval {least:.{digits}f} to {most:.{digits}f}{widened})."
+            f"{head} {who} {'lowers' if gain < 0 else 'raises'} {known.label} from {_value(known, means[BASELINE])} to "
+            f"{_value(known, means[best])}, by {_change(known, abs(gain))} (95 % interval {known.format(least)} to "
+            f"{known.format(most)}{adjusted})."
         ]
     else:
         lines = [
-            f"No sure effect of privileged information: {who} changes {what} by {gain:+.{digits}f} "
-            f"(95 % interval {low:+.{digits}f} to {high:+.{digits}f}{widened}), which may be chance."
+            f"No significant difference to No PI: {who} changes {known.label} by {_change(known, gain, '+')} "
+            f"(95 % interval {known.format(low, '+')} to {known.format(high, '+')}{adjusted})."
         ]
     if m > 1:
-        lines.append(f"Surely better than No PI: {len(better)} of {m}; surely worse: {len(worse)}.")
+        lines.append(f"Significantly better than No PI: {len(better)} of {m}; significantly worse: {len(worse)}.")
     if metric != "accuracy" and "accuracy" in runs:
         other = difference(runs, best, BASELINE, "accuracy", uncertainty)
-        low, high = other.interval()
-        lines.append(
-            f"Accuracy of {best}: {100 * other.mean:+.1f} points (95 % interval {100 * low:+.1f} to {100 * high:+.1f})."
+        shown, low_end, high_end = (
+            METRICS["accuracy"].format(value, "+") for value in (other.mean, *other.interval(LEVEL))
         )
+        lines.append(f"Accuracy of {best}: {shown} points (95 % interval {low_end} to {high_end}).")
     if own:
-        lines.append(about_controls)
+        lines.append(text)
     if best in better:
-        lines += conclusions(best, own, level)
+        lines += _explain_gain(best, own, equal)
     return "\n".join(lines)
 
 
-def against_controls(
+def _is_better(metric: Metric, interval: tuple[float, float]) -> bool:
+    """Return whether all differences in an interval are improvements."""
+    low, high = interval
+    return low > 0 if metric.higher_is_better else high < 0
+
+
+def _value(metric: Metric, value: float) -> str:
+    """Format a score with its unit."""
+    return f"{metric.format(value)} {metric.unit}".strip()
+
+
+def _change(metric: Metric, value: float, sign: str = "") -> str:
+    """Format a difference; one of percentages is in points."""
+    return metric.format(value, sign) + (" points" if metric.unit == "%" else "")
+
+
+def _compare_controls(
     runs: pd.DataFrame, best: str, controls: Sequence[str], metric: str, uncertainty: Uncertainty
 ) -> tuple[str, list[str]]:
-    """Compare a method with its controls, and list those that are not surely worse."""
-    parts, level = [], []
-    scale, digits, what = METRICS[metric].scale, METRICS[metric].digits, METRICS[metric].heading.replace(",", " in")
+    """Compare a method with its controls, and list those that are not significantly worse."""
+    known, parts, equal = METRICS[metric], [], []
     for name in controls:
         gap = difference(runs, name, best, metric, uncertainty)
         low, high = gap.interval(LEVEL)
-        numbers = [f"{scale * value:+.{digits}f}" for value in (gap.mean, low, high)]
-        parts.append(f"{name} {numbers[0]} ({numbers[1]} to {numbers[2]})")
-        if not (high < 0 if METRICS[metric].higher_is_better else low > 0):
-            level.append(name)
-    return f"Controls, their {what} against that of {best}: {'; '.join(parts)}.", level
+        mean, *ends = (known.format(value, "+") for value in (gap.mean, low, high))
+        parts.append(f"{name} {mean} ({ends[0]} to {ends[1]})")
+        if not _is_better(known, (-high, -low)):
+            equal.append(name)
+    unit = " in points" if known.unit == "%" else ""
+    return f"Controls, difference in {known.label} to {best}{unit}: {'; '.join(parts)}.", equal
 
 
-def conclusions(best: str, controls: Sequence[str], level: Sequence[str]) -> list[str]:
-    """Say what the gain of a method comes from, given the controls that are not surely worse."""
+def _explain_gain(best: str, controls: Sequence[str], equal: Sequence[str]) -> list[str]:
+    """Say what a gain comes from, given the controls that are not significantly worse."""
     if not controls:
-        return ["Whether that comes from what the privileged information says, `--controls` tells."]
-    if not level:
         return [
-            f"{best} is surely better than every control: the gain comes from what the privileged information says."
+            "A comparison with controls (`controls=True`) shows whether the content of the privileged information "
+            "matters."
         ]
-    without = [name for name in level if not name.startswith(f"{BASELINE} [")]
+    if not equal:
+        return [
+            f"{best} is significantly better than every control: the gain comes from the content of the privileged "
+            "information."
+        ]
+    without = [name for name in equal if not name.startswith(f"{BASELINE} [")]
     lines = []
     if without:
         lines.append(
-            f"Not surely worse than {best} itself: {', '.join(without)}. So the gain need not come from what the "
-            "privileged information says."
+            f"Not significantly worse than {best}: {', '.join(without)}. The gain need not come from the content of "
+            "the privileged information."
         )
-    if len(without) < len(level):
+    if len(without) < len(equal):
         lines.append(
-            "No PI that stops early is not surely worse either. So the gain may be less overfitting, which costs "
-            "no privileged information."
+            "No PI with early stopping is not significantly worse either. The gain may be less overfitting, which "
+            "needs no privileged information."
         )
     return lines

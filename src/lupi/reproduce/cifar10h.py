@@ -1,8 +1,8 @@
-"""CIFAR-10H: people's labels of CIFAR-10 images, whose annotators differ in how much they can be trusted.
+"""CIFAR-10H: human labels of CIFAR-10 images, by annotators of different reliability.
 
-MobileNet pretrained on ImageNet, 16 400 labels of 82 annotators, half of them bad; the privileged information of a
-label is who gave it, how long it took, and how many labels came before. Training is on CIFAR-10's test images,
-evaluation on its training images with true labels.
+A MobileNet pretrained on ImageNet learns from 16 400 labels of 82 annotators, half of them unreliable. The privileged
+information of a label is who gave it, how long it took, and how many labels came before. Training is on CIFAR-10's test
+images, evaluation on its training images with true labels.
 
 Collier, Jenatton, Kokiopoulou and Berent (ICML 2022), section 4.1 and the appendix on experiments.
 """
@@ -14,7 +14,7 @@ import dataclasses
 import hashlib
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,8 @@ from torch import Tensor, nn
 
 from lupi._internal.checks import check_integer, check_number
 from lupi._internal.devices import pick_device
-from lupi.compare.cache import kept, open_folder
+from lupi.compare.cache import open_run_folder
+from lupi.compare.engine import Run, to_frame
 from lupi.data import Annotations, SparseRows
 from lupi.datasets import load_cifar10, load_cifar10h
 from lupi.likelihoods import Categorical
@@ -35,24 +36,21 @@ from lupi.methods import Conditional, Method
 from lupi.methods.tram import het_tram
 from lupi.nn import MobileNet, Parts, Projected, pretrained
 from lupi.nn.inference import over_annotations, over_examples
-from lupi.reproduce import tables
-from lupi.reproduce.findings import COLOURS, Findings, figure, markdown_table
+from lupi.reproduce.cases import Case, Score, make_score, train_cases
+from lupi.reproduce.findings import COLOURS, Findings, make_figure, markdown_table
 from lupi.reproduce.tables import (
+    METRICS,
     TITLES,
-    Case,
     Claim,
     Published,
     claims_table,
+    describe_differences,
     differences,
-    file_of,
-    in_words,
-    interval,
+    format_interval,
     results_table,
-    train_cases,
-    verdict,
 )
 from lupi.tabular.encoding import PrivilegedEncoder
-from lupi.tabular.text import content
+from lupi.tabular.text import hash_folder
 from lupi.training import Settings as Training
 
 PUBLISHED = {
@@ -70,7 +68,6 @@ PUBLISHED = {
 """The paper's table, 20 runs."""
 LATER = ("miml-fcn-plus", "tram-plus-plus", "pi-dual", "pi-transition")
 """Methods that the paper's table does not have."""
-METHODS = (*PUBLISHED, *LATER)
 CLAIMS = (
     *(Claim(name, "no-pi") for name in ("zero-imputation", "mean-imputation", "full-marginalization", "tram")),
     *(Claim(name, "no-pi") for name in ("heteroscedastic-dropout", "het-tram", "distilled-tram")),
@@ -80,14 +77,32 @@ CLAIMS = (
     Claim("distilled-tram", "distillation"),
     Claim("distilled-tram", "generalized-distillation"),
 )
-"""What the paper says; in the second line what its table shows in both metrics, without words."""
-AFTER = tuple(Claim(name, "tram") for name in LATER)
+"""What the paper says; the second line is what its table shows in both metrics without saying so."""
+LATER_CLAIMS = tuple(Claim(name, "tram") for name in LATER)
 CLASSES, WIDTH, CALIBRATION = 10, 64, 2000
 """Classes, units of the projection, and images that set the statistics of batch norm."""
 GOOD = 0.85
-"""Annotators who agree with the truth less often than this are kept all."""
-CONFIDENT = ("no-pi", "tram")
-"""Methods whose confidence in each annotator's labels is kept."""
+"""Annotators who agree with the truth less often than this are all kept."""
+PAIR = ("no-pi", "tram")
+"""Methods that the ablation trains, and whose confidence in each annotator's labels is kept."""
+ABLATION: dict[str, dict[str, Any]] = {
+    "5 epochs": {"epochs": 5},
+    "10 epochs": {"epochs": 10},
+    "learning rate 3e-4": {"learning_rate": 3e-4},
+    "batch norm slow": {"momentum": 0.01},
+    "float32": {"precision": "float32"},
+}
+"""Changes of settings, one at a time."""
+HET_TRAM: dict[str, dict[str, Any]] = {
+    "plain marginal head": {"heads": "conditional"},
+    "plain conditional head": {"heads": "marginal"},
+    "temperature 1": {"temperature": 1.0},
+    "1000 draws": {"samples": 1000},
+}
+"""Changes of options of Het-TRAM, one at a time, with the settings that are changed for all methods."""
+DEFAULTS = inspect.signature(het_tram).parameters
+SAME_RUNS = ("seeds", "methods", "ablation", "changes", "for_all", "device", "annotators")
+"""Settings that do not change the result of a run."""
 
 
 @dataclass(frozen=True)
@@ -98,31 +113,38 @@ class Settings:
     ----------
     seed, seeds : int
         First seed, and number of seeds: of initial weights, batches and noise. The data are the same for all.
+    methods : tuple of str
+        Methods to train, with No PI and TRAM among them.
     epochs, batch_size : int
-        The paper's 20 epochs; its batch size is not known.
+        The paper's 20 epochs; its batch size is unknown.
     learning_rate, l2 : float
         The paper's, of Adam; λ of λ‖w‖².
     momentum : float
-        Weight of a batch in the running statistics of batch norm; 0 keeps those of the start.
+        Weight of a batch in the running statistics of batch norm; 0 keeps the initial ones.
     precision : str
-        As of `lupi.training.Settings`.
+        As in `lupi.training.Settings`.
     trunk : str
-        "" for the MobileNet weights that lie beside the data, else a name for `lupi.nn.hub.pretrained`.
+        "" for the MobileNet weights beside the data, else a name for `lupi.nn.hub.pretrained`.
     others : int
-        Annotators beside those who agree with the truth less than 85 % of the time.
+        Number of annotators besides those who agree with the truth less than 85 % of the time.
     evaluate : int
-        Official training images to evaluate on, in ten thousands.
+        Official training images to evaluate on, a multiple of 10 000.
     ablation : int
-        Seeds of the ablation: No PI and TRAM with other settings, all methods with another learning rate, and with it
-        Het-TRAM with other options; 0 leaves it out.
+        Seeds of the ablation: No PI and TRAM with other settings, all methods with one of these, and with it Het-TRAM
+        with other options; 0 for no ablation.
+    changes : dict
+        The changes of settings in the ablation, by name.
+    for_all : str
+        The change with which all methods are trained.
     annotators : str
-        What the report calls them: "published", or "simulated" where the table of labels is a simulation.
+        For the report: "published", or "simulated" if the table of labels is a simulation.
     device : str
         "auto" is a GPU where there is one.
     """
 
     seed: int = 0
     seeds: int = 20
+    methods: tuple[str, ...] = (*PUBLISHED, *LATER)
     epochs: int = 20
     batch_size: int = 64
     learning_rate: float = 1e-3
@@ -133,6 +155,8 @@ class Settings:
     others: int = 41
     evaluate: int = 50_000
     ablation: int = 10
+    changes: dict[str, dict[str, Any]] = field(default_factory=lambda: ABLATION)
+    for_all: str = "learning rate 3e-4"
     annotators: str = "published"
     device: str = "auto"
 
@@ -141,15 +165,17 @@ class Settings:
         check_integer("seeds", self.seeds, 2)
         check_number("momentum", self.momentum, maximum=1)
         self.training()
+        if not set(PAIR) <= set(self.methods) <= set(TITLES):
+            raise ValueError(f"Expected `methods` to be names with no-pi and tram among them, but got {self.methods}.")
         if self.evaluate not in range(10_000, 50_001, 10_000):
-            raise ValueError(f"Expected `evaluate` to be 10000, 20000 and so on to 50000, but got {self.evaluate}.")
+            raise ValueError(f"Expected `evaluate` to be 10000, 20000, … or 50000, but got {self.evaluate}.")
         if self.ablation and self.ablation < 2:
             raise ValueError(f"Expected `ablation` to be 0 or at least 2 seeds, but got {self.ablation}.")
         if self.annotators not in ("published", "simulated"):
             raise ValueError(f"Expected `annotators` to be published or simulated, but got {self.annotators!r}.")
 
     def training(self) -> Training:
-        """How every network trains."""
+        """Return how every network trains."""
         return Training(
             epochs=self.epochs,
             batch_size=self.batch_size,
@@ -160,53 +186,42 @@ class Settings:
         )
 
     def few(self) -> range:
-        """Seeds of the ablation."""
+        """Return the seeds of the ablation."""
         return range(self.seed, self.seed + min(self.ablation, self.seeds))
 
-    def changes(self) -> dict[str, dict[str, Any]]:
-        """What the ablation changes; only of our own MobileNet batch norm can be."""
+    def changed(self) -> dict[str, Settings]:
+        """Return the settings of the ablation by name; batch norm can be changed in our own MobileNet only."""
         if not self.ablation:
             return {}
-        possible = {name: new for name, new in ABLATION.items() if not (self.trunk and "momentum" in new)}
-        return {name: new for name, new in possible.items() if dataclasses.replace(self, **new) != self}
+        possible = {name: new for name, new in self.changes.items() if not (self.trunk and "momentum" in new)}
+        changed = {name: dataclasses.replace(self, **new) for name, new in possible.items()}
+        return {name: settings for name, settings in changed.items() if settings != self}
 
+    def claims(self) -> list[Claim]:
+        """Return the paper's claims about the methods that are trained."""
+        return [claim for claim in CLAIMS if {claim.method, claim.other} <= set(self.methods)]
 
-ABLATION: dict[str, dict[str, Any]] = {
-    "5 epochs": {"epochs": 5},
-    "10 epochs": {"epochs": 10},
-    "learning rate 3e-4": {"learning_rate": 3e-4},
-    "batch norm slow": {"momentum": 0.01},
-    "float32": {"precision": "float32"},
-}
-"""What is changed, one by one."""
-FOR_ALL = "learning rate 3e-4"
-"""What is changed for all methods, the rest for No PI and TRAM."""
-HET_TRAM: dict[str, dict[str, Any]] = {
-    "plain marginal head": {"heads": "conditional"},
-    "plain conditional head": {"heads": "marginal"},
-    "temperature 1": {"temperature": 1.0},
-    "1000 draws": {"samples": 1000},
-}
-"""Options of Het-TRAM, one by one, under what is changed for all methods."""
-DEFAULTS = inspect.signature(het_tram).parameters
+    def later_claims(self) -> list[Claim]:
+        """Return the claims about later methods that are trained."""
+        return [claim for claim in LATER_CLAIMS if claim.method in self.methods]
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What is trained on, and the test set."""
+    """Training data and test set."""
 
     train: Annotations
     annotator: NDArray[np.intp]
-    """[annotations] who gave the label, by number."""
+    """[annotations] number of the annotator."""
     reliability: NDArray[np.float64]
-    """[annotators] how often they agree with the truth; for the figure only."""
+    """[annotators] share of labels that agree with the truth, for the figure only."""
     agreement: float
     x: Tensor
     y: Tensor
 
 
 def read_task(folder: Path, settings: Settings) -> Task:
-    """Read images and labels, and encode the privileged information as the paper does."""
+    """Read images and labels, and encode the privileged information as in the paper."""
     labels = load_cifar10h(folder).subsample(settings.others)
     images = load_cifar10(folder, settings.evaluate // 10_000)
     a = SparseRows.from_matrix(PrivilegedEncoder().fit_transform(labels.privileged))
@@ -223,7 +238,7 @@ def read_task(folder: Path, settings: Settings) -> Task:
 
 
 def read_trunk(folder: Path, settings: Settings, images: Any) -> nn.Module:
-    """Read the pretrained trunk; some images set the statistics of batch norm."""
+    """Read the pretrained trunk; some of the images set the statistics of batch norm."""
     if settings.trunk:
         return pretrained(settings.trunk)
     some = images[torch.arange(min(CALIBRATION, images.shape[0]))]
@@ -236,14 +251,14 @@ def weights_file(folder: Path) -> Path:
     if not found:
         raise FileNotFoundError(
             f"Expected {folder} to hold MobileNet's weights, mobilenet_v1_1.0_224.npz with batch norm folded into "
-            "arrays Conv2d_0/weight and so on (`lupi.nn.MobileNet.from_npz`), but there are none: with the extra "
-            "`vision`, `--set trunk=google/mobilenet_v1_1.0_224` reads them from Hugging Face."
+            "arrays such as Conv2d_0/weight (`lupi.nn.MobileNet.from_npz`), but got none; with the extra `vision`, "
+            "the setting trunk=google/mobilenet_v1_1.0_224 reads them from Hugging Face."
         )
     return found[0]
 
 
 def make_parts(task: Task, trunk: nn.Module) -> Parts:
-    """Say what networks are made of: a copy of the trunk, and a projection that is new."""
+    """Return the parts of networks: a copy of the trunk and a new projection."""
     return Parts(
         lambda: Projected(copy.deepcopy(trunk), WIDTH),
         features=WIDTH,
@@ -255,27 +270,34 @@ def make_parts(task: Task, trunk: nn.Module) -> Parts:
 
 def make_case(method: str, task: Task, parts: Parts, settings: Settings, change: str = "") -> Case:
     """Make the case of a method; a change of the settings is part of its name."""
-    return Case(changed_name(method, change), TITLES[method], method, parts, task.train, settings.training())
+    return Case(
+        name=case_name(method, change),
+        title=TITLES[method],
+        method=method,
+        parts=parts,
+        data=task.train,
+        training=settings.training(),
+    )
 
 
-def changed_name(method: str, change: str) -> str:
-    """Name of the case of a method whose settings are changed."""
+def case_name(method: str, change: str) -> str:
+    """Return the name of the case of a method with a change."""
     return f"{method} {change}".strip().replace(" ", "-")
 
 
-def scores(task: Task, device: torch.device) -> tables.Score:
-    """Score on the test set and, for two methods, how confident they are of each annotator's labels."""
-    on_test = tables.score_on(task.x.to(device), task.y)
+def score_with_confidence(task: Task, device: torch.device) -> Score:
+    """Return a function that scores on the test set and, for two methods, on each annotator's labels."""
+    on_test = make_score(task.x.to(device), task.y)
 
     def score(case: Case, method: Method) -> Mapping[str, Any]:
         found = on_test(case, method)
-        return {**found, "confidence": confidence(method, task)} if case.name in CONFIDENT else found
+        return {**found, "confidence": mean_confidence(method, task)} if case.name in PAIR else found
 
     return score
 
 
-def confidence(method: Method, task: Task) -> NDArray[np.float64]:
-    """Mean over each annotator's labels of the highest probability, given the privileged information if it is seen."""
+def mean_confidence(method: Method, task: Task) -> NDArray[np.float64]:
+    """Return the mean highest probability over each annotator's labels, given the privileged information if used."""
     if isinstance(method, Conditional):
         output = over_annotations(method, method.given, task.train)
     else:
@@ -285,36 +307,51 @@ def confidence(method: Method, task: Task) -> NDArray[np.float64]:
 
 
 def run(settings: Settings, *, data: Path | None, folder: Path, overwrite: bool, progress: bool) -> Findings:
-    """Train every method with every seed, and the ablation; what has finished in the folder is not trained again."""
+    """Train every method with every seed, and the ablation; finished runs in the folder are not trained again.
+
+    Parameters
+    ----------
+    settings : Settings
+        What to do.
+    data : Path
+        A folder with ``cifar-10-batches-py``, ``cifar10h-raw.csv`` and the weights of MobileNet.
+    folder : Path
+        Folder for finished runs.
+    overwrite : bool
+        Whether to start again if the folder has results of other settings or data.
+    progress : bool
+        Whether to show progress.
+    """
     if data is None:
         raise FileNotFoundError(
-            "Expected `--data` to be a folder with cifar-10-batches-py, cifar10h-raw.csv and mobilenet_v1_1.0_224.npz, "
+            "Expected `data` to be a folder with cifar-10-batches-py, cifar10h-raw.csv and mobilenet_v1_1.0_224.npz, "
             "but got none."
         )
     task, device = read_task(data, settings), pick_device(settings.device)
-    about = {name: value for name, value in dataclasses.asdict(settings).items() if name not in NOT_RESULTS}
+    about = {name: value for name, value in dataclasses.asdict(settings).items() if name not in SAME_RUNS}
     parts = make_parts(task, read_trunk(data, settings, task.train.x))
     about |= {"experiment": "cifar10h", "data": digest(task), "weights": weights_digest(data, settings)}
-    open_folder(folder, about, overwrite=overwrite)
-    cases = [make_case(method, task, parts, settings) for method in METHODS]
+    open_run_folder(folder, about, overwrite=overwrite)
+    cases = [make_case(method, task, parts, settings) for method in settings.methods]
     seeds = range(settings.seed, settings.seed + settings.seeds)
-    score = scores(task, device)
-    runs = train_cases(cases, seeds, folder, score, device=device, progress=progress)
-    if settings.changes():
-        changed = ablation(task, data, settings)
-        more = train_cases(changed, settings.few(), folder, score, device=device, progress=progress)
-        runs = pd.concat([runs, more])
-    sure = {name: confidences(folder, name, seeds) for name in CONFIDENT}
-    text = report(runs, cases, task, sure, settings)
-    return Findings(runs, text, {"cifar10h-annotators": annotators_figure(task.reliability, sure)})
+    score = score_with_confidence(task, device)
+    found = train_cases(cases, seeds, folder, score, device=device, progress=progress)
+    confidence = {name: average_confidence(found, name) for name in PAIR}
+    if settings.changed():
+        changed = make_ablation(task, data, settings)
+        found += train_cases(changed, settings.few(), folder, score, device=device, progress=progress)
+    runs = to_frame(found)
+    text = report(runs, cases, task, confidence, settings)
+    return Findings(runs, text, {"cifar10h-annotators": annotators_figure(task.reliability, confidence)})
 
 
-NOT_RESULTS = ("seeds", "ablation", "device", "annotators")
-"""Settings that change no kept result."""
+def average_confidence(runs: Sequence[Run], method: str) -> NDArray[np.float64]:
+    """Return a method's confidence in each annotator's labels, averaged over seeds."""
+    return np.asarray(np.mean([run.values["confidence"] for run in runs if run.arm == method], axis=0))
 
 
 def digest(task: Task) -> str:
-    """Hash of images, labels and privileged information."""
+    """Return a hash of images, labels and privileged information."""
     a = task.train.a
     assert isinstance(a, SparseRows)
     images = (task.train.x, task.x)
@@ -327,42 +364,38 @@ def digest(task: Task) -> str:
 
 
 def weights_digest(folder: Path, settings: Settings) -> str:
-    """Hash of the files that the trunk is read from; the name of a model that is not a folder."""
+    """Return a hash of the files of the trunk; its name if it is not a folder."""
     if settings.trunk:
-        return content(Path(settings.trunk)) if Path(settings.trunk).is_dir() else settings.trunk
+        return hash_folder(Path(settings.trunk)) if Path(settings.trunk).is_dir() else settings.trunk
     with weights_file(folder).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
 
-def ablation(task: Task, folder: Path, settings: Settings) -> list[Case]:
-    """Cases with each changed setting."""
+def make_ablation(task: Task, folder: Path, settings: Settings) -> list[Case]:
+    """Make the cases with each changed setting."""
     cases = []
-    for change, new in settings.changes().items():
-        other = dataclasses.replace(settings, **new)
+    for change, other in settings.changed().items():
         parts = make_parts(task, read_trunk(folder, other, task.train.x))
-        methods = METHODS if change == FOR_ALL else CONFIDENT
+        methods = settings.methods if change == settings.for_all else PAIR
         cases += [make_case(method, task, parts, other, change) for method in methods]
-        if change == FOR_ALL:
+        if change == settings.for_all and "het-tram" in methods:
             plain = make_case("het-tram", task, parts, other, change)
             for name, options in HET_TRAM.items():
-                cases.append(dataclasses.replace(plain, name=changed_name(plain.name, name), options=options))
+                cases.append(dataclasses.replace(plain, name=case_name(plain.name, name), options=options))
     return cases
 
 
-def confidences(folder: Path, method: str, seeds: Sequence[int]) -> NDArray[np.float64]:
-    """Confidence in each annotator's labels, averaged over seeds."""
-    every = [kept(file_of(folder, method, seed)) for seed in seeds]
-    return np.asarray(np.mean([one["confidence"] for one in every if one is not None], axis=0))
+# -------------------------------------------------------------------------------- report
 
 
 def report(
     runs: pd.DataFrame,
     cases: Sequence[Case],
     task: Task,
-    sure: Mapping[str, NDArray[np.float64]],
+    confidence: Mapping[str, NDArray[np.float64]],
     settings: Settings,
 ) -> str:
-    """Say what was done and what it shows."""
+    """Write the report."""
     labels, who = len(task.train), len(task.reliability)
     simulated = settings.annotators == "simulated"
     kind = (
@@ -371,187 +404,194 @@ def report(
         else "the published file"
     )
     heading = "CIFAR-10H, simulated annotators" if simulated else "CIFAR-10H"
-    related = {name: line(task.reliability, sure[name]) for name in CONFIDENT}
-    good, change = task.reliability >= GOOD, sure["tram"] - sure["no-pi"]
-    apart, below = (float(change[who].mean()) if who.any() else 0.0 for who in (good, ~good))
+    related = {name: fit_line(task.reliability, confidence[name]) for name in PAIR}
+    good, change = task.reliability >= GOOD, confidence["tram"] - confidence["no-pi"]
+    above, below = (float(change[group].mean()) if group.any() else 0.0 for group in (good, ~good))
     trunk = settings.trunk or "MobileNet"
     own = runs["method"].isin([case.name for case in cases])
     took, longer = (f"{runs.loc[part, 'seconds'].sum() / 60:.1f} minutes" for part in (own, ~own))
-    took += f", and what is below with other settings in {longer}" if settings.changes() else ""
+    took += f", and the ablation below in {longer}" if settings.changed() else ""
+    later = ""
+    if settings.later_claims():
+        later = f"""
+The methods that the paper's table does not have, compared with TRAM:
+
+{claims_table(runs, cases, settings.later_claims(), heading="statement")}
+"""
     return f"""\
 # {heading}
 
-{labels} labels by {who} annotators ({kind}), of which {100 * task.agreement:.1f} % agree with the truth: the
+{labels} labels by {who} annotators ({kind}), of which {100 * task.agreement:.1f} % agree with the truth: all
 annotators who agree less than 85 % of the time, and {settings.others} others. Privileged information: annotator,
 reaction time and number of earlier labels, the last two in ten quantiles, all one-hot. φ(x): {trunk}, pretrained, on
-images of 32 × 32, and a layer of 64 units; all of it is trained, {settings.epochs} epochs of Adam
+images of 32 × 32, and a layer of 64 units; all of it is trained, with {settings.epochs} epochs of Adam
 ({settings.learning_rate:g}, L2 {settings.l2:g}) on batches of {settings.batch_size}. Training is on CIFAR-10's test
 images, evaluation on {len(task.y)} of its training images with true labels. Mean ± standard deviation over
-{settings.seeds} seeds of weights and batches; the same labels for all. Trained in {took}.
+{settings.seeds} seeds of weights and batches, with the same labels. Trained in {took}.
 
 {results_table(runs, cases, PUBLISHED)}
 
 ## The paper's order
-Differences are paired by seed; in brackets 95 % intervals over seeds. NLL is better when lower.
+Differences are paired by seed, with 95 % intervals over the seeds in brackets. Lower NLL is better.
 
-{claims_table(runs, cases, CLAIMS, PUBLISHED)}
-
-And the methods that the paper's table does not have, beside TRAM:
-
-{claims_table(runs, cases, AFTER, heading="statement")}
-
+{claims_table(runs, cases, settings.claims(), PUBLISHED)}
+{later}
 ## What it shows
-{shown(runs, cases)}
+{list_findings(runs, cases, settings.claims())}
 
 ## Annotators
 ![Confidence in the labels of each annotator against how often they are right](cifar10h-annotators.svg)
 
 The mean confidence of TRAM's conditional head in an annotator's labels, against how often the annotator agrees with the
-truth: correlation {related["tram"][0]:.2f}, slope {related["tram"][1]:.2f}. That of No PI, which does not see the
+truth: correlation {related["tram"][0]:.2f}, slope {related["tram"][1]:.2f}. The same for No PI, which does not see the
 annotator but learns from these labels: correlation {related["no-pi"][0]:.2f}, slope {related["no-pi"][1]:.2f}. On
-average TRAM's confidence less that of No PI is {apart:+.3f} for annotators who are right at least 85 % of the time, and
-{below:+.3f} for the others.
-{ablation_text(runs, cases, settings) if settings.changes() else ""}"""
+average, TRAM's confidence minus that of No PI is {above:+.3f} for annotators who are right at least 85 % of the time,
+and {below:+.3f} for the others.
+{ablation_text(runs, cases, settings) if settings.changed() else ""}"""
 
 
-def line(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, float]:
-    """Correlation, and slope of the line of least squares; NaN where one of them is constant.
+def fit_line(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, float]:
+    """Return the correlation and the slope of the least-squares line; NaN if x or y is constant.
 
     Examples
     --------
-    >>> line(np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0, 6.0]))
+    >>> fit_line(np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0, 6.0]))
     (1.0, 2.0)
     """
     spread = float(x.std() * y.std())
     if spread < 1e-12:
         return float("nan"), float("nan")
-    together = float(np.mean((x - x.mean()) * (y - y.mean())))
-    return round(together / spread, 12), round(together / float(x.var()), 12)
+    covariance = float(np.mean((x - x.mean()) * (y - y.mean())))
+    return round(covariance / spread, 12), round(covariance / float(x.var()), 12)
 
 
-def under(runs: pd.DataFrame, change: str, settings: Settings) -> pd.DataFrame:
-    """Take the runs of the ablation's seeds with a change, by the names of the methods."""
-    names = {changed_name(method, change): method for method in METHODS}
+def select_change(runs: pd.DataFrame, change: str, settings: Settings) -> pd.DataFrame:
+    """Select the runs of the ablation's seeds with a change, under the names of the methods."""
+    names = {case_name(method, change): method for method in settings.methods}
     few = runs[runs["seed"].isin(settings.few()) & runs["method"].isin(list(names))]
     return few.assign(method=few["method"].map(names))
 
 
 def ablation_text(runs: pd.DataFrame, cases: Sequence[Case], settings: Settings) -> str:
-    """Tables of the ablation."""
+    """Write the part of the report on the ablation."""
     lines = []
-    for change in ("", *settings.changes()):
-        few = under(runs, change, settings)
+    for change in ("", *settings.changed()):
+        few = select_change(runs, change, settings)
         line = {"": change or "as above"}
-        for method in CONFIDENT:
+        for method in PAIR:
             own = few[few["method"] == method]
             percent = 100 * own["accuracy"]
             line[TITLES[method]] = f"{own['nll'].mean():.3f} / {percent.mean():.1f} ± {percent.std():.1f}"
         nll, accuracy = differences(few, "tram", "no-pi")
-        line |= {"TRAM − No PI, NLL": interval(nll, 1, 3), "TRAM − No PI, points": interval(accuracy, 100, 1)}
+        line["TRAM − No PI, NLL"] = format_interval(nll, 1, 3)
+        line["TRAM − No PI, points"] = format_interval(accuracy, 100, 1)
         lines.append(line)
     seeds = len(settings.few())
     text = f"""
 ## What the open choices do
 NLL / accuracy in per cent, {seeds} seeds; differences with 95 % intervals over seeds. Batch norm slow: its running
-statistics follow ten times as slowly, as in Keras. Float32: without rounding in matrix products.
+statistics follow ten times as slowly, as in Keras. Float32: no rounding in matrix products.
 
 {markdown_table(pd.DataFrame(lines))}
 
-{sensitive(runs, settings)}"""
-    if FOR_ALL not in settings.changes():
+{describe_ablation(runs, settings)}"""
+    if settings.for_all not in settings.changed():
         return text
-    few = under(runs, FOR_ALL, settings)
-    return f"""{text}
+    few, claims = select_change(runs, settings.for_all, settings), settings.claims()
+    text += f"""
 
-## All methods with {FOR_ALL}
+## All methods with {settings.for_all}
 Everything else is as in the first table; {seeds} seeds.
 
 {results_table(few, cases, PUBLISHED)}
 
-{claims_table(few, cases, (*CLAIMS, *AFTER), PUBLISHED, heading="statement")}
+{claims_table(few, cases, [*claims, *settings.later_claims()], PUBLISHED, heading="statement")}
 
-{shown(few, cases)}
+{list_findings(few, cases, claims)}"""
+    if "het-tram" not in settings.methods:
+        return text
+    return f"""{text}
 
-## Het-TRAM with {FOR_ALL}
+## Het-TRAM with {settings.for_all}
 One option is changed in each row. By default both heads are heteroscedastic, the temperature of both is
-{DEFAULTS["temperature"].default:g}, and training draws {DEFAULTS["samples"].default} times.
+{DEFAULTS["temperature"].default:g}, and training draws {DEFAULTS["samples"].default} samples.
 
 {het_tram_table(runs, settings)}"""
 
 
 def het_tram_table(runs: pd.DataFrame, settings: Settings) -> str:
-    """Tell how Het-TRAM's options do, under what is changed for all methods."""
+    """Make the table of Het-TRAM's options, with the settings that are changed for all methods."""
     few = runs[runs["seed"].isin(settings.few())]
-    tram, plain = (changed_name(method, FOR_ALL) for method in ("tram", "het-tram"))
+    tram, plain = (case_name(method, settings.for_all) for method in ("tram", "het-tram"))
     lines = []
     for name in ("", *HET_TRAM):
-        case = changed_name(plain, name)
+        case = case_name(plain, name)
         own = few[few["method"] == case]
         line = {"Het-TRAM": name or "as above"}
         line["NLL / accuracy, %"] = f"{own['nll'].mean():.3f} / {100 * own['accuracy'].mean():.1f}"
         for other, whose in ((tram, "TRAM's"), (plain, "the first row's")):
             nll, accuracy = differences(few, case, other)
-            line[f"NLL less {whose}"] = interval(nll, 1, 3) if case != other else ""
-            line[f"accuracy less {whose}, points"] = interval(accuracy, 100, 1) if case != other else ""
+            line[f"NLL minus {whose}"] = format_interval(nll, 1, 3) if case != other else ""
+            line[f"accuracy minus {whose}, points"] = format_interval(accuracy, 100, 1) if case != other else ""
         lines.append(line)
     return markdown_table(pd.DataFrame(lines))
 
 
-def sensitive(runs: pd.DataFrame, settings: Settings) -> str:
+def describe_ablation(runs: pd.DataFrame, settings: Settings) -> str:
     """Say what the changes do to No PI and TRAM."""
     few = runs[runs["seed"].isin(settings.few())]
     nll = few.groupby("method")["nll"].mean()
     best = {}
-    for method in CONFIDENT:
-        best[method] = min(("", *settings.changes()), key=lambda change: float(nll[changed_name(method, change)]))
-    names = [changed_name(method, best[method]) for method in CONFIDENT]
-    each = " and ".join(f"{TITLES[method]} with {best[method] or 'the settings above'}" for method in CONFIDENT)
+    for method in PAIR:
+        nlls = {change: float(nll[case_name(method, change)]) for change in ("", *settings.changed())}
+        best[method] = min(nlls, key=nlls.__getitem__)
+    names = [case_name(method, best[method]) for method in PAIR]
+    each = " and ".join(f"{TITLES[method]} with {best[method] or 'the settings above'}" for method in PAIR)
     lines = [
-        f"Lowest NLLs: {each}. TRAM against No PI then, both chosen by the test images: "
-        f"{in_words(*differences(few, names[1], names[0]))}."
+        f"Lowest NLLs: {each}. TRAM compared with No PI then, both chosen on the test images: "
+        f"{describe_differences(*differences(few, names[1], names[0]))}."
     ]
-    for change in settings.changes():
-        told = [
-            f"{TITLES[name]} changes by {in_words(*differences(few, changed_name(name, change), name))}"
-            for name in CONFIDENT
-        ]
-        lines.append(f"With {change} {'; '.join(told)}.")
+    for change in settings.changed():
+        each = "; ".join(
+            f"{TITLES[name]} changes by {describe_differences(*differences(few, case_name(name, change), name))}"
+            for name in PAIR
+        )
+        lines.append(f"With {change} {each}.")
     return "\n".join(f"- {line}" for line in lines)
 
 
-def shown(runs: pd.DataFrame, cases: Sequence[Case]) -> str:
-    """Say what the rows show."""
+def list_findings(runs: pd.DataFrame, cases: Sequence[Case], claims: Sequence[Claim]) -> str:
+    """List what the rows show."""
     titles = {case.name: case.title for case in cases}
-    told = {claim: verdict(runs, claim) for claim in CLAIMS}
-    held = [claim for claim, one in told.items() if one.startswith("yes")]
-    sure = [claim for claim in held if "surely in" in told[claim]]
-    other = [f"{claim.in_words(titles)} ({one})" for claim, one in told.items() if claim not in held]
-    mean = runs[runs["method"].isin(titles)].groupby("method")[list(tables.METRICS)].mean()
-    best, sharpest = str(mean["nll"].idxmin()), str(mean["accuracy"].idxmax())
+    checks = {claim: claim.check(runs) for claim in claims}
+    other = [f"{claim.describe(titles)} ({check.text})" for claim, check in checks.items() if not check.holds]
+    mean = runs[runs["method"].isin(titles)].groupby("method")[list(METRICS)].mean()
+    best, most_accurate = str(mean["nll"].idxmin()), str(mean["accuracy"].idxmax())
     lines = [
-        f"TRAM against No PI: {in_words(*differences(runs, 'tram', 'no-pi'))}.",
-        f"Of {len(CLAIMS)} statements of the paper {len(held)} hold here; of those that one row is above another, "
-        f"{len(sure)} surely (p < 0.05 in NLL, accuracy or both).",
-        f"These do not: {'; '.join(other)}." if other else "None fails.",
-        f"The lowest NLL is that of {titles[best]}, {mean['nll'][best]:.3f}; the highest accuracy that of "
-        f"{titles[sharpest]}, {100 * mean['accuracy'][sharpest]:.1f} %.",
+        f"TRAM compared with No PI: {describe_differences(*differences(runs, 'tram', 'no-pi'))}.",
+        f"Of {len(claims)} statements of the paper {sum(check.holds for check in checks.values())} hold here; of those "
+        f"that one row is better than another, {sum(check.significant for check in checks.values())} significantly "
+        "(p < 0.05 in NLL, accuracy or both).",
+        f"These do not hold: {'; '.join(other)}." if other else "None fails.",
+        f"The lowest NLL is that of {titles[best]}, {mean['nll'][best]:.3f}; the highest accuracy is that of "
+        f"{titles[most_accurate]}, {100 * mean['accuracy'][most_accurate]:.1f} %.",
     ]
     return "\n".join(f"- {line}" for line in lines)
 
 
-def annotators_figure(reliability: NDArray[np.float64], sure: Mapping[str, NDArray[np.float64]]) -> Figure:
-    """Confidence of both methods in each annotator's labels against reliability, and their difference."""
+def annotators_figure(reliability: NDArray[np.float64], confidence: Mapping[str, NDArray[np.float64]]) -> Figure:
+    """Draw the confidence of both methods in each annotator's labels against reliability, and their difference."""
     colours = {"no-pi": COLOURS["no-pi"], "tram": COLOURS["pi"]}
 
     def draw(axes: Sequence[Any]) -> None:
-        for name in CONFIDENT:
-            axes[0].plot(reliability, sure[name], "o", ms=4, alpha=0.7, color=colours[name], label=TITLES[name])
+        for name in PAIR:
+            axes[0].plot(reliability, confidence[name], "o", ms=4, alpha=0.7, color=colours[name], label=TITLES[name])
         axes[0].set_ylabel("mean confidence in the annotator's labels")
         axes[0].legend()
-        axes[1].plot(reliability, sure["tram"] - sure["no-pi"], "o", ms=4, alpha=0.7, color=COLOURS["pi"])
+        axes[1].plot(reliability, confidence["tram"] - confidence["no-pi"], "o", ms=4, alpha=0.7, color=COLOURS["pi"])
         axes[1].axhline(0, color=COLOURS["control"], lw=1)
         axes[1].set_ylabel("confidence of TRAM − that of No PI")
         for axis in axes:
-            axis.set_xlabel("how often the annotator agrees with the truth")
+            axis.set_xlabel("share of the annotator's labels that are right")
 
-    return figure(draw, 2, figsize=(9.6, 4.0))
+    return make_figure(draw, 2, figsize=(9.6, 4.0))

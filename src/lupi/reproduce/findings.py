@@ -1,4 +1,4 @@
-"""What an experiment leaves behind."""
+"""The results of an experiment, and how they are written."""
 
 from __future__ import annotations
 
@@ -12,13 +12,23 @@ from pathlib import Path
 from typing import IO, Any
 
 import matplotlib as mpl
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from lupi._internal.files import write_atomic, write_text
+from lupi._internal.files import to_records, write_atomic, write_text
 from lupi.report.style import COLOURS, STYLE
 
-__all__ = ["COLOURS", "Findings", "change", "figure", "markdown_table", "save_figure", "write_findings"]
+__all__ = [
+    "COLOURS",
+    "Findings",
+    "change_settings",
+    "draw_strips",
+    "make_figure",
+    "markdown_table",
+    "save_figure",
+    "write_findings",
+]
 
 
 @dataclass(frozen=True)
@@ -30,8 +40,7 @@ class Findings:
     table : DataFrame
         Tidy, one row per measurement: `results.csv`.
     text : str
-        The report in Markdown: what was done, the tables beside the published numbers, what it shows. A figure stands
-        in it as `![what it shows](name.svg)`.
+        The report in Markdown. Figures are included as `![description](name.svg)`.
     figures : mapping
         Figures by name.
     """
@@ -41,24 +50,41 @@ class Findings:
     figures: Mapping[str, Figure]
 
 
-def figure(draw: Callable[[Sequence[Any]], None], columns: int = 1, **options: Any) -> Figure:
-    """Make a figure in the house style: `draw` gets its axes, `columns` of them beside each other.
+def make_figure(draw: Callable[[Sequence[Any]], None], columns: int = 1, **options: Any) -> Figure:
+    """Make a figure in the style of the reports; `draw` takes the axes, `columns` of them side by side.
 
     Examples
     --------
-    >>> made = figure(lambda axes: axes[0].plot([0, 1], [1, 0]))
-    >>> len(made.axes)
+    >>> figure = make_figure(lambda axes: axes[0].plot([0, 1], [1, 0]))
+    >>> len(figure.axes)
     1
     """
     with mpl.rc_context(STYLE):
-        made = Figure(**options)
-        draw(made.subplots(1, columns, squeeze=False)[0])
-        made.draw_without_rendering()
-    return made
+        figure = Figure(**options)
+        draw(figure.subplots(1, columns, squeeze=False)[0])
+        figure.draw_without_rendering()
+    return figure
+
+
+def draw_strips(axis: Any, rows: Sequence[tuple[str, Any, str]], label: str) -> None:
+    """Draw one row of points per name: the values of its seeds in a colour, and a line at their mean."""
+    for place, (_, values, colour) in enumerate(rows):
+        spread = place + np.linspace(-0.15, 0.15, len(values))
+        axis.plot(values, spread, "o", ms=4, color=colour, alpha=0.5)
+        axis.plot(np.mean(values), place, "|", ms=14, mew=2.5, color=colour)
+    axis.set_yticks(range(len(rows)), [name for name, _, _ in rows])
+    axis.invert_yaxis()
+    axis.set_xlabel(f"{label} (seeds and their mean)")
+
+
+def save_figure(figure: Figure, file: IO[bytes]) -> None:
+    """Write a figure as SVG without its date, so that the same figure gives the same file."""
+    with mpl.rc_context(STYLE):
+        figure.savefig(file, format="svg", metadata={"Date": None})
 
 
 def markdown_table(table: pd.DataFrame) -> str:
-    """Write a table, whose cells are text, as Markdown.
+    """Format a table as Markdown.
 
     Examples
     --------
@@ -72,8 +98,8 @@ def markdown_table(table: pd.DataFrame) -> str:
     return "\n".join([lines[0], "|" + "---|" * table.shape[1], *lines[1:]])
 
 
-def change(settings: Any, changes: Sequence[str]) -> Any:
-    """Change settings, a dataclass, by texts of the form "name=value".
+def change_settings(settings: Any, changes: Sequence[str]) -> Any:
+    """Change fields of a dataclass, given as texts "name=value".
 
     Examples
     --------
@@ -81,9 +107,9 @@ def change(settings: Any, changes: Sequence[str]) -> Any:
     ... class Settings:
     ...     seeds: int = 20
     ...     noise: tuple[float, ...] = (0.1, 0.5)
-    >>> change(Settings(), ["seeds=2", "noise=0.1,"])
+    >>> change_settings(Settings(), ["seeds=2", "noise=0.1,"])
     Settings(seeds=2, noise=(0.1,))
-    >>> change(Settings(), ["seed=2"])
+    >>> change_settings(Settings(), ["seed=2"])
     Traceback (most recent call last):
     ...
     ValueError: Expected a setting among seeds, noise, but got 'seed'.
@@ -93,12 +119,12 @@ def change(settings: Any, changes: Sequence[str]) -> Any:
         name, _, value = text.partition("=")
         if name not in known:
             raise ValueError(f"Expected a setting among {', '.join(known)}, but got {name!r}.")
-        known[name] = parsed(name, value, known[name])
+        known[name] = parse_value(name, value, known[name])
     return dataclasses.replace(settings, **known)
 
 
-def parsed(name: str, text: str, old: Any) -> Any:
-    """Read a value of the kind that a setting has."""
+def parse_value(name: str, text: str, old: Any) -> Any:
+    """Parse a value of the type that a setting has."""
     if isinstance(old, str):
         return text
     try:
@@ -113,9 +139,20 @@ def parsed(name: str, text: str, old: Any) -> Any:
 
 
 def write_findings(findings: Findings, settings: Any, facts: Mapping[str, Any], folder: Path) -> list[Path]:
-    """Write results.json, results.csv, report.md and the figures, each moved into place when it is whole."""
-    rows = json.loads(findings.table.to_json(orient="records"))
-    numbers = {**facts, "settings": dataclasses.asdict(settings), "results": rows}
+    """Write results.json, results.csv, report.md and the figures, and return the paths.
+
+    Parameters
+    ----------
+    findings : Findings
+        What `run` of an experiment returned.
+    settings : dataclass
+        The settings of the experiment, for results.json.
+    facts : mapping
+        More for results.json and report.md: command and versions.
+    folder : Path
+        An existing folder.
+    """
+    numbers = {**facts, "settings": dataclasses.asdict(settings), "results": to_records(findings.table)}
     command = f"Made by `{facts['command']}` (lupi {facts['versions']['lupi']})."
     texts = {
         "results.json": json.dumps(numbers, indent=2) + "\n",
@@ -124,12 +161,6 @@ def write_findings(findings: Findings, settings: Any, facts: Mapping[str, Any], 
     }
     for name, text in texts.items():
         write_text(folder / name, text)
-    for name, made in findings.figures.items():
-        write_atomic(folder / f"{name}.svg", partial(save_figure, made))
+    for name, figure in findings.figures.items():
+        write_atomic(folder / f"{name}.svg", partial(save_figure, figure))
     return [folder / name for name in (*texts, *(f"{name}.svg" for name in findings.figures))]
-
-
-def save_figure(made: Figure, file: IO[bytes]) -> None:
-    """Write a figure as SVG without its date, so that the same figure is the same file."""
-    with mpl.rc_context(STYLE):
-        made.savefig(file, format="svg", metadata={"Date": None})

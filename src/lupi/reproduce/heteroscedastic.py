@@ -1,7 +1,7 @@
-"""Why marginalizing makes the noise depend on x, and a head that learns it.
+"""Heteroscedastic noise: why marginalizing makes the noise depend on x, and a head that learns it.
 
 Collier, Jenatton, Kokiopoulou and Berent (ICML 2022), appendix B: M annotators, each with homoscedastic noise,
-p(y | x, a = m) = N(μ_m(x), 1). The paper prints no numbers here, but an optimal variance that is not the optimum.
+p(y | x, a = m) = N(μ_m(x), 1). The paper prints no numbers here, but a formula of the optimal variance that is wrong.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,23 +21,23 @@ from scipy.optimize import minimize
 from torch import Tensor, nn
 
 from lupi._internal.checks import check_integer
-from lupi._internal.progress import Steps
+from lupi.compare.engine import Arm, run_arms, to_frame
 from lupi.data import Annotations
 from lupi.likelihoods import Gaussian
 from lupi.methods import Method, NoPI
 from lupi.methods.tram import het_tram
 from lupi.nn import MLP, Parts, heteroscedastic_head
 from lupi.nn.inference import over_examples
-from lupi.reproduce.findings import COLOURS, Findings, figure, markdown_table
+from lupi.reproduce.findings import COLOURS, Findings, make_figure, markdown_table
 from lupi.training import Settings as Training
-from lupi.training import fit
+from lupi.training import fit, seed_noise
 
 Floats = NDArray[np.float64]
 
 SPREAD = 3.0
-"""Annotators disagree by so much at x = 1, and not at x = 0."""
+"""Largest deviation of an annotator's mean at x = 1; at x = 0 all agree."""
 GRID = (np.arange(200) + 0.5) / 200
-"""Where the learned mean and variance are compared with the truth."""
+"""Points at which learned mean and variance are compared with the truth."""
 FEATURES = 64
 
 
@@ -49,7 +50,7 @@ class Settings:
     seed, seeds : int
         First seed, and number of seeds: of data, initial weights and batches.
     annotators : int
-        M.
+        Number of annotators, M.
     annotations : int
         Number of labels, one per example.
     epochs, batch_size : int
@@ -72,7 +73,7 @@ class Settings:
 
 
 def annotator_means(x: Floats, annotators: int) -> Floats:
-    """Compute μ_m(x) = sin 2πx + 3 s_m x, s_m evenly from −1 to 1, [x, annotators].
+    """Return μ_m(x) = sin 2πx + 3 s_m x, s_m evenly from −1 to 1, [x, annotators].
 
     Examples
     --------
@@ -85,7 +86,7 @@ def annotator_means(x: Floats, annotators: int) -> Floats:
 
 
 def optimal_gaussian(means: Floats) -> tuple[Floats, Floats]:
-    """Compute mean and variance of the Gaussian that is nearest to a mixture of N(μ_m, 1): its own two moments.
+    """Return mean and variance of the Gaussian nearest to a mixture of N(μ_m, 1): the moments of the mixture.
 
     μ* = mean(μ_m) and σ*² = 1 + mean(μ_m²) − mean(μ_m)².
 
@@ -99,7 +100,7 @@ def optimal_gaussian(means: Floats) -> tuple[Floats, Floats]:
 
 
 def printed_variance(means: Floats) -> Floats:
-    """Compute the variance that the paper prints: (M − mean(μ_m)) + mean(μ_m²).
+    """Return the variance that the paper prints: (M − mean(μ_m)) + mean(μ_m²).
 
     Examples
     --------
@@ -110,7 +111,7 @@ def printed_variance(means: Floats) -> Floats:
 
 
 def cross_entropy(mean: Floats, variance: Floats, means: Floats) -> Floats:
-    """Compute E −log N(y; mean, variance) where y is of the mixture of N(μ_m, 1), by Gauss-Hermite quadrature.
+    """Return E −log N(y; mean, variance) for y from the mixture of N(μ_m, 1), by Gauss-Hermite quadrature.
 
     Examples
     --------
@@ -124,7 +125,7 @@ def cross_entropy(mean: Floats, variance: Floats, means: Floats) -> Floats:
 
 
 def numerical_gaussian(means: Floats) -> tuple[Floats, Floats]:
-    """Find mean and variance of the nearest Gaussian by numerical minimisation of the cross-entropy.
+    """Return mean and variance of the nearest Gaussian by numerical minimization of the cross-entropy.
 
     Examples
     --------
@@ -144,7 +145,7 @@ def numerical_gaussian(means: Floats) -> tuple[Floats, Floats]:
 
 
 def run(settings: Settings, *, progress: bool) -> Findings:
-    """Compare the two formulas, and train heads of fixed and of learned variance.
+    """Compare the two formulas, and train heads with fixed and with learned variance.
 
     Examples
     --------
@@ -153,57 +154,56 @@ def run(settings: Settings, *, progress: bool) -> Findings:
     ['no-pi, variance 1', 'no-pi, heteroscedastic', 'het-tram', 'printed variance', 'optimum']
     """
     means = annotator_means(GRID, settings.annotators)
-    measured, learned = [], {}
-    with Steps("heteroscedastic", settings.seeds * len(METHODS), show=progress) as steps:
-        for seed in range(settings.seed, settings.seed + settings.seeds):
-            data = draw_annotations(settings, seed)
-            for name, make in METHODS.items():
-                mean, variance = learned[name, seed] = train(make, data, settings, seed)
-                measured.append({"what": name, "seed": seed, **errors(mean, variance, means)})
-                steps.advance(1, f"{name}, seed {seed}")
+    arms = [Arm(name=name, train=partial(train, make, settings)) for name, make in METHODS.items()]
+    seeds = range(settings.seed, settings.seed + settings.seeds)
+    found = run_arms(arms, seeds, seeds_at_once=1, progress=progress)
+    learned = {(run.arm, run.seed): (run.values["mean"], run.values["variance"]) for run in found}
     best_mean, best_variance = optimal_gaussian(means)
-    measured.append({"what": "printed variance", **errors(best_mean, printed_variance(means), means)})
-    measured.append({"what": "optimum", **errors(best_mean, best_variance, means)})
-    table = pd.DataFrame(measured)
-    figures = {"heteroscedastic": drawing(means, learned, settings.seed)}
+    known = [
+        {"what": "printed variance", **compute_errors(best_mean, printed_variance(means), means)},
+        {"what": "optimum", **compute_errors(best_mean, best_variance, means)},
+    ]
+    table = to_frame(found).rename(columns={"method": "what"}).sort_values("seed", kind="stable")
+    table = pd.concat([table, pd.DataFrame(known)], ignore_index=True)
+    figures = {"heteroscedastic": gaussians_figure(means, learned, settings.seed)}
     return Findings(table, report(settings, table, means), figures)
 
 
-def no_pi_fixed(parts: Parts) -> Method:
-    """No PI, whose head gives a mean; its variance is 1."""
+def make_fixed(parts: Parts) -> Method:
+    """Make No PI with a head that predicts the mean; the variance is 1."""
     return NoPI(parts.trunk(), parts.head(), likelihood=parts.likelihood)
 
 
-def no_pi_heteroscedastic(parts: Parts) -> Method:
-    """No PI, whose head gives mean and variance."""
+def make_heteroscedastic(parts: Parts) -> Method:
+    """Make No PI with a head that predicts mean and variance."""
     head = heteroscedastic_head(parts.features, 1, parts.likelihood)
     return NoPI(parts.trunk(), head, likelihood=parts.likelihood)
 
 
 METHODS: dict[str, Callable[[Parts], Method]] = {
-    "no-pi, variance 1": no_pi_fixed,
-    "no-pi, heteroscedastic": no_pi_heteroscedastic,
+    "no-pi, variance 1": make_fixed,
+    "no-pi, heteroscedastic": make_heteroscedastic,
     "het-tram": het_tram,
 }
 
 
 def draw_annotations(settings: Settings, seed: int) -> Annotations:
-    """Draw x ~ U(0, 1), an annotator and its label for each; a is the annotator, one-hot."""
+    """Draw examples x ~ U(0, 1), each with an annotator and a label; a is the annotator, one-hot."""
     rng = np.random.default_rng(seed)
     n = settings.annotations
     x, a = rng.uniform(size=n), rng.integers(settings.annotators, size=n)
     y = annotator_means(x, settings.annotators)[np.arange(n), a] + rng.normal(size=n)
     one_hot = np.eye(settings.annotators)[a]
-    return Annotations(scaled(x), torch.arange(n), torch.from_numpy(one_hot).float(), torch.from_numpy(y).float())
+    return Annotations(standardize(x), torch.arange(n), torch.from_numpy(one_hot).float(), torch.from_numpy(y).float())
 
 
-def scaled(x: Floats) -> Tensor:
-    """Inputs of the network: x with mean 0 and standard deviation 1."""
+def standardize(x: Floats) -> Tensor:
+    """Return the inputs of the network: x with mean 0 and standard deviation 1."""
     return torch.from_numpy((x - 0.5) * math.sqrt(12)).float()[:, None]
 
 
-def train(make: Callable[[Parts], Method], data: Annotations, settings: Settings, seed: int) -> tuple[Floats, Floats]:
-    """Train a method and return the mean and variance that it predicts over the grid."""
+def train(make: Callable[[Parts], Method], settings: Settings, seeds: Sequence[int]) -> list[dict[str, Any]]:
+    """Train a method, and return its errors and the mean and variance that it predicts on the grid."""
     parts = Parts(
         lambda: MLP(1, (FEATURES, FEATURES), activation=nn.Tanh),
         features=FEATURES,
@@ -211,17 +211,21 @@ def train(make: Callable[[Parts], Method], data: Annotations, settings: Settings
         outputs=1,
         likelihood=Gaussian(),
     )
-    with torch.random.fork_rng([]):
-        torch.manual_seed(seed)
-        method = make(parts)
-    how = Training(epochs=settings.epochs, batch_size=settings.batch_size, learning_rate=3e-3, schedule="cosine")
-    fit(method, data, how, seed=seed)
-    output = over_examples(method.predictor(), scaled(GRID)).double().numpy()
-    mean = output[:, 0]
-    return mean, output[:, 1] if output.shape[1] == 2 else np.ones_like(mean)
+    training = Training(epochs=settings.epochs, batch_size=settings.batch_size, learning_rate=3e-3, schedule="cosine")
+    found = []
+    for seed in seeds:
+        with seed_noise(seed, torch.device("cpu")):
+            method = make(parts)
+        fit(method, draw_annotations(settings, seed), training, seed=seed)
+        output = over_examples(method.predictor(), standardize(GRID)).double().numpy()
+        mean = output[:, 0]
+        variance = output[:, 1] if output.shape[1] == 2 else np.ones_like(mean)
+        errors = compute_errors(mean, variance, annotator_means(GRID, settings.annotators))
+        found.append({**errors, "mean": mean, "variance": variance})
+    return found
 
 
-def errors(mean: Floats, variance: Floats, means: Floats) -> dict[str, float]:
+def compute_errors(mean: Floats, variance: Floats, means: Floats) -> dict[str, float]:
     """Compare a Gaussian with the optimum: root mean squared errors over x, and nats lost."""
     best_mean, best_variance = optimal_gaussian(means)
     least = cross_entropy(best_mean, best_variance, means)
@@ -249,7 +253,7 @@ def report(settings: Settings, table: pd.DataFrame, means: Floats) -> str:
     own = means[places]
     columns = {
         "1 + mean(μ²) − mean(μ)²": optimal_gaussian(own)[1],
-        "found by minimising": numerical_gaussian(own)[1],
+        "numerical minimum": numerical_gaussian(own)[1],
         "printed": printed_variance(own),
     }
     formulas = pd.DataFrame({"x": [f"{GRID[place]:.3f}" for place in places]})
@@ -258,7 +262,7 @@ def report(settings: Settings, table: pd.DataFrame, means: Floats) -> str:
     return f"""# The marginal is heteroscedastic
 
 {settings.annotators} annotators, a ~ uniform, p(y | x, a = m) = N(μ_m(x), 1) with μ_m(x) = sin 2πx + {SPREAD:g} s_m x
-and s_m evenly from −1 to 1. Each is homoscedastic; together they are not.
+and s_m evenly from −1 to 1. Each annotator is homoscedastic; their mixture is not.
 
 ## The best Gaussian
 
@@ -267,7 +271,7 @@ The derivative by σ² is 1/2σ² − E(y − μ)²/2σ⁴, zero at σ² = Var y
 
     σ*² = 1 + mean(μ_m²) − mean(μ_m)².
 
-The paper prints (M − mean(μ_m)) + mean(μ_m²): M in the place of 1 and no square on mean(μ_m). That is too large
+The paper prints (M − mean(μ_m)) + mean(μ_m²): M instead of 1, and mean(μ_m) without the square. That is too large
 by M − 1 − mean(μ_m) + mean(μ_m)², at least M − 5/4, and not the minimum:
 
 {markdown_table(formulas)}
@@ -281,12 +285,13 @@ the mean cross-entropy above that of the best Gaussian; errors are over x.
 
 ![Learned mean and variance against the truth](heteroscedastic.svg)
 
-What it shows: the noise depends on x though no annotator's does, and a heteroscedastic head learns how from x and y.
-TRAM's marginal head learns it more slowly: it is linear on features that the conditional loss alone shapes, and it,
-with the same variance everywhere, does not ask for them. Five times the epochs bring it nearer (`--set epochs=100`)."""
+What it shows: the noise depends on x though that of no annotator does, and a heteroscedastic head learns it from x and
+y. TRAM's marginal head learns it more slowly: it is linear in features that only the conditional loss shapes, and that
+loss, with the same variance everywhere, does not need them. With five times the epochs it comes closer (setting
+epochs=100)."""
 
 
-def drawing(means: Floats, learned: dict[tuple[str, int], tuple[Floats, Floats]], first: int) -> Figure:
+def gaussians_figure(means: Floats, learned: dict[tuple[str, int], tuple[Floats, Floats]], first: int) -> Figure:
     """Draw learned mean and variance against the truth."""
     best = optimal_gaussian(means)
     colours = dict(zip(METHODS, (COLOURS["control"], COLOURS["no-pi"], COLOURS["pi"]), strict=True))
@@ -302,9 +307,9 @@ def drawing(means: Floats, learned: dict[tuple[str, int], tuple[Floats, Floats]]
             axis.set(xlabel="x", ylabel=name)
         right.plot(GRID, printed_variance(means), ":", color=COLOURS["other"], lw=2, label="as printed in the paper")
         right.set_ylim(bottom=0)
-        left.set_title("mean; in grey the annotators' means", loc="left", fontsize="medium")
+        left.set_title("mean; the annotators' means in grey", loc="left", fontsize="medium")
         right.set_title("variance", loc="left", fontsize="medium")
         left.legend(fontsize="small")
         right.legend(fontsize="small")
 
-    return figure(draw, 2, figsize=(10.5, 4.2))
+    return make_figure(draw, 2, figsize=(10.5, 4.2))

@@ -1,4 +1,4 @@
-"""How much a tells of y given x in the synthetic process: exactly, by the paper's bins, and from data.
+"""Information of a about y given x in the synthetic process: exact, by the paper's bins, and from data.
 
 Collier, Jenatton, Kokiopoulou and Berent (ICML 2022), the table of I(y; a | x) in the appendix that varies ε.
 """
@@ -11,34 +11,36 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
 from lupi._internal.checks import check_integer, check_positive
 from lupi._internal.progress import Steps
 from lupi.diagnose import estimate_information
-from lupi.reproduce.findings import COLOURS, Findings, figure, markdown_table
+from lupi.reproduce.findings import COLOURS, Findings, make_figure, markdown_table
 from lupi.theory import binned_information, draw_synthetic, exact_information
 
 PAPER = {0.1: 0.408, 0.5: 0.150, 1.0: 0.059, 1.5: 0.034, 2.0: 0.024}
 """The paper's estimate by ε, in nats."""
 FEWER = (100, 30, 10, 3, 1)
-"""The bins are tried with samples so many times smaller, to see the bias."""
+"""Factors by which samples for the bins are made smaller, to show the bias."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Noise, and sizes of the samples.
+    """Noise, and sizes of samples.
 
     Parameters
     ----------
     seed : int
+        Seed of all samples.
     noise : tuple of float
-        ε, standard deviations.
+        Standard deviations of ε.
     seeds : int
-        Samples for the bins.
+        Number of samples for the bins.
     sample, bins : int
-        Annotations of each, and bins of x and of y. The paper names neither.
+        Annotations of each sample, and bins of x and of y. The paper states neither.
     annotations, folds : int
-        Data for the estimate by two models, and folds to train them in.
+        Annotations for the estimate by two models, and folds to train them.
     """
 
     seed: int = 0
@@ -63,7 +65,7 @@ class Settings:
 
 
 def run(settings: Settings, *, progress: bool) -> Findings:
-    """Compute I(y; a | x) in every way.
+    """Compute I(y; a | x) in all ways.
 
     Examples
     --------
@@ -76,26 +78,28 @@ def run(settings: Settings, *, progress: bool) -> Findings:
         for noise, own in zip(
             settings.noise, np.random.SeedSequence(settings.seed).spawn(len(settings.noise)), strict=True
         ):
-            measured += known(noise)
+            measured += list_known(noise)
             *samples, data = own.spawn(settings.seeds + 1)
             for number, sample in enumerate(samples):
-                measured += by_bins(settings, noise, number, np.random.default_rng(sample))
+                measured += estimate_by_bins(settings, noise, number, np.random.default_rng(sample))
                 steps.advance(1, f"ε = {noise:g}, bins")
-            measured.append(by_models(settings, noise, np.random.default_rng(data)))
+            measured.append(estimate_by_models(settings, noise, np.random.default_rng(data)))
             steps.advance(1, f"ε = {noise:g}, two models")
     table = pd.DataFrame(measured)
-    return Findings(table, report(settings, table), {"information": drawing(settings, table)})
+    return Findings(table, report(settings, table), {"information": estimates_figure(settings, table)})
 
 
-def known(noise: float) -> Iterator[dict[str, Any]]:
-    """What needs no data."""
+def list_known(noise: float) -> Iterator[dict[str, Any]]:
+    """Yield the values that need no data."""
     yield {"noise": noise, "estimator": "exact", "information": exact_information(noise)}
     if noise in PAPER:
         yield {"noise": noise, "estimator": "paper", "information": PAPER[noise]}
 
 
-def by_bins(settings: Settings, noise: float, number: int, rng: np.random.Generator) -> Iterator[dict[str, Any]]:
-    """Estimate by bins, from smaller samples too, and from one in which a tells nothing."""
+def estimate_by_bins(
+    settings: Settings, noise: float, number: int, rng: np.random.Generator
+) -> Iterator[dict[str, Any]]:
+    """Estimate by bins, also from smaller samples, and from a sample in which a is uninformative."""
     x, a, y = draw_synthetic(settings.sample, noise, rng)
     for factor in FEWER:
         n = settings.sample // factor
@@ -106,8 +110,8 @@ def by_bins(settings: Settings, noise: float, number: int, rng: np.random.Genera
     yield {**row, "information": found}
 
 
-def by_models(settings: Settings, noise: float, rng: np.random.Generator) -> dict[str, Any]:
-    """Estimate by the gap between two models, as from real data."""
+def estimate_by_models(settings: Settings, noise: float, rng: np.random.Generator) -> dict[str, Any]:
+    """Estimate by the gap between two models, as for real data."""
     x, a, y = draw_synthetic(settings.annotations, noise, rng)
     found = estimate_information(x[:, None], y, a[:, None], folds=settings.folds, seed=settings.seed)
     row = {"noise": noise, "estimator": "two models", "seed": 0, "sample": settings.annotations}
@@ -134,36 +138,36 @@ def report(settings: Settings, table: pd.DataFrame) -> str:
                 "two models [95 %]": f"{gap['information']:.4f} [{gap['low']:.4f}, {gap['high']:.4f}]",
             }
         )
-    return f"""# How much privileged information tells: I(y; a | x)
+    return f"""# The information of a about y given x, I(y; a | x)
 
 y = (1 − a)·sin 2πx + a·v + ε; x ~ U(0, 1), a ~ Bernoulli(0.3), v ~ U(−1, 1). In nats.
 
 {markdown_table(pd.DataFrame(shown))}
 
-![I(y; a | x) by ε, and what the bins' bias hangs on](information.svg)
+![I(y; a | x) by ε, and the bias of the bins by the size of the sample](information.svg)
 
 - **exact**: quadrature over x and y.
 - **bins**: frequencies in {settings.bins} × {settings.bins} bins of equal width over the range of the sample,
   {settings.sample:,} annotations, mean ± sd of {settings.seeds} samples. The paper says only that it binned a
   Monte-Carlo sample; number and width of the bins and size of the sample are ours, chosen to come near its figures.
-- **bins, a shuffled**: the same with a shuffled. Then a tells nothing, and what is left is bias. Here the bins are
+- **bins, a shuffled**: the same with a shuffled. Then a is uninformative, and what is left is bias. Here the bins are
   {min(bias):+.4f} to {max(bias):+.4f} nats from the exact value. A smaller sample makes it worse (figure,
   right). Bins also lose information, which hides part of the bias where ε is small.
 - **two models**: the gap between the held-out losses of q(y | x) and q(y | x, a), {settings.annotations:,} annotations,
-  {settings.folds} folds, the same training for every ε. Its interval holds the exact value for {covered} of
-  {len(settings.noise)} ε. It is for the choice of the held-out annotations alone, not for the misfit of the models.
+  {settings.folds} folds, the same training for every ε. Its interval covers the exact value for {covered} of
+  {len(settings.noise)} ε. It reflects the choice of held-out annotations only, not the misfit of the models.
 
-What it shows: the paper's figures are right in their order, and too high by about a hundredth of a nat. That is small
-beside 0.4 at ε = 0.1, and about as much as all there is at ε = 2."""
+What it shows: the order of the paper's figures is right, but they are too high by about a hundredth of a nat. That is
+small compared with 0.4 at ε = 0.1, and about as large as the information itself at ε = 2."""
 
 
 def is_gap(table: pd.DataFrame, noise: float) -> pd.Series[bool]:
-    """Tell which row is the estimate by two models, whose sample is smaller than the bins'."""
+    """Mark the row of the estimate by two models, whose sample is smaller than that of the bins."""
     return (table["noise"] == noise) & (table["estimator"] == "two models")
 
 
-def drawing(settings: Settings, table: pd.DataFrame) -> Any:
-    """Draw every estimate by ε, and the bins by the size of their sample."""
+def estimates_figure(settings: Settings, table: pd.DataFrame) -> Figure:
+    """Draw all estimates by ε, and those of the bins by the size of the sample."""
 
     def draw(axes: Sequence[Any]) -> None:
         left, right = axes
@@ -204,4 +208,4 @@ def drawing(settings: Settings, table: pd.DataFrame) -> Any:
         right.set_yscale("symlog", linthresh=0.01)
         right.legend()
 
-    return figure(draw, 2, figsize=(10.5, 4.2))
+    return make_figure(draw, 2, figsize=(10.5, 4.2))

@@ -17,13 +17,13 @@ from matplotlib.lines import Line2D
 
 from lupi._internal.checks import check_integer, check_number, check_positive
 from lupi._internal.progress import Steps
-from lupi.reproduce.findings import COLOURS, Findings, figure, markdown_table
+from lupi.reproduce.findings import COLOURS, Findings, make_figure, markdown_table
 from lupi.theory.risk import BLOCK, ESTIMATORS, PROPOSITIONS, Estimate, LinearModel, conditions, risks, simulate
 
 ERRORS = 3
-"""Standard errors that closed form and simulation may be apart, and that a difference must exceed to have a sign."""
+"""Standard errors by which closed form and simulation may differ, and that a difference must exceed to have a sign."""
 BEYOND = 0.0027
-"""Chance of a standard normal number beyond them."""
+"""Probability that a standard normal number lies beyond them."""
 
 
 @dataclass(frozen=True)
@@ -33,16 +33,17 @@ class Settings:
     Parameters
     ----------
     seed : int
+        Seed of designs and simulations.
     n, d, m : int
         Rows, inputs, privileged features (at most d).
     sigma : float
         Standard deviation of ε.
     pi_variance : tuple of float
-        v*ᵀΣ(x)v*, its mean over the rows; ‖v*‖ = 1.
+        Mean of v*ᵀΣ(x)v* over the rows; ‖v*‖ = 1.
     overlap : tuple of float
         Share of ‖μ(X)‖² in the span of X; ‖μ(X)v*‖² = n.
     draws, repeats : int
-        Noises ε of a simulation, and draws of A for each.
+        Draws of ε in a simulation, and draws of A for each.
     expectation_draws : int
         Draws of A for the expectations in the closed forms.
     """
@@ -84,24 +85,24 @@ def run(settings: Settings, *, progress: bool) -> Findings:
     *seeds, design, last = np.random.SeedSequence(settings.seed).spawn(cells + 2)
     rows: list[dict[str, Any]] = []
     with Steps("linear risk", cells + 1, show=progress) as steps:
-        for (overlap, variance, model), seed in zip(grid(settings, design), seeds, strict=True):
+        for (overlap, variance, model), seed in zip(make_models(settings, design), seeds, strict=True):
             place = {"model": "grid", "overlap": overlap, "pi_variance": variance}
             rows += [place | row for row in measure(model, settings, seed)]
             steps.advance(1, f"overlap {overlap:g}, PI variance {variance:g}")
-        model = counterexample()
+        model = make_counterexample()
         place = {"model": "counterexample", "overlap": 0.0, "pi_variance": float(model.pi_variance.mean())}
         rows += [place | row for row in measure(model, settings, last)]
         steps.advance(1, "counterexample")
     table = pd.DataFrame(rows)
     figures = {
-        "saved-risk": figure(lambda axes: draw_saved(table, axes), columns=2, figsize=(9.6, 4.2)),
-        "agreement": figure(lambda axes: draw_agreement(table, axes[0])),
+        "saved-risk": make_figure(lambda axes: draw_saved(table, axes), columns=2, figsize=(9.6, 4.2)),
+        "agreement": make_figure(lambda axes: draw_agreement(table, axes[0])),
     }
     return Findings(table, report(table, settings), figures)
 
 
-def grid(settings: Settings, seed: np.random.SeedSequence) -> Iterator[tuple[float, float, LinearModel]]:
-    """Make the models: one design, μ(X) turned out of the span of X, and Σ(x) ∝ (½ + x₁²)I."""
+def make_models(settings: Settings, seed: np.random.SeedSequence) -> Iterator[tuple[float, float, LinearModel]]:
+    """Make the models of the grid: one design, μ(X) rotated out of the span of X, and Σ(x) ∝ (½ + x₁²)I."""
     n, d, m = settings.n, settings.d, settings.m
     rng = np.random.default_rng(seed)
     X, w, extra = rng.normal(size=(n, d)), rng.normal(size=d), rng.normal(size=(n, m))
@@ -117,11 +118,11 @@ def grid(settings: Settings, seed: np.random.SeedSequence) -> Iterator[tuple[flo
             yield overlap, variance, LinearModel(X, mu=mu, covariance=covariance, v=v, sigma=settings.sigma, w=w)
 
 
-def counterexample() -> LinearModel:
-    """Make a model for which the sufficient condition as printed holds, and PI hurts.
+def make_counterexample() -> LinearModel:
+    """Make a model for which the printed sufficient condition holds although PI hurts.
 
     X is the first unit vector and μ(X) the second; A varies along X only. So A_x⊥ = μ(X), and PI hurts because
-    ‖μ(X)v*‖² = 36 is less than σ² = 64, but 36 is more than the 2n = 20 that the printed condition asks for.
+    ‖μ(X)v*‖² = 36 is less than σ² = 64, although 36 is more than 2n = 20, as the printed condition requires.
     """
     unit = np.eye(10)
     return LinearModel(
@@ -130,23 +131,23 @@ def counterexample() -> LinearModel:
 
 
 def measure(model: LinearModel, settings: Settings, seed: np.random.SeedSequence) -> Iterator[dict[str, Any]]:
-    """Rows of the table for one model: risks beside measured risks, conditions beside measured differences."""
+    """Yield the rows of one model: risks beside measured risks, conditions beside measured differences."""
     expectation, simulation = seed.spawn(2)
     closed = risks(model, draws=settings.expectation_draws, seed=expectation)
     tested = conditions(model, draws=settings.expectation_draws, seed=expectation)
     measured = simulate(model, draws=settings.draws, repeats=settings.repeats, seed=simulation)
     for name in ESTIMATORS:
-        yield compared("risk", name, closed[name], measured.risks[name])
+        yield make_row("risk", name, closed[name], measured.risks[name])
     for name in PROPOSITIONS:
         for kind, margin in tested[name]._asdict().items():
-            yield compared(kind, name, margin, measured.differences[name])
+            yield make_row(kind, name, margin, measured.differences[name])
     # ‖(I − Π_x)μ(X)v*‖² > σ²m, because ‖E L‖² ≤ d + m
     sharper = Estimate(model.outside - model.sigma**2 * model.m / model.n)
-    yield compared("sharper", "marginalized", sharper, measured.differences["marginalized"])
+    yield make_row("sharper", "marginalized", sharper, measured.differences["marginalized"])
 
 
-def compared(kind: str, name: str, value: Estimate, measured: Estimate) -> dict[str, Any]:
-    """Make a row; `apart` is in standard errors of the difference, where the two should be equal."""
+def make_row(kind: str, name: str, value: Estimate, measured: Estimate) -> dict[str, Any]:
+    """Make a row; `apart` is the distance in standard errors, where both values should be equal."""
     error = float(np.hypot(value.error, measured.error))
     return {
         "kind": kind,
@@ -159,8 +160,8 @@ def compared(kind: str, name: str, value: Estimate, measured: Estimate) -> dict[
     }
 
 
-def checked(table: pd.DataFrame) -> dict[str, int]:
-    """Count what the theory says and the simulations show.
+def count_checks(table: pd.DataFrame) -> dict[str, int]:
+    """Count how often simulations agree with the theory.
 
     Each condition has a row per cell. A measured difference has a sign where it exceeds three standard errors. An
     exact condition must have that sign. A sufficient condition is refuted only where it holds and PI hurts.
@@ -184,10 +185,10 @@ def checked(table: pd.DataFrame) -> dict[str, int]:
 
 
 def report(table: pd.DataFrame, settings: Settings) -> str:
-    """Write what was done and what came out."""
+    """Write the report."""
     cells = table[table["model"] == "grid"]
-    both = checked(cells)
-    imputed, marginalized = (checked(cells[cells["name"] == name]) for name in PROPOSITIONS)
+    both = count_checks(cells)
+    imputed, marginalized = (count_checks(cells[cells["name"] == name]) for name in PROPOSITIONS)
     largest = cells["apart"].abs().max()
     wrong = {
         row["kind"]: row
@@ -201,12 +202,12 @@ def report(table: pd.DataFrame, settings: Settings) -> str:
 y = x·w* + a·v* + ε, a | x ~ N(μ(x), Σ(x)), at a fixed design of n = {settings.n} rows, d = {settings.d} inputs and
 m = {settings.m} privileged feature(s), σ = {settings.sigma:g}, ‖v*‖ = 1, Σ(x) ∝ (½ + x₁²)I. The grid crosses the PI
 variance (the mean of v*ᵀΣ(x)v*) with the overlap (the share of ‖μ(X)‖² in the span of X):
-{len(settings.pi_variance)} × {len(settings.overlap)} cells. All risks leave out tr(σ²I + Λ)/n, the variance of a new
-label given x.
+{len(settings.pi_variance)} × {len(settings.overlap)} cells. All risks omit tr(σ²I + Λ)/n, the variance of a new label
+given x.
 
 In each cell the four risks are computed in closed form, with E‖K‖² and ‖E L‖² averaged over
-{settings.expectation_draws} draws of A. They are also simulated without the closed forms: {settings.draws} noises ε,
-{settings.repeats} draws of A for each, least squares, the mean squared distance from E[y | x].
+{settings.expectation_draws} draws of A. They are also simulated without the closed forms: {settings.draws} draws of
+ε, {settings.repeats} draws of A for each, least squares, the mean squared distance from E[y | x].
 
 ## Agreement
 
@@ -217,66 +218,66 @@ errors. The four risks of a cell share their draws, so they are not independent.
 {checks_table(imputed, marginalized)}
 
 An exact condition is the difference of the two risks; it must have the sign of the measured difference wherever that
-exceeds three standard errors. A sufficient condition can only be wrong in one way: it holds, and PI hurts. Where it
-does not hold it says nothing.
+exceeds three standard errors. A sufficient condition can be wrong in only one way: it holds and PI hurts. Where it does
+not hold, it says nothing.
 
 ![Distance of simulated from closed-form risks](agreement.svg)
 
 ## When PI helps
 
-Risk without PI less risk with PI, measured, ± one standard error. Bold: the sufficient condition holds.
+Measured risk without PI minus risk with PI, ± one standard error. Bold: the sufficient condition holds.
 
-PI with mean imputation against no PI:
+PI with mean imputation compared with no PI:
 
 {difference_table(cells, "imputed")}
 
-PI marginalised against no PI marginalised:
+Marginalized PI compared with marginalized no PI:
 
 {difference_table(cells, "marginalized")}
 
 ![Share of the risk without PI that PI saves](saved-risk.svg)
 
 - The sufficient conditions are far from necessary: they hold in {imputed["sufficient holds"]} (mean imputed) and
-  {marginalized["sufficient holds"]} (marginalised) cells, and PI measurably helps in {imputed["helps"]} and
-  {marginalized["helps"]}. Marginalised there is a sharper one. L is the projection on [X, A], so ‖E L‖² ≤ d + m, and
-  ‖(I − Π_x)μ(X)v*‖² > σ²m is enough: it holds in {marginalized["sharper holds"]} cells, and PI measurably hurts in
-  {marginalized["sharper refuted"]} of them.
-- Marginalised, PI variance leaves the risk without PI as it is, but not ‖E L‖²: at overlap {widest["overlap"]:g} the
+  {marginalized["sufficient holds"]} (marginalized) cells, and PI measurably helps in {imputed["helps"]} and
+  {marginalized["helps"]}. For marginalized PI there is a sharper one. L is the projection on [X, A], so
+  ‖E L‖² ≤ d + m, and ‖(I − Π_x)μ(X)v*‖² > σ²m is enough: it holds in {marginalized["sharper holds"]} cells, and PI
+  measurably hurts in {marginalized["sharper refuted"]} of them.
+- For marginalized PI, PI variance does not change the risk without PI, but ‖E L‖²: at overlap {widest["overlap"]:g} the
   risk with PI lies between {widest["min"]:.4f} and {widest["max"]:.4f}, depending on PI variance. The paper says
   that only the part of PI outside the span of X drives this comparison.
 
 ## Erratum
 
 In both propositions the term 2E[…] of the sufficient condition lacks the factor σ²/n: the proof bounds E‖K‖² by
-2d + 2E[…], and the risk is σ²/n times that. As printed, a pure number is compared with squared units of y. At
+2d + 2E[…], and the risk is σ²/n times that. As printed, a number without unit is compared with squared units of y. At
 σ²/n = {settings.sigma**2 / settings.n:.3g} the printed conditions hold in {imputed["printed holds"]} (mean imputed)
-and {marginalized["printed holds"]} (marginalised) cells.
+and {marginalized["printed holds"]} (marginalized) cells.
 
 With mean imputation the printed condition is not sufficient. Take n = 10, σ = 8, v* = 6, X the first unit vector,
-μ(X) the second, and A of variance 9 in the first row, of none elsewhere. The printed condition holds by
+μ(X) the second, and A with variance 9 in the first row and 0 elsewhere. The printed condition holds by
 {wrong["printed"]["value"]:.1f}, the corrected one fails by {-wrong["sufficient"]["value"]:.1f}, and PI hurts: its
 risk is larger by (1 + 9)(64 − 36)/10 = 28 (averaged over draws of A {-wrong["exact"]["value"]:.1f} ±
 {wrong["exact"]["error"]:.1f}, measured {-wrong["exact"]["measured"]:.1f} ± {wrong["exact"]["measured_error"]:.1f}).
-Marginalised, at m = 1, the printed condition is sufficient all the same: it asks for more than σ²d/n, and the sharper
-condition for σ²/n."""
+For marginalized PI with m = 1 the printed condition is sufficient nevertheless: it requires more than σ²d/n, and the
+sharper condition only σ²/n."""
 
 
 def checks_table(imputed: dict[str, int], marginalized: dict[str, int]) -> str:
-    """Counts of cells for both propositions."""
+    """Make the table of counts for both propositions."""
     lines = {
         "difference within three standard errors of the closed form": "{differences agree} of {differences}",
-        "measured sign is that of the exact condition": "{signs agree} of {signs}",
+        "measured difference has the sign of the exact condition": "{signs agree} of {signs}",
         "sufficient condition holds": "{sufficient holds}",
         "… and PI measurably hurts": "{sufficient refuted}",
         "PI measurably helps": "{helps}",
         "PI measurably hurts": "{hurts}",
     }
     rows = [[text, *(line.format_map(counts) for counts in (imputed, marginalized))] for text, line in lines.items()]
-    return markdown_table(pd.DataFrame(rows, columns=["cells", "mean imputed", "marginalised"]))
+    return markdown_table(pd.DataFrame(rows, columns=["cells", "mean imputed", "marginalized"]))
 
 
 def difference_table(cells: pd.DataFrame, name: str) -> str:
-    """Measured differences, overlap by PI variance, bold where the sufficient condition holds."""
+    """Make the table of measured differences, overlap by PI variance, bold where the sufficient condition holds."""
     rows = cells[(cells["kind"] == "sufficient") & (cells["name"] == name)]
     texts = rows["measured"].map("{:+.4f}".format) + " ± " + rows["measured_error"].map("{:.4f}".format)
     rows = rows.assign(text=texts.where(rows["value"] <= 0, "**" + texts + "**"))
@@ -287,10 +288,10 @@ def difference_table(cells: pd.DataFrame, name: str) -> str:
 
 
 def draw_saved(table: pd.DataFrame, axes: Sequence[Any]) -> None:
-    """Share of the risk without PI that PI saves: lines are closed forms, points are measured."""
+    """Draw the share of the risk without PI that PI saves: closed forms as lines, simulations as points."""
     cells = table[table["model"] == "grid"]
     overlaps = sorted(cells["overlap"].unique())
-    titles = {"imputed": "PI with mean imputation", "marginalized": "PI marginalised"}
+    titles = {"imputed": "PI with mean imputation", "marginalized": "PI marginalized"}
     for ax, (name, (without, _)) in zip(axes, PROPOSITIONS.items(), strict=True):
         risk = cells[(cells["kind"] == "risk") & (cells["name"] == without)].set_index(["overlap", "pi_variance"])
         rows = cells[cells["name"] == name].set_index(["overlap", "pi_variance"])
@@ -334,7 +335,7 @@ def draw_saved(table: pd.DataFrame, axes: Sequence[Any]) -> None:
 
 
 def draw_agreement(table: pd.DataFrame, ax: Any) -> None:
-    """Distance between simulated and closed-form risk for every cell."""
+    """Draw the distance between simulated and closed-form risk for every cell."""
     rows = table[(table["model"] == "grid") & (table["kind"] == "risk")]
     for i, name in enumerate(ESTIMATORS):
         apart = rows[rows["name"] == name]["apart"].to_numpy()
@@ -343,6 +344,6 @@ def draw_agreement(table: pd.DataFrame, ax: Any) -> None:
     for bound in (-ERRORS, ERRORS):
         ax.axhline(bound, color=COLOURS["control"], linestyle="--", linewidth=1)
     ax.axhline(0, color=COLOURS["truth"], linewidth=1)
-    ax.set_xticks(range(len(ESTIMATORS)), ["no PI", "PI, mean\nimputed", "no PI,\nmarginalised", "PI,\nmarginalised"])
+    ax.set_xticks(range(len(ESTIMATORS)), ["no PI", "PI, mean\nimputed", "no PI,\nmarginalized", "PI,\nmarginalized"])
     ax.set_ylabel("simulated − closed form, in standard errors")
     ax.grid(axis="x", visible=False)

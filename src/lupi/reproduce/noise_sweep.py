@@ -1,4 +1,4 @@
-"""The synthetic regression from little noise to much: privileged information helps while it can be told from noise.
+"""The synthetic regression with more and more noise: privileged information helps as long as it is not lost in noise.
 
 Collier, Jenatton, Kokiopoulou and Berent (ICML 2022), the appendix that varies ε.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from lupi._internal.checks import check_integer, check_positive
-from lupi._internal.progress import Steps
+from lupi.compare.engine import Arm, run_arms, to_frame
 from lupi.reproduce import synthetic_regression as regression
-from lupi.reproduce.findings import COLOURS, Findings, figure, markdown_table
-from lupi.reproduce.synthetic import PAIR, Floats, Variant, draw_samples, grid, mean_and_sd
+from lupi.reproduce.findings import COLOURS, Findings, make_figure, markdown_table
+from lupi.reproduce.synthetic import PAIR, Floats, Variant, format_mean, make_grid, seed_range, stack_curves
 from lupi.theory.information import exact_information
 
 PUBLISHED = {
@@ -29,12 +30,12 @@ PUBLISHED = {
 }
 """The paper's "RMSE", which is an MSE (erratum), and its binned I(y; a | x) in nats."""
 SHOWN: dict[Variant, str] = {"no PI": "no-pi", "PI": "pi", "zeros": "control"}
-"""Variants, and the role of each that its colour shows."""
+"""Variants, and the colour of each."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Noise levels; the rest is the default of `synthetic-regression`.
+    """Noise levels; everything else is the default of `synthetic-regression`.
 
     Parameters
     ----------
@@ -56,12 +57,12 @@ class Settings:
             check_positive("noise", value)
 
     def at(self, noise: float) -> regression.Settings:
-        """Settings of the regression at one noise level."""
+        """Return the settings of the regression at one noise level."""
         return regression.Settings(seed=self.seed, seeds=self.seeds, n=self.n, epochs=self.epochs, noise=noise)
 
 
 def run(settings: Settings, *, progress: bool) -> Findings:
-    """Learn at every noise level with PI, without, and with zeros in its place.
+    """Learn at every noise level with PI, without, and with zeros in place of PI.
 
     Examples
     --------
@@ -69,51 +70,55 @@ def run(settings: Settings, *, progress: bool) -> Findings:
     >>> sorted(run(small, progress=False).figures)
     ['error', 'fits']
     """
-    seeds, rows = range(settings.seed, settings.seed + settings.seeds), []
-    curves: dict[tuple[float, Variant], Floats] = {}
-    with Steps("noise-sweep", len(settings.noise) * len(SHOWN), show=progress) as steps:
-        for noise in settings.noise:
-            samples = draw_samples(settings.n, noise, seeds)
-            for variant in SHOWN:
-                fitted = curves[noise, variant] = regression.fit_variant(settings.at(noise), variant, samples)
-                for seed, mse in zip(seeds, regression.errors(fitted, grid(regression.SPAN)), strict=True):
-                    rows.append({"noise": noise, "variant": variant, "seed": seed, "mse": mse, "rmse": np.sqrt(mse)})
-                steps.advance(1, f"ε = {noise:g}, {variant}")
-    table = pd.DataFrame(rows)
-    figures = {"fits": fits_figure(curves, settings), "error": error_figure(table, settings)}
+    names = {arm_name(noise, variant): (noise, variant) for noise in settings.noise for variant in SHOWN}
+    arms = [
+        Arm(name=name, train=partial(regression.train, settings.at(noise), variant))
+        for name, (noise, variant) in names.items()
+    ]
+    found = run_arms(arms, seed_range(settings), seeds_at_once=settings.seeds, progress=progress)
+    table = to_frame(found)
+    noise, variant = zip(*table.pop("method").map(names), strict=True)
+    table.insert(0, "noise", noise)
+    table.insert(1, "variant", variant)
+    figures = {"fits": fits_figure(stack_curves(found), settings), "error": error_figure(table, settings)}
     return Findings(table, report(table, settings), figures)
 
 
+def arm_name(noise: float, variant: Variant) -> str:
+    """Return the name of a variant at a noise level."""
+    return f"ε = {noise:g}, {variant}"
+
+
 def report(table: pd.DataFrame, settings: Settings) -> str:
-    """Say what was done and what it shows."""
+    """Write the report."""
     mean = table.groupby(["noise", "variant"])["mse"].mean()
-    lines, said = [], []
+    lines, ratios = [], []
     for noise in settings.noise:
         of_noise = table[table["noise"] == noise]
         line = {"ε": f"{noise:g}", "I(y; a \\| x), exact": f"{exact_information(noise):.3f}"}
         for variant in SHOWN:
             mse = of_noise.loc[of_noise["variant"] == variant, "mse"]
-            line[f"{variant}, MSE"] = mean_and_sd(mse)
+            line[f"{variant}, MSE"] = format_mean(mse)
             line[f"{variant}, RMSE"] = f"{np.sqrt(mse).mean():.3f}"
         for name in ("no PI", "PI", "information"):
             line[f"paper: {name}"] = f"{PUBLISHED[noise][name]:.4f}" if noise in PUBLISHED else ""
         lines.append(line)
-        said.append(
+        ratios.append(
             f"- ε = {noise:g}: no PI / PI {mean[noise, 'no PI'] / mean[noise, 'PI']:.1f}, "
             f"zeros / PI {mean[noise, 'zeros'] / mean[noise, 'PI']:.1f}."
         )
-    listed = "\n".join(said)
+    listed = "\n".join(ratios)
     return f"""\
 # Noise sweep: the synthetic regression with more and more noise
 
 As `synthetic-regression`, with other standard deviations of ε: {settings.n} examples,
-{settings.at(1.0).in_words()}.
+{settings.at(1.0).describe()}.
 MSE and RMSE to the marginal mean 0.7 sin 2πx, mean ± standard deviation over {settings.seeds} seeds; `zeros` is the
-control whose head has the same hidden layer but gets zeros for a. I(y; a | x) is in nats.
+control whose head has the same hidden layer but gets zeros in place of a. I(y; a | x) is in nats.
 
 {markdown_table(pd.DataFrame(lines))}
 
-The paper's "RMSE" is an MSE (erratum), and its information is that of a binned estimator, which is biased upwards
+The paper's "RMSE" is an MSE (erratum), and its information is estimated by bins, which is biased upwards
 (`lupi reproduce information`).
 
 ![Error over ε](error.svg)
@@ -123,32 +128,32 @@ Ratios of mean MSEs:
 
 {listed}
 
-{beside_the_paper(mean, settings.noise)}
+{compare_with_paper(mean, settings.noise)}
 
 ![Fits over x](fits.svg)"""
 
 
-def beside_the_paper(mean: Any, noise: Sequence[float]) -> str:
-    """Say where the error with PI is not the paper's."""
+def compare_with_paper(mean: Any, noise: Sequence[float]) -> str:
+    """Say where the error with PI differs from the paper's."""
     apart = [f"{one:g}" for one in noise if one in PUBLISHED and mean[one, "PI"] > 3 * PUBLISHED[one]["PI"]]
     if not apart:
-        return "With PI our error is within a factor of three of the paper's at every ε that it has."
+        return "With PI our error is within a factor of three of the paper's at every ε."
     return (
         f"With PI our error is more than three times the paper's at ε = {', '.join(apart)}: here the gain fades with "
-        "less noise than in the paper. What the paper leaves open decides how far 10 epochs get, as the table of "
-        "choices in `synthetic-regression` shows; we did not tune them to match."
+        "less noise than in the paper. Choices that the paper does not state decide how far 10 epochs get, as the "
+        "table of choices in `synthetic-regression` shows; we did not tune them to match."
     )
 
 
-def fits_figure(curves: dict[tuple[float, Variant], Floats], settings: Settings) -> Figure:
-    """Fits of every seed at every noise level."""
-    x = grid(regression.SPAN)
+def fits_figure(curves: dict[str, Floats], settings: Settings) -> Figure:
+    """Draw the fits of every seed at every noise level."""
+    x = make_grid(regression.SPAN)
 
     def draw(axes: Sequence[Any]) -> None:
         for axis, noise in zip(axes, settings.noise, strict=True):
             for variant in PAIR:
                 colour = COLOURS[SHOWN[variant]]
-                axis.plot(x, curves[noise, variant].T, color=colour, lw=0.7, alpha=0.5)
+                axis.plot(x, curves[arm_name(noise, variant)].T, color=colour, lw=0.7, alpha=0.5)
                 axis.plot([], [], color=colour, label=variant)
             axis.plot(x, regression.marginal_mean(x), "--", color=COLOURS["truth"], label="0.7 sin 2πx")
             axis.set(title=f"ε = {noise:g}", xlabel="x", ylim=(-1, 1))
@@ -156,11 +161,11 @@ def fits_figure(curves: dict[tuple[float, Variant], Floats], settings: Settings)
                 axis.set_yticklabels([])
         axes[0].legend(loc="lower left", fontsize=8)
 
-    return figure(draw, len(settings.noise), figsize=(2.4 * len(settings.noise), 2.9))
+    return make_figure(draw, len(settings.noise), figsize=(2.4 * len(settings.noise), 2.9))
 
 
 def error_figure(table: pd.DataFrame, settings: Settings) -> Figure:
-    """Error of every seed over ε, and the paper's."""
+    """Draw the error of every seed over ε, and the paper's."""
 
     def draw(axes: Sequence[Any]) -> None:
         axis = axes[0]
@@ -175,4 +180,4 @@ def error_figure(table: pd.DataFrame, settings: Settings) -> Figure:
         axis.set(xlabel="standard deviation of ε", ylabel="MSE to the marginal mean")
         axis.legend(loc="lower right", fontsize=8)
 
-    return figure(draw)
+    return make_figure(draw)

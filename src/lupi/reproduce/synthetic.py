@@ -1,17 +1,18 @@
-"""Representations learned with and without privileged information: what the paper's synthetic experiments share.
+"""What the synthetic experiments share: representations learned with and without privileged information.
 
-Step 1 trains φ(x) with a head on φ(x), or on [φ(x), a]; step 2 freezes φ and fits a linear model on it. The seeds of a
-variant train together as replicas.
+Step 1 trains φ(x) with a head on φ(x), or on [φ(x), a]; step 2 freezes φ and fits a linear model on it. All seeds of a
+variant train together.
 
 Collier, Jenatton, Kokiopoulou and Berent (ICML 2022), section 2.2 and the appendices on hyperparameters and ε. The
-paper leaves initialisation, batch size, learning rate and the ridge open: the defaults here are Keras', which
+paper does not state initialisation, batch size, learning rate and ridge; the defaults here are those of Keras, which
 reproduce its figures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -21,12 +22,13 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from lupi.compare.engine import Arm, Run, run_arms
 from lupi.data import Annotations, Batch
 from lupi.likelihoods import Likelihood
 from lupi.methods import Method
 from lupi.nn import MLP
 from lupi.nn.inference import over_examples
-from lupi.reproduce.findings import COLOURS, figure
+from lupi.reproduce.findings import COLOURS, draw_strips, make_figure
 from lupi.theory.information import draw_synthetic
 from lupi.training import Settings, fit_seeds, seed_noise
 
@@ -41,7 +43,10 @@ VARIANTS: dict[Variant, str] = {
 }
 PAIR: tuple[Variant, ...] = ("no PI", "PI")
 WIDTH = 64
-INITIAL = {"glorot": "Glorot-uniform weights and zero biases (Keras' default)", "torch": "torch's default weights"}
+INITIAL = {
+    "glorot": "Glorot-uniform weights and zero biases (the default of Keras)",
+    "torch": "torch's default weights",
+}
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
 
 
@@ -52,11 +57,11 @@ class Protocol:
     Parameters
     ----------
     epochs, batch_size : int
-        The paper's 10 epochs; Keras' default of 32.
+        The paper's 10 epochs; 32, the default of Keras.
     learning_rate : float
-        Keras' default for Adam.
+        Of Adam; the default of Keras.
     initialisation : "glorot" or "torch"
-        Keras' default: Glorot-uniform weights and zero biases; or torch's default.
+        Glorot-uniform weights and zero biases, the default of Keras; or torch's default.
     head : "tanh" or "relu"
         Activation of the hidden layer of the head on [φ(x), a].
     """
@@ -73,8 +78,8 @@ class Protocol:
                 known = " or ".join(map(repr, choices))
                 raise ValueError(f"Expected `{name}` to be {known}, but got {getattr(self, name)!r}.")
 
-    def in_words(self) -> str:
-        """Say how, for a report."""
+    def describe(self) -> str:
+        """Return a description for a report."""
         return (
             f"{self.epochs} epochs of Adam ({self.learning_rate:g}, ε 1e-7) on batches of {self.batch_size}, "
             f"from {INITIAL[self.initialisation]}; the hidden layer of a head on [φ(x), a] has 64 units and {self.head}"
@@ -96,14 +101,14 @@ def draw_samples(n: int, noise: float, seeds: Sequence[int], span: tuple[float, 
 
 
 class Representation(Method):
-    """φ(x) and a head on [φ(x), a]; what it leaves is φ.
+    """φ(x) and a head on [φ(x), a]; the predictor is φ.
 
     Parameters
     ----------
     trunk, head : Module
         φ, and the head on [φ, a].
     likelihood : Likelihood
-        What the head's output means.
+        The likelihood of the labels.
     """
 
     gradients: ClassVar = {"conditional": ("trunk", "head")}
@@ -113,12 +118,12 @@ class Representation(Method):
         self.trunk, self.head, self.likelihood = trunk, head, likelihood
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """L(y, q(y | x, a))."""
+        """Return L(y, q(y | x, a))."""
         output = self.head(torch.cat([batch.spread(self.trunk(batch.x)), batch.a], -1))
         return {"conditional": self.likelihood.loss(output, batch.y)}
 
     def predictor(self) -> nn.Module:
-        """φ(x)."""
+        """Return φ."""
         return self.trunk
 
 
@@ -135,17 +140,17 @@ def make_representation(variant: Variant, likelihood: Likelihood, protocol: Prot
         trunk = MLP(1, (WIDTH, WIDTH), activation=nn.Tanh)
         on_both = MLP(WIDTH + 1, (WIDTH,), 1, activation=ACTIVATIONS[protocol.head])
         head = MLP(WIDTH, (), 1) if variant == "no PI" else on_both
-        made = Representation(trunk, head, likelihood)
+        method = Representation(trunk, head, likelihood)
         if protocol.initialisation == "glorot":
-            for module in made.modules():
+            for module in method.modules():
                 if isinstance(module, nn.Linear):
                     nn.init.xavier_uniform_(module.weight)
                     nn.init.zeros_(module.bias)
-    return made
+    return method
 
 
-def privileged(variant: Variant, sample: Sample, seed: int) -> Floats:
-    """What the head sees besides φ(x), [n, 1] or [n, 0]."""
+def make_privileged(variant: Variant, sample: Sample, seed: int) -> Floats:
+    """Return what the head sees besides φ(x), [n, 1] or [n, 0]."""
     rng, n = np.random.default_rng((seed, 1)), len(sample.x)
     columns: dict[Variant, Any] = {
         "no PI": np.zeros((n, 0)),
@@ -165,16 +170,18 @@ def learn_representations(
     protocol: Protocol,
     seeds: Sequence[int],
 ) -> list[nn.Module]:
-    """Learn φ of a variant for every seed, all of them together.
+    """Learn φ of a variant for all seeds together.
 
     Parameters
     ----------
     variant : str
         One of `VARIANTS`.
     samples, targets : sequence
-        Training sets, and what their y is to the likelihood.
+        Training sets, and their labels for the likelihood.
     likelihood : Likelihood
+        The likelihood.
     protocol : Protocol
+        How to train.
     seeds : sequence of int
         Seeds of initial weights and batches.
 
@@ -184,7 +191,7 @@ def learn_representations(
     >>> samples = draw_samples(20, 0.1, [0, 1])
     >>> one = Protocol(epochs=1)
     >>> trunks = learn_representations("PI", samples, [sample.y for sample in samples], Gaussian(), one, [0, 1])
-    >>> features(trunks[0], np.linspace(0, 1, 5)).shape
+    >>> compute_features(trunks[0], np.linspace(0, 1, 5)).shape
     (5, 64)
     """
     methods = [make_representation(variant, likelihood, protocol, seed) for seed in seeds]
@@ -192,53 +199,91 @@ def learn_representations(
         Annotations(
             torch.from_numpy(sample.x[:, None]).float(),
             torch.arange(len(sample.x)),
-            torch.from_numpy(privileged(variant, sample, seed)).float(),
+            torch.from_numpy(make_privileged(variant, sample, seed)).float(),
             torch.from_numpy(target).float(),
         )
         for sample, target, seed in zip(samples, targets, seeds, strict=True)
     ]
-    how = Settings(epochs=protocol.epochs, batch_size=protocol.batch_size, learning_rate=protocol.learning_rate)
-    fit_seeds(methods, data, how, seeds=seeds)
+    training = Settings(epochs=protocol.epochs, batch_size=protocol.batch_size, learning_rate=protocol.learning_rate)
+    fit_seeds(methods, data, training, seeds=seeds)
     return [method.trunk for method in methods]
 
 
-def features(trunk: nn.Module, x: Floats) -> Floats:
-    """φ(x), [n, 64]."""
+def compute_features(trunk: nn.Module, x: Floats) -> Floats:
+    """Return φ(x), [n, 64]."""
     return over_examples(trunk, torch.from_numpy(x[:, None]).float()).double().numpy()
 
 
-def grid(span: tuple[float, float], points: int = 1000) -> Floats:
-    """Where fits are compared with the truth: points in the middle of equal cells."""
+def make_grid(span: tuple[float, float], points: int = 1000) -> Floats:
+    """Return the points at which fits are compared with the truth: the centres of equal cells."""
     return span[0] + (span[1] - span[0]) * (np.arange(points) + 0.5) / points
 
 
-def mean_and_sd(values: Any, digits: str = ".4f") -> str:
-    """Write a mean and a standard deviation.
+def format_mean(values: Any, digits: str = ".4f") -> str:
+    """Format mean ± standard deviation.
 
     Examples
     --------
-    >>> mean_and_sd([1.0, 3.0], ".1f")
+    >>> format_mean([1.0, 3.0], ".1f")
     '2.0 ± 1.4'
     """
     array = np.asarray(values, dtype=np.float64)
     return f"{array.mean():{digits}} ± {array.std(ddof=1):{digits}}"
 
 
-def strips(table: pd.DataFrame, long: int, label: str, scale: str) -> Figure:
+def train_variants(
+    train: Callable[[Any, Variant, Sequence[int]], Sequence[Mapping[str, Any]]],
+    settings: Any,
+    changes: Mapping[str, Mapping[str, Any]],
+    *,
+    progress: bool = False,
+) -> list[Run]:
+    """Train all variants, and the pair without and with PI again under each change of the settings.
+
+    Parameters
+    ----------
+    train : callable
+        From settings, a variant and seeds to the results of each seed.
+    settings : dataclass
+        With seed and seeds.
+    changes : mapping
+        Changes of settings by name, which becomes part of the name of a run.
+    progress : bool
+        Whether to show progress.
+    """
+    arms = [Arm(name=variant, train=partial(train, settings, variant)) for variant in VARIANTS]
+    for name, change in changes.items():
+        other = replace(settings, **change)
+        arms += [Arm(name=f"{variant}, {name}", train=partial(train, other, variant)) for variant in PAIR]
+    return run_arms(arms, seed_range(settings), seeds_at_once=settings.seeds, progress=progress)
+
+
+def seed_range(settings: Any) -> range:
+    """Return the seeds of an experiment."""
+    return range(settings.seed, settings.seed + settings.seeds)
+
+
+def stack_curves(runs: Sequence[Run]) -> dict[str, Floats]:
+    """Return the curves of all seeds by the name of the run, [seeds, x]."""
+    names = dict.fromkeys(run.arm for run in runs)
+    return {name: np.stack([run.values["curve"] for run in runs if run.arm == name]) for name in names}
+
+
+def strips_figure(table: pd.DataFrame, long: int, label: str, scale: str) -> Figure:
     """Draw the `value` of every seed of every variant, and of the pair that trains for `long` epochs."""
     names = [*VARIANTS, *(f"{variant}, {long} epochs" for variant in PAIR)]
     colours = {"no PI": COLOURS["no-pi"], "PI": COLOURS["pi"]}
+    rows = [
+        (
+            name,
+            table.loc[table["variant"] == name, "value"],
+            colours.get(name.split(",")[0], COLOURS["control"]),
+        )
+        for name in names
+    ]
 
     def draw(axes: Sequence[Any]) -> None:
-        axis = axes[0]
-        for place, name in enumerate(names):
-            value = table.loc[table["variant"] == name, "value"]
-            colour = colours.get(name.split(",")[0], COLOURS["control"])
-            axis.plot(value, place + np.linspace(-0.15, 0.15, len(value)), "o", ms=4, color=colour, alpha=0.5)
-            axis.plot(value.mean(), place, "|", ms=18, mew=2.5, color=colour)
-        axis.set_xscale(scale)
-        axis.set_yticks(range(len(names)), names)
-        axis.invert_yaxis()
-        axis.set_xlabel(label)
+        draw_strips(axes[0], rows, label)
+        axes[0].set_xscale(scale)
 
-    return figure(draw, figsize=(7.2, 3.8))
+    return make_figure(draw, figsize=(7.2, 3.8))

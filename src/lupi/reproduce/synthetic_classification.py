@@ -1,7 +1,7 @@
-"""A representation learned with privileged information, with classes: y = 1 where the sigmoid of the score exceeds ½.
+"""Synthetic classification: a representation learned with privileged information, with classes.
 
-The score is (1 − a) sin 2πx + a v + ε with x ~ U(−2, 2). φ is frozen, a logistic regression is fitted on φ(x), and its
-decisions are compared with the oracle's, 1[sin 2πx > 0].
+y = 1 where the sigmoid of the score exceeds ½; the score is (1 − a) sin 2πx + a v + ε with x ~ U(−2, 2). φ is frozen, a
+logistic regression is fitted on φ(x), and its decisions are compared with those of the oracle, 1[sin 2πx > 0].
 
 Collier, Jenatton, Kokiopoulou and Berent (ICML 2022), section 2.2 and the appendix on data.
 """
@@ -19,9 +19,10 @@ from sklearn.linear_model import LogisticRegression
 from torch import nn
 
 from lupi._internal.checks import check_integer, check_positive
-from lupi._internal.progress import Steps
+from lupi.compare.engine import to_frame
+from lupi.compare.statistics import mean_difference
 from lupi.likelihoods import Bernoulli, Gaussian, Likelihood
-from lupi.reproduce.findings import COLOURS, Findings, figure, markdown_table
+from lupi.reproduce.findings import COLOURS, Findings, make_figure, markdown_table
 from lupi.reproduce.synthetic import (
     PAIR,
     VARIANTS,
@@ -29,23 +30,25 @@ from lupi.reproduce.synthetic import (
     Protocol,
     Sample,
     Variant,
+    compute_features,
     draw_samples,
-    features,
-    grid,
+    format_mean,
     learn_representations,
-    mean_and_sd,
-    strips,
+    make_grid,
+    stack_curves,
+    strips_figure,
+    train_variants,
 )
 
 PUBLISHED = {"no PI": 0.910, "PI": 0.967}
-"""Share of x where the classifier agrees with the oracle."""
+"""Share of x for which the classifier agrees with the oracle."""
 SPAN = (-2.0, 2.0)
 LOSSES: dict[str, Likelihood] = {"cross-entropy": Bernoulli(), "squared error": Gaussian()}
 
 
 @dataclass(frozen=True)
 class Settings(Protocol):
-    """Data, training, probe.
+    """Data, training and probe.
 
     Parameters
     ----------
@@ -56,9 +59,9 @@ class Settings(Protocol):
     noise : float
         Standard deviation of ε.
     epochs, batch_size, learning_rate, initialisation, head
-        As of `Protocol`.
+        As in `Protocol`.
     loss : "cross-entropy" or "squared error"
-        Loss of step 1. The paper states the squared error for its synthetic experiments, perhaps for this one too.
+        Loss of step 1. The paper states the squared error for its synthetic experiments, perhaps including this one.
     c : float
         C of the logistic regression, scikit-learn's default.
     long : int
@@ -82,24 +85,35 @@ class Settings(Protocol):
             raise ValueError(f"Expected `loss` to be {' or '.join(map(repr, LOSSES))}, but got {self.loss!r}.")
 
 
-def decision(x: Floats) -> Floats:
-    """Decide as the oracle does: 1[sin 2πx > 0].
+def decide(x: Floats) -> Floats:
+    """Return the decision of the oracle, 1[sin 2πx > 0].
 
     Examples
     --------
-    >>> decision(np.array([0.25, 0.75, -0.75]))
+    >>> decide(np.array([0.25, 0.75, -0.75]))
     array([1., 0., 1.])
     """
     return np.asarray(np.sin(2 * np.pi * x) > 0, dtype=np.float64)
 
 
-def probabilities(trunks: Sequence[nn.Module], samples: Sequence[Sample], c: float, x: Floats) -> Floats:
-    """Logistic regression of the class on φ(x) for every seed, at x: [seeds, x]."""
-    made = []
+def fit_probes(trunks: Sequence[nn.Module], samples: Sequence[Sample], c: float, x: Floats) -> Floats:
+    """Fit a logistic regression on φ(x) for every seed, and predict probabilities at x: [seeds, x]."""
+    curves = []
     for trunk, sample in zip(trunks, samples, strict=True):
-        probe = LogisticRegression(C=c, max_iter=2000).fit(features(trunk, sample.x), sample.y > 0)
-        made.append(probe.predict_proba(features(trunk, x))[:, 1])
-    return np.stack(made)
+        probe = LogisticRegression(C=c, max_iter=2000).fit(compute_features(trunk, sample.x), sample.y > 0)
+        curves.append(probe.predict_proba(compute_features(trunk, x))[:, 1])
+    return np.stack(curves)
+
+
+def train(settings: Settings, variant: Variant, seeds: Sequence[int]) -> list[dict[str, Any]]:
+    """Learn φ, fit the probes, and return agreement and probabilities of every seed."""
+    samples, x = draw_samples(settings.n, settings.noise, seeds, SPAN), make_grid(SPAN)
+    shape = (-1, 1) if settings.loss == "cross-entropy" else (-1,)
+    targets = [(sample.y > 0).astype(np.float64).reshape(shape) for sample in samples]
+    trunks = learn_representations(variant, samples, targets, LOSSES[settings.loss], settings, seeds)
+    curves = fit_probes(trunks, samples, settings.c, x)
+    agreement = ((curves > 0.5) == decide(x)).mean(1)
+    return [{"agreement": value, "curve": curve} for value, curve in zip(agreement, curves, strict=True)]
 
 
 def run(settings: Settings, *, progress: bool) -> Findings:
@@ -111,30 +125,14 @@ def run(settings: Settings, *, progress: bool) -> Findings:
     >>> sorted(run(small, progress=False).figures)
     ['agreement', 'fits']
     """
-    seeds = range(settings.seed, settings.seed + settings.seeds)
-    samples, x, rows, curves = draw_samples(settings.n, settings.noise, seeds, SPAN), grid(SPAN), [], {}
-    work: list[tuple[str, Variant, Settings]] = [(variant, variant, settings) for variant in VARIANTS]
-    for name, changes in changed(settings).items():
-        work += [(f"{variant}, {name}", variant, replace(settings, **changes)) for variant in PAIR]
-    with Steps("synthetic-classification", len(work), show=progress) as steps:
-        for name, variant, how in work:
-            shape = (-1, 1) if how.loss == "cross-entropy" else (-1,)
-            targets = [(sample.y > 0).astype(np.float64).reshape(shape) for sample in samples]
-            trunks = learn_representations(variant, samples, targets, LOSSES[how.loss], how, seeds)
-            curves[name] = probabilities(trunks, samples, how.c, x)
-            agreement = ((curves[name] > 0.5) == decision(x)).mean(1)
-            rows += [
-                {"variant": name, "seed": seed, "agreement": value}
-                for seed, value in zip(seeds, agreement, strict=True)
-            ]
-            steps.advance(1, name)
-    table = pd.DataFrame(rows)
-    shown = {"fits": fits_figure(curves, settings), "agreement": agreement_figure(table, settings)}
-    return Findings(table, report(table, settings), shown)
+    found = train_variants(train, settings, list_changes(settings), progress=progress)
+    table = to_frame(found).rename(columns={"method": "variant"})
+    figures = {"fits": fits_figure(stack_curves(found), settings), "agreement": agreement_figure(table, settings)}
+    return Findings(table, report(table, settings), figures)
 
 
-def changed(settings: Settings) -> dict[str, dict[str, Any]]:
-    """What is changed one at a time: training time, and what the paper leaves open."""
+def list_changes(settings: Settings) -> dict[str, dict[str, Any]]:
+    """Return what is changed one at a time: the training time, and choices that the paper does not state."""
     return {
         f"{settings.long} epochs": {"epochs": settings.long},
         "squared error": {"loss": "squared error"},
@@ -145,22 +143,22 @@ def changed(settings: Settings) -> dict[str, dict[str, Any]]:
 
 
 def report(table: pd.DataFrame, settings: Settings) -> str:
-    """Say what was done and what it shows."""
+    """Write the report."""
     share = {str(name): 100 * group["agreement"].to_numpy() for name, group in table.groupby("variant")}
     mean = {name: float(values.mean()) for name, values in share.items()}
     own = replace(Settings(), seed=settings.seed, seeds=settings.seeds, long=settings.long)
     published = {name: f"{100 * value:.1f}" for name, value in PUBLISHED.items()} if settings == own else {}
     lines = [
-        {"": name, "step 1": what, "agreement %": mean_and_sd(share[name], ".1f"), "paper": published.get(name, "")}
+        {"": name, "step 1": what, "agreement %": format_mean(share[name], ".1f"), "paper": published.get(name, "")}
         for name, what in VARIANTS.items()
     ]
     sensitive = [
         {
             "": name,
-            **{variant: mean_and_sd(share[variant + after], ".1f") for variant in PAIR},
-            "difference": difference(share[f"PI{after}"], share[f"no PI{after}"]),
+            **{variant: format_mean(share[variant + after], ".1f") for variant in PAIR},
+            "difference": format_difference(share[f"PI{after}"], share[f"no PI{after}"]),
         }
-        for name, after in (("as above", ""), *((name, f", {name}") for name in changed(settings)))
+        for name, after in (("as above", ""), *((name, f", {name}") for name in list_changes(settings)))
     ]
     long = f", {settings.long} epochs"
     return f"""\
@@ -168,26 +166,26 @@ def report(table: pd.DataFrame, settings: Settings) -> str:
 
 {settings.n} examples; y = 1 where the sigmoid of (1 − a) sin 2πx + a v + ε exceeds ½, with x ~ U(−2, 2),
 a ~ Bernoulli(0.3), v ~ U(−1, 1) and ε ~ N(0, {settings.noise:g}²). φ(x) has two layers of 64 units and tanh, and is
-learned with the {settings.loss} by {settings.in_words()}.
-Then φ is frozen and a logistic regression (C = {settings.c:g}) is fitted on φ(x). Agreement of its decisions with the
-oracle's, 1[sin 2πx > 0], over a grid of x; mean ± standard deviation over {settings.seeds} seeds of data, weights and
-batches.
+learned with the {settings.loss} by {settings.describe()}.
+Then φ is frozen and a logistic regression (C = {settings.c:g}) is fitted on φ(x). The table shows how often its
+decisions agree with those of the oracle, 1[sin 2πx > 0], over a grid of x; mean ± standard deviation over
+{settings.seeds} seeds of data, weights and batches.
 
 {markdown_table(pd.DataFrame(lines))}
 
 ![Probability of class 1 over x](fits.svg)
 
 ## What it shows
-Differences to no PI in points, paired by seed, ± standard error.
+Differences are in points, paired by seed, ± standard error.
 
-- With PI the classifier agrees with the oracle in {mean["PI"]:.1f} % of x, without in {mean["no PI"]:.1f} %:
-  {difference(share["PI"], share["no PI"])}. {verdict(share["PI"] - share["no PI"])}
-- The same head without information gives {difference(share["zeros"], share["no PI"])} (zeros),
-  {difference(share["shuffled"], share["no PI"])} with shuffled PI and {difference(share["noise"], share["no PI"])} with
-  noise instead.
+- With PI the classifier agrees with the oracle for {mean["PI"]:.1f} % of x, without in {mean["no PI"]:.1f} %:
+  {format_difference(share["PI"], share["no PI"])}. {judge_gain(share["PI"] - share["no PI"])}
+- The same head without information gains {format_difference(share["zeros"], share["no PI"])} (zeros),
+  {format_difference(share["shuffled"], share["no PI"])} with shuffled PI and
+  {format_difference(share["noise"], share["no PI"])} with noise in place of PI.
 - After {settings.long} epochs PI has {mean["PI" + long]:.1f} % and no PI {mean["no PI" + long]:.1f} %:
-  {difference(share["PI" + long], share["no PI" + long])}.
-- Seeds differ much: some representations have not curved enough to tell the classes apart.
+  {format_difference(share["PI" + long], share["no PI" + long])}.
+- Seeds differ a lot: some representations have not curved enough to separate the classes.
 
 ![Agreement with the oracle](agreement.svg)
 
@@ -195,36 +193,36 @@ Differences to no PI in points, paired by seed, ± standard error.
 {markdown_table(pd.DataFrame(sensitive))}"""
 
 
-def difference(first: Floats, second: Floats) -> str:
-    """Write a paired difference with its standard error.
+def format_difference(first: Floats, second: Floats) -> str:
+    """Format a paired difference with its standard error.
 
     Examples
     --------
-    >>> difference(np.array([3.0, 5.0]), np.array([1.0, 1.0]))
+    >>> format_difference(np.array([3.0, 5.0]), np.array([1.0, 1.0]))
     '+3.0 ± 1.0'
     """
-    paired = first - second
-    return f"{paired.mean():+.1f} ± {paired.std(ddof=1) / np.sqrt(len(paired)):.1f}"
+    found = mean_difference(first - second)
+    return f"{found.mean:+.1f} ± {found.error:.1f}"
 
 
-def verdict(paired: Floats) -> str:
-    """Say whether the paper's order is there."""
-    error = paired.std(ddof=1) / np.sqrt(len(paired))
-    if paired.mean() > 2 * error:
+def judge_gain(differences: Floats) -> str:
+    """Say whether the paper's order is reproduced."""
+    found = mean_difference(differences)
+    if found.mean > 2 * found.error:
         return "The paper's order is reproduced."
-    if paired.mean() < -2 * error:
+    if found.mean < -2 * found.error:
         return "That is the opposite of the paper's order."
-    return "That is within two standard errors of nothing: the paper's gain is not reproduced with this protocol."
+    return "That is within two standard errors of zero: the paper's gain is not reproduced with this protocol."
 
 
 def fits_figure(curves: dict[str, Floats], settings: Settings) -> Figure:
-    """Probability of class 1 of every seed, and the oracle's decision."""
-    x = grid(SPAN)
+    """Draw the probability of class 1 of every seed, and the oracle's decision."""
+    x = make_grid(SPAN)
 
     def draw(axes: Sequence[Any]) -> None:
         for axis, variant in zip(axes, PAIR, strict=True):
             colour = COLOURS["pi" if variant == "PI" else "no-pi"]
-            axis.fill_between(x, decision(x), step="mid", color="#f3e8ff", label="oracle: class 1")
+            axis.fill_between(x, decide(x), step="mid", color="#f3e8ff", label="oracle: class 1")
             axis.plot(x, curves[variant].T, color=colour, lw=0.7, alpha=0.5)
             axis.plot([], [], color=colour, label=f"{variant}, {settings.seeds} seeds")
             axis.axhline(0.5, color=COLOURS["truth"], lw=0.8, ls=":")
@@ -232,10 +230,10 @@ def fits_figure(curves: dict[str, Floats], settings: Settings) -> Figure:
             axis.legend(loc="upper right", fontsize=8, ncols=2)
         axes[0].set_ylabel("probability of class 1")
 
-    return figure(draw, 2, figsize=(9.6, 3.6))
+    return make_figure(draw, 2, figsize=(9.6, 3.6))
 
 
 def agreement_figure(table: pd.DataFrame, settings: Settings) -> Figure:
-    """Agreement of every seed and variant."""
+    """Draw the agreement of every seed and variant."""
     shown = table.assign(value=100 * table["agreement"])
-    return strips(shown, settings.long, "agreement with the oracle, % of x (seeds, and their mean)", "linear")
+    return strips_figure(shown, settings.long, "agreement with the oracle, % of x", "linear")

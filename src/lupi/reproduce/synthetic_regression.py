@@ -1,7 +1,7 @@
-"""A representation learned with privileged information, and the controls that say what of it is privileged.
+"""Synthetic regression: a representation learned with privileged information, and controls.
 
 y = (1 − a) sin 2πx + a v + ε, x ~ U(0, 1), a ~ Bernoulli(0.3), v ~ U(−1, 1). φ is frozen, y is regressed on φ(x) by
-ridge, and the fit is compared with the true marginal mean 0.7 sin 2πx.
+ridge regression, and the fit is compared with the true marginal mean 0.7 sin 2πx.
 
 Collier, Jenatton, Kokiopoulou and Berent (ICML 2022), section 2.2 and the appendix that varies ε.
 """
@@ -19,9 +19,9 @@ from sklearn.linear_model import Ridge
 from torch import nn
 
 from lupi._internal.checks import check_integer, check_positive
-from lupi._internal.progress import Steps
+from lupi.compare.engine import to_frame
 from lupi.likelihoods import Gaussian
-from lupi.reproduce.findings import COLOURS, Findings, figure, markdown_table
+from lupi.reproduce.findings import COLOURS, Findings, make_figure, markdown_table
 from lupi.reproduce.synthetic import (
     PAIR,
     VARIANTS,
@@ -29,12 +29,14 @@ from lupi.reproduce.synthetic import (
     Protocol,
     Sample,
     Variant,
+    compute_features,
     draw_samples,
-    features,
-    grid,
+    format_mean,
     learn_representations,
-    mean_and_sd,
-    strips,
+    make_grid,
+    stack_curves,
+    strips_figure,
+    train_variants,
 )
 from lupi.theory.information import NOISY
 
@@ -45,7 +47,7 @@ SPAN = (0.0, 1.0)
 
 @dataclass(frozen=True)
 class Settings(Protocol):
-    """Data, training, probe.
+    """Data, training and probe.
 
     Parameters
     ----------
@@ -56,7 +58,7 @@ class Settings(Protocol):
     noise : float
         Standard deviation of ε.
     epochs, batch_size, learning_rate, initialisation, head
-        As of `Protocol`.
+        As in `Protocol`.
     ridge : float
         λ of the probe ‖y − φw − b‖² + λ‖w‖².
     long : int
@@ -87,33 +89,38 @@ SENSITIVITY: dict[str, dict[str, Any]] = {
     "ridge 0.05": {"ridge": 0.05},
     "ridge 5": {"ridge": 5.0},
 }
-"""What the paper leaves open, changed one by one."""
+"""Choices that the paper does not state, changed one at a time."""
 
 
 def marginal_mean(x: Floats) -> Floats:
-    """E[y | x] = 0.7 sin 2πx."""
+    """Return E[y | x] = 0.7 sin 2πx."""
     return np.asarray((1 - NOISY) * np.sin(2 * np.pi * x))
 
 
-def fits(trunks: Sequence[nn.Module], samples: Sequence[Sample], ridge: float, x: Floats) -> Floats:
-    """Ridge regression of y on φ(x) for every seed, at x: [seeds, x]."""
-    made = []
+def fit_probes(trunks: Sequence[nn.Module], samples: Sequence[Sample], ridge: float, x: Floats) -> Floats:
+    """Fit a ridge regression of y on φ(x) for every seed, and predict at x: [seeds, x]."""
+    curves = []
     for trunk, sample in zip(trunks, samples, strict=True):
-        probe = Ridge(alpha=ridge).fit(features(trunk, sample.x), sample.y)
-        made.append(probe.predict(features(trunk, x)))
-    return np.stack(made)
+        probe = Ridge(alpha=ridge).fit(compute_features(trunk, sample.x), sample.y)
+        curves.append(probe.predict(compute_features(trunk, x)))
+    return np.stack(curves)
 
 
-def errors(fitted: Floats, x: Floats) -> Floats:
-    """MSE to the marginal mean of every seed."""
-    return np.asarray(((fitted - marginal_mean(x)) ** 2).mean(1))
+def compute_mse(curves: Floats, x: Floats) -> Floats:
+    """Return the MSE to the marginal mean of every seed."""
+    return np.asarray(((curves - marginal_mean(x)) ** 2).mean(1))
 
 
-def fit_variant(settings: Settings, variant: Variant, samples: Sequence[Sample]) -> Floats:
-    """Learn φ and fit the probe: the fits of every seed on the grid."""
-    targets, seeds = [sample.y for sample in samples], range(settings.seed, settings.seed + settings.seeds)
+def train(settings: Settings, variant: Variant, seeds: Sequence[int]) -> list[dict[str, Any]]:
+    """Learn φ, fit the probes, and return the error and the curve of every seed."""
+    samples, x = draw_samples(settings.n, settings.noise, seeds), make_grid(SPAN)
+    targets = [sample.y for sample in samples]
     trunks = learn_representations(variant, samples, targets, Gaussian(), settings, seeds)
-    return fits(trunks, samples, settings.ridge, grid(SPAN))
+    curves = fit_probes(trunks, samples, settings.ridge, x)
+    return [
+        {"mse": mse, "rmse": np.sqrt(mse), "curve": curve}
+        for mse, curve in zip(compute_mse(curves, x), curves, strict=True)
+    ]
 
 
 def run(settings: Settings, *, progress: bool) -> Findings:
@@ -125,24 +132,15 @@ def run(settings: Settings, *, progress: bool) -> Findings:
     >>> sorted(run(small, progress=False).figures)
     ['controls', 'fits']
     """
-    seeds = range(settings.seed, settings.seed + settings.seeds)
-    samples, x, rows, curves = draw_samples(settings.n, settings.noise, seeds), grid(SPAN), [], {}
-    work: list[tuple[str, Variant, Settings]] = [(variant, variant, settings) for variant in VARIANTS]
-    changed = {f"{settings.long} epochs": {"epochs": settings.long}, **SENSITIVITY}
-    work += [(f"{one}, {name}", one, replace(settings, **new)) for name, new in changed.items() for one in PAIR]
-    with Steps("synthetic-regression", len(work), show=progress) as steps:
-        for name, variant, how in work:
-            curves[name] = fit_variant(how, variant, samples)
-            for seed, mse in zip(seeds, errors(curves[name], x), strict=True):
-                rows.append({"variant": name, "seed": seed, "mse": mse, "rmse": np.sqrt(mse)})
-            steps.advance(1, name)
-    table = pd.DataFrame(rows)
-    shown = {"fits": fits_figure(curves, samples[0], settings), "controls": controls_figure(table, settings)}
-    return Findings(table, report(table, settings), shown)
+    changes = {f"{settings.long} epochs": {"epochs": settings.long}, **SENSITIVITY}
+    found = train_variants(train, settings, changes, progress=progress)
+    table = to_frame(found).rename(columns={"method": "variant"})
+    figures = {"fits": fits_figure(stack_curves(found), settings), "controls": controls_figure(table, settings)}
+    return Findings(table, report(table, settings), figures)
 
 
 def report(table: pd.DataFrame, settings: Settings) -> str:
-    """Say what was done and what it shows."""
+    """Write the report."""
     mse = {str(name): group["mse"].to_numpy() for name, group in table.groupby("variant")}
     mean = {name: float(values.mean()) for name, values in mse.items()}
     own = replace(Settings(), seed=settings.seed, seeds=settings.seeds, long=settings.long)
@@ -152,14 +150,14 @@ def report(table: pd.DataFrame, settings: Settings) -> str:
         {
             "": name,
             "step 1": VARIANTS.get(name, "trained longer"),  # type: ignore[call-overload]
-            "MSE": mean_and_sd(mse[name]),
-            "RMSE": mean_and_sd(np.sqrt(mse[name])),
+            "MSE": format_mean(mse[name]),
+            "RMSE": format_mean(np.sqrt(mse[name])),
             "MSE in the paper": published.get(name, ""),
         }
         for name in (*VARIANTS, *longer)
     ]
     sensitive = [
-        {"": name, **{one: mean_and_sd(mse[one + after]) for one in PAIR}, "ratio": f"{ratio(mean, after):.1f}"}
+        {"": name, **{one: format_mean(mse[one + after]) for one in PAIR}, "ratio": f"{ratio(mean, after):.1f}"}
         for name, after in (("as above", ""), *((name, f", {name}") for name in SENSITIVITY))
     ]
     ratios = [ratio(mean, f", {name}") for name in SENSITIVITY]
@@ -169,9 +167,10 @@ def report(table: pd.DataFrame, settings: Settings) -> str:
 
 {settings.n} examples of y = (1 − a) sin 2πx + a v + ε with x ~ U(0, 1), a ~ Bernoulli(0.3), v ~ U(−1, 1) and
 ε ~ N(0, {settings.noise:g}²). φ(x) has two layers of 64 units and tanh, and is learned with the squared error by
-{settings.in_words()}. Then φ is frozen
-and y is regressed on φ(x) by ridge (λ = {settings.ridge:g}). The error is that of this fit to the true marginal mean
-0.7 sin 2πx over a grid of x; mean ± standard deviation over {settings.seeds} seeds of data, weights and batches.
+{settings.describe()}. Then φ is frozen
+and y is regressed on φ(x) by ridge regression (λ = {settings.ridge:g}). The error is that of this fit compared with the
+true marginal mean 0.7 sin 2πx over a grid of x; mean ± standard deviation over {settings.seeds} seeds of data, weights
+and batches.
 
 {markdown_table(pd.DataFrame(lines))}
 
@@ -183,11 +182,11 @@ that floor. And 0.0961 is the MSE of the best straight line, which is what no PI
 
 ## What it shows
 - With PI the error (MSE) is {better["PI"]:.0f} times smaller than without.
-- A head with a hidden layer that gets no information makes it {better["zeros"]:.1f} times smaller (zeros),
-  {better["shuffled"]:.1f} times with shuffled PI and {better["noise"]:.1f} times with noise in its place: some of the
-  gain is of the deeper head. PI against zeros is a factor of {mean["zeros"] / mean["PI"]:.1f}.
+- A head with a hidden layer and no information makes it {better["zeros"]:.1f} times smaller (zeros),
+  {better["shuffled"]:.1f} times with shuffled PI and {better["noise"]:.1f} times with noise in place of PI: some of the
+  gain is due to the deeper head. PI compared with zeros is a factor of {mean["zeros"] / mean["PI"]:.1f}.
 - Trained for {settings.long} epochs, no PI reaches {mean[longer[0]]:.4f} and PI {mean[longer[1]]:.4f}.
-  {verdict(better["PI"], mean[longer[0]] / mean[longer[1]])}
+  {explain_gain(better["PI"], mean[longer[0]] / mean[longer[1]])}
 
 ![Controls](controls.svg)
 
@@ -196,27 +195,27 @@ The paper does not state them; here they are changed one at a time.
 
 {markdown_table(pd.DataFrame(sensitive))}
 
-The conclusion hangs on them: the ratio of no PI to PI goes from {min(ratios):.1f} to {max(ratios):.0f}. With torch's
-default initialisation, whose first layer is curved from the start, it is {ratios[0]:.1f}."""
+The conclusion depends on them: the ratio of no PI to PI ranges from {min(ratios):.1f} to {max(ratios):.0f}. With
+torch's default initialisation, whose first layer is curved from the start, it is {ratios[0]:.1f}."""
 
 
 def ratio(mean: dict[str, float], after: str) -> float:
-    """Error without PI over that with PI."""
+    """Return the error without PI divided by that with PI."""
     return mean[f"no PI{after}"] / mean[f"PI{after}"]
 
 
-def verdict(gain: float, long_gain: float) -> str:
-    """Say what training longer shows."""
+def explain_gain(gain: float, long_gain: float) -> str:
+    """Say what longer training shows."""
     if long_gain < 1.5 < gain:
-        return "The gain is one of speed: PI makes the representation curve sooner, and time does the same."
+        return "The gain is one of speed: PI makes the representation curve sooner, and longer training does the same."
     if long_gain < gain / 2:
-        return "Most of the gain is one of speed: time makes up for much of what PI gives."
-    return "Time does not make up for it."
+        return "Most of the gain is one of speed: longer training makes up for much of it."
+    return "Longer training does not make up for it."
 
 
-def fits_figure(curves: dict[str, Floats], sample: Sample, settings: Settings) -> Figure:
-    """Fits of every seed over x, with labels of the first."""
-    x = grid(SPAN)
+def fits_figure(curves: dict[str, Floats], settings: Settings) -> Figure:
+    """Draw the fits of every seed over x, with labels of the first."""
+    x, (sample,) = make_grid(SPAN), draw_samples(settings.n, settings.noise, [settings.seed])
 
     def draw(axes: Sequence[Any]) -> None:
         for axis, variant in zip(axes, PAIR, strict=True):
@@ -232,10 +231,10 @@ def fits_figure(curves: dict[str, Floats], sample: Sample, settings: Settings) -
             axis.legend(loc="upper right", fontsize=8, ncols=2)
         axes[0].set_ylabel("y")
 
-    return figure(draw, 2, figsize=(9.6, 4.0))
+    return make_figure(draw, 2, figsize=(9.6, 4.0))
 
 
 def controls_figure(table: pd.DataFrame, settings: Settings) -> Figure:
-    """Error of every seed and variant."""
+    """Draw the error of every seed and variant."""
     shown = table.assign(value=table["mse"])
-    return strips(shown, settings.long, "MSE to the marginal mean (seeds, and their mean)", "log")
+    return strips_figure(shown, settings.long, "MSE to the marginal mean", "log")

@@ -1,0 +1,117 @@
+"""What to compare on a table, and how its rows are split."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import GroupKFold, GroupShuffleSplit
+
+from lupi import methods as known
+from lupi._internal.checks import check_integer
+from lupi._internal.devices import check_device
+from lupi.tabular.dataset import TableDataset
+from lupi.tabular.spec import TableSpec
+
+HELD_OUT = 0.2
+"""Share of the examples that is held out for scoring where there is no test table."""
+FEWEST_EXAMPLES = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A comparison of methods on a table.
+
+    Parameters
+    ----------
+    spec : TableSpec
+        The table and the roles of its columns.
+    test : Path, optional
+        A table with true labels to score on. By default examples are held out, with their noisy labels.
+    methods : sequence of str
+        Names of methods; by default all that suit the target. No PI is always included.
+    seeds : int
+        Number of seeds: of training and, without a test table, of the split.
+    folds : int, optional
+        Number of folds for cross-validation, instead of seeds.
+    controls : bool
+        Whether to train every method with zeros, shuffled values and random values in place of its privileged
+        information as well, and No PI with early stopping.
+    device : str
+        Where to train.
+    settings : mapping
+        Other parameters of the estimators, such as `epochs`.
+
+    Examples
+    --------
+    >>> spec = TableSpec(table=Path("labels.csv"), target=["label"], privileged=["annotator"])
+    >>> Plan(spec=spec, seeds=1)
+    Traceback (most recent call last):
+    ...
+    ValueError: Expected `seeds` to be an integer of at least 2, but got 1.
+    """
+
+    spec: TableSpec
+    test: Path | None = None
+    methods: Sequence[str] = ()
+    seeds: int = 10
+    folds: int | None = None
+    controls: bool = False
+    device: str = "cpu"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in self.methods:
+            known.kind(name)
+        check_device(self.device)
+        check_integer("seeds", self.seeds, 2)
+        if not self.spec.privileged:
+            raise ValueError("Expected `privileged` to name columns, but got none.")
+        if self.folds is not None:
+            check_integer("folds", self.folds, 2)
+            if self.test is not None:
+                raise ValueError("Expected `folds` or `test`, but got both.")
+
+    @property
+    def runs(self) -> int:
+        """Number of runs of each method."""
+        return self.folds or self.seeds
+
+
+class Split(NamedTuple):
+    """Numbers of the rows to train on and of the rows to score on."""
+
+    train: NDArray[Any]
+    test: NDArray[Any]
+
+
+def make_splits(plan: Plan, data: TableDataset) -> list[Split]:
+    """Return the rows of every run; no example is on both sides.
+
+    Held-out labels of a class that the training rows lack are not scored.
+    """
+    group, rows = data.train.example, np.arange(len(data.train.y))
+    if data.test is not None:
+        if len(np.unique(data.test.example)) < 2:
+            raise ValueError("Expected `test` to be a table of at least two examples, but got 1.")
+        return [Split(rows, np.arange(len(data.test.y)))] * plan.seeds
+    examples, fewest = len(np.unique(group)), max(FEWEST_EXAMPLES, plan.folds or 0)
+    if examples < fewest:
+        raise ValueError(f"Expected at least {fewest} examples to hold some out, but got {examples}.")
+    if plan.folds is not None:
+        found = list(GroupKFold(plan.folds, shuffle=True, random_state=0).split(rows, groups=group))
+    else:
+        found = [
+            next(GroupShuffleSplit(1, test_size=HELD_OUT, random_state=seed).split(rows, groups=group))
+            for seed in range(plan.seeds)
+        ]
+    if data.task == "classification":
+        y = data.train.y
+        found = [(train, test[np.isin(y[test], y[train])]) for train, test in found]
+        if any(len(np.unique(y[train])) < 2 or len(test) == 0 for train, test in found):
+            raise ValueError("Expected enough examples of two classes to hold some out, but got too few.")
+    return [Split(*split) for split in found]

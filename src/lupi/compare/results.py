@@ -1,0 +1,116 @@
+"""The results of a comparison, as text and in files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from lupi._internal.files import explain_os_errors, to_records, write_text
+from lupi.compare.statistics import BASELINE
+from lupi.metrics import METRICS
+
+BIN_COLUMNS = ("method", "low", "high", "confidence", "accuracy", "count")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """The results of a comparison.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        One row per method and seed: method, control (whether it is one), seed, the metrics, seconds.
+    summary : DataFrame
+        One row per method, from `lupi.compare.summarize`, with control.
+    verdict : str
+        The conclusions, one sentence per line.
+    notes : list of str
+        What to know about the data and the intervals.
+    metrics : tuple of str
+        Metrics in runs and summary; the verdict goes by the first.
+    reliability : DataFrame
+        Reliability diagrams: method, low, high, confidence, accuracy, count; empty for regression.
+    about : dict
+        Options and facts about the data.
+    """
+
+    runs: pd.DataFrame
+    summary: pd.DataFrame
+    verdict: str
+    metrics: tuple[str, ...]
+    notes: list[str] = field(default_factory=list)
+    reliability: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(BIN_COLUMNS)))
+    about: dict[str, Any] = field(default_factory=dict)
+
+
+def format_table(found: Comparison, metrics: int = 2) -> str:
+    """Format the first metrics of a summary as text, with intervals of the differences to No PI.
+
+    Parameters
+    ----------
+    found : Comparison
+        From `compare_table`.
+    metrics : int
+        Number of metrics to show.
+
+    Examples
+    --------
+    >>> from lupi.compare import summarize
+    >>> runs = pd.DataFrame({"method": ["no-pi", "no-pi", "tram", "tram"], "seed": [0, 1, 0, 1],
+    ...                      "nll": [1.0, 2.0, 0.5, 1.25], "seconds": [1.0] * 4})
+    >>> found = Comparison(runs=runs, summary=summarize(runs, ["nll"]), verdict="", metrics=("nll",))
+    >>> print(format_table(found))  # doctest: +NORMALIZE_WHITESPACE
+                      NLL      difference [95 % interval]
+    no-pi     1.500±0.707
+    tram      0.875±0.530         -0.625 [-2.213, +0.963]
+    """
+    width = max(map(len, found.summary.index)) + 2
+    head, lines = f"{'':{width}}", {name: f"{name:{width}}" for name in found.summary.index}
+    for name in found.metrics[:metrics]:
+        metric = METRICS[name]
+        head += f"{metric.heading:>14}{'difference [95 % interval]':>32}"
+        for method, row in found.summary.iterrows():
+            score = f"{metric.format(row[name])}±{metric.format(row[f'{name}_sd'])}"
+            gain, low, high = (metric.format(row[f"{name}_{part}"], "+") for part in ("difference", "low", "high"))
+            change = "" if method == BASELINE else f"{gain} [{low}, {high}]"
+            lines[str(method)] += f"{score:>14}{change:>32}"
+    return "\n".join([head, *lines.values()])
+
+
+def write_results(found: Comparison, folder: Path, facts: Mapping[str, Any]) -> list[Path]:
+    """Write results.json, results.csv (one row per run) and summary.csv, and return their paths.
+
+    Parameters
+    ----------
+    found : Comparison
+        From `compare_table` or `compare_methods`.
+    folder : Path
+        An existing folder.
+    facts : mapping
+        More for results.json, such as command and versions.
+    """
+    numbers = {
+        **facts,
+        "about": found.about,
+        "seeds": sorted({int(seed) for seed in found.runs["seed"]}),
+        "metrics": list(found.metrics),
+        "verdict": found.verdict.split("\n"),
+        "notes": found.notes,
+        "summary": to_records(found.summary.reset_index()),
+        "reliability": to_records(found.reliability),
+        "runs": to_records(found.runs),
+    }
+    texts = {
+        "results.json": json.dumps(numbers, indent=2) + "\n",
+        "results.csv": found.runs.to_csv(index=False),
+        "summary.csv": found.summary.to_csv(),
+    }
+    with explain_os_errors(folder):
+        for name, text in texts.items():
+            write_text(folder / name, text)
+    return [folder / name for name in texts]

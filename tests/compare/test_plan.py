@@ -1,0 +1,130 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from lupi.compare.arms import take_splits
+from lupi.compare.plan import Plan, make_splits
+from lupi.tabular import TableSpec, read_dataset, text
+
+RNG = np.random.default_rng(0)
+WORDS = [f"word{i}" for i in range(40)]
+TABLE = pd.DataFrame({"id": np.repeat([f"i{i}" for i in range(60)], RNG.integers(1, 4, size=60))})
+TABLE["size"] = TABLE["id"].map(dict(zip(TABLE["id"].unique(), RNG.normal(size=60), strict=True)))
+TABLE["annotator"] = RNG.choice(list("abcd"), len(TABLE))
+TABLE["label"] = np.where(TABLE["size"] > 0, "yes", "no")
+TABLE["gold"] = TABLE["label"]
+
+
+def read(folder, table=TABLE, *, example="id", ignore=("gold",), test=None, **options):
+    """A plan and its data."""
+    table.to_parquet(folder / "table.parquet")
+    spec = TableSpec(
+        table=folder / "table.parquet", target=["label"], privileged=["annotator"], ignore=ignore, example=example
+    )
+    plan = Plan(spec=spec, test=test, **{"seeds": 3, **options})
+    return plan, read_dataset(spec, test=test)
+
+
+@pytest.mark.parametrize("options", [{}, {"seeds": 7}, {"folds": 4}])
+def test_no_example_is_on_both_sides(options, tmp_path):
+    plan, data = read(tmp_path, **options)
+    splits = make_splits(plan, data)
+    assert len(splits) == plan.runs
+    for train, test in splits:
+        assert not set(TABLE["id"].iloc[train]) & set(TABLE["id"].iloc[test])
+        assert sorted([*train, *test]) == list(range(len(TABLE)))
+        assert TABLE["id"].iloc[test].nunique() == (15 if plan.folds else 12)
+    tested = [set(test) for _, test in splits]
+    assert all(tested[i] != tested[j] for i in range(len(splits)) for j in range(i))
+    if plan.folds:
+        assert sorted(row for part in tested for row in part) == list(range(len(TABLE)))
+
+
+def test_without_ids_rows_with_equal_inputs_stay_together(tmp_path):
+    for train, test in make_splits(*read(tmp_path, example=None, ignore=["gold", "id"])):
+        assert not set(TABLE["size"].iloc[train]) & set(TABLE["size"].iloc[test])
+
+
+def test_a_split_depends_on_its_seed_only(tmp_path):
+    few, many = (make_splits(*read(tmp_path, seeds=seeds)) for seeds in (2, 4))
+    for one, other in zip(few, many[:2], strict=True):
+        np.testing.assert_array_equal(one.test, other.test)
+
+
+def test_a_test_table_is_scored_whole(tmp_path):
+    test = TABLE[["size", "label"]].iloc[::-1][:20]
+    test.to_parquet(tmp_path / "test.parquet")
+    plan, data = read(tmp_path, test=tmp_path / "test.parquet")
+    first, *others = take_splits(data, make_splits(plan, data))
+    assert all(other is first for other in others)
+    assert len(first.train.y) == len(TABLE)
+    np.testing.assert_array_equal(np.array(data.classes)[first.test.y], test["label"])
+    np.testing.assert_array_equal(first.test.X["size"], test["size"])
+
+
+def test_a_test_table_of_one_example_is_refused(tmp_path):
+    TABLE[["size", "label"]].iloc[:1].to_parquet(tmp_path / "test.parquet")
+    with pytest.raises(ValueError, match=r"test.*two examples"):
+        make_splits(*read(tmp_path, test=tmp_path / "test.parquet"))
+
+
+def test_text_encoders_are_fitted_on_training_rows_only(tmp_path, monkeypatch):
+    table = TABLE.assign(note=[" ".join(RNG.choice(WORDS, 5)) + f" own{i}" for i in TABLE["id"]])
+    table["note"] = table["id"].map(table.groupby("id")["note"].first())
+    plan, data = read(tmp_path, table)
+    learned = []
+    fit = text.TfidfEncoder.fit
+    monkeypatch.setattr(text.TfidfEncoder, "fit", lambda self, texts: learned.append(set(texts)) or fit(self, texts))
+    splits = make_splits(plan, data)
+    parts = take_splits(data, splits)
+    assert len(learned) == 3
+    for (train, test), part, texts in zip(splits, parts, learned, strict=True):
+        assert texts == set(table["note"].iloc[train])
+        assert not texts & set(table["note"].iloc[test])
+        assert list(part.train.X) == list(part.test.X)
+        assert len(part.test.X) == len(test)
+
+
+def test_held_out_labels_of_classes_that_training_lacks_are_not_scored(tmp_path):
+    table = TABLE.copy()
+    table.loc[table["id"] == "i7", "label"] = "rare"
+    plan, data = read(tmp_path, table, folds=5)
+    rare = data.classes.index("rare")
+    splits = make_splits(plan, data)
+    assert sum(len(test) for _, test in splits) == (table["label"] != "rare").sum()
+    for train, test in splits:
+        assert set(data.train.y[test]) <= set(data.train.y[train])
+        assert rare not in data.train.y[test]
+
+
+@pytest.mark.parametrize(
+    ("examples", "options", "message"), [(9, {}, "10 examples.*9"), (60, {"folds": 61}, "61 examples.*60")]
+)
+def test_too_few_examples_are_refused(examples, options, message, tmp_path):
+    table = TABLE[TABLE["id"].isin([f"i{i}" for i in range(examples)])]
+    with pytest.raises(ValueError, match=message):
+        make_splits(*read(tmp_path, table, **options))
+
+
+def test_labels_of_one_class_are_refused(tmp_path):
+    table = TABLE.assign(label=np.where(TABLE["id"] == "i7", "rare", "no"))
+    with pytest.raises(ValueError, match="two classes"):
+        make_splits(*read(tmp_path, table, folds=5))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"seeds": 1}, "seeds.*1"),
+        ({"folds": 1}, "folds.*1"),
+        ({"folds": 3, "test": "test.csv"}, "folds.*test"),
+        ({"methods": ["trams"]}, "trams"),
+        ({"device": "gpu"}, "device.*gpu"),
+    ],
+)
+def test_impossible_plans_are_refused(options, message):
+    spec = TableSpec(table="table.csv", target=["label"], privileged=["annotator"])
+    with pytest.raises(ValueError, match=message):
+        Plan(spec=spec, **options)
+    with pytest.raises(ValueError, match=r"privileged.*none"):
+        Plan(spec=TableSpec(table="table.csv", target=["label"]))

@@ -1,0 +1,123 @@
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.metrics import accuracy_score, log_loss
+from torch import nn
+
+from lupi.compare.cache import load_run, open_run_folder
+from lupi.compare.engine import to_frame
+from lupi.data import Annotations
+from lupi.likelihoods import Bernoulli, Categorical
+from lupi.methods import NoPI
+from lupi.nn import MLP, Parts
+from lupi.reproduce import cases as module
+from lupi.reproduce.cases import ONE_NETWORK, Case, make_score, train_cases
+from lupi.training import Settings
+
+CPU = torch.device("cpu")
+
+
+def make_case(name="no-pi", likelihood=Categorical(), outputs=3, method=None, **options):
+    generator = torch.Generator().manual_seed(0)
+    x, a = torch.randn(60, 4, generator=generator), torch.randn(60, 2, generator=generator)
+    if isinstance(likelihood, Categorical):
+        y = torch.randint(outputs, (60,), generator=generator)
+    else:
+        y = torch.randint(2, (60, outputs), generator=generator).float()
+    parts = Parts(lambda: MLP(4, (8,)), features=8, privileged=2, outputs=outputs, likelihood=likelihood)
+    data = Annotations(x, torch.arange(60), a, y)
+    return Case(
+        name=name,
+        title=name.upper(),
+        method=method or name,
+        parts=parts,
+        data=data,
+        training=Settings(epochs=1),
+        options=options,
+    )
+
+
+# -------------------------------------------------------------------------------- scores
+
+
+def test_scores_of_classes_are_scikit_learns():
+    case = make_case()
+    method, x = NoPI(nn.Linear(4, 5), nn.Linear(5, 3)), torch.randn(2000, 4)
+    y = torch.randint(3, (2000,))
+    found = make_score(x, y)(case, method)
+    p = torch.softmax(method.predictor()(x).double(), -1).detach().numpy()
+    assert found["nll"] == pytest.approx(log_loss(y, p / p.sum(1, keepdims=True)), abs=1e-5)
+    assert found["accuracy"] == pytest.approx(accuracy_score(y, p.argmax(1)))
+
+
+def test_scores_of_labels_are_the_mean_of_scikit_learns_over_labels():
+    case = make_case(likelihood=Bernoulli())
+    method, x = NoPI(nn.Linear(4, 5), nn.Linear(5, 3), likelihood=Bernoulli()), torch.randn(2000, 4)
+    y = (torch.rand(2000, 3) < torch.tensor([0.1, 0.5, 0.7])).float()
+    found = make_score(x, y)(case, method)
+    p = torch.sigmoid(method.predictor()(x).double()).detach().numpy()
+    labels = range(3)
+    assert found["nll"] == pytest.approx(np.mean([log_loss(y[:, k], p[:, k]) for k in labels]), abs=1e-5)
+    assert found["accuracy"] == pytest.approx(np.mean([accuracy_score(y[:, k], p[:, k] > 0.5) for k in labels]))
+
+
+# -------------------------------------------------------------------------------- training
+
+
+def score(_, method):
+    """Two numbers that depend on the trained weights, one more, and an array."""
+    weight = method.predictor()(torch.ones(1, 4)).detach()
+    return {"nll": float(weight.mean()), "accuracy": float(weight.std()), "more": 7.0, "kept": weight.numpy()}
+
+
+def train(cases, seeds, folder, **options):
+    open_run_folder(folder, {})
+    return to_frame(train_cases(cases, seeds, folder, score, device=CPU, **options))
+
+
+def test_pairs_are_trained_and_kept(tmp_path):
+    cases = [make_case(), make_case("tram"), make_case("slow-tram", method="tram", beta=0.1)]
+    runs = train(cases, [3, 4], tmp_path)
+    assert list(runs) == ["method", "seed", "nll", "accuracy", "more", "seconds"]
+    assert runs[["method", "seed"]].to_numpy().tolist() == [[case.name, seed] for case in cases for seed in (3, 4)]
+    assert runs["nll"].nunique() == 6
+    assert (runs["seconds"] > 0).all()
+    assert load_run(tmp_path, "tram", 4)["kept"].shape == (1, 3)
+    pd.testing.assert_frame_equal(train(cases, [3, 4], tmp_path), runs, check_exact=True)  # also seconds
+
+
+def test_seeds_train_in_groups_and_repeat(tmp_path):
+    """Weights depend on the seed, not on the group."""
+    one, other = (train([make_case()], range(5), tmp_path / str(n), seeds_at_once=n) for n in (20, 2))
+    assert one["nll"].to_numpy() == pytest.approx(other["nll"].to_numpy(), abs=1e-4)
+
+
+@pytest.mark.parametrize("seeds", [[0, 1], range(4)])
+def test_one_network_is_trained_once_and_predicts_as_if_alone(tmp_path, monkeypatch, seeds):
+    first = make_case("zero-imputation")
+    between = replace(make_case("heteroscedastic-dropout"), parts=first.parts, data=first.data)
+    others = [replace(first, name=name, method=name) for name in ONE_NETWORK[1:]]
+    others.append(replace(others[0], name="longer", training=Settings(epochs=2)))
+    sampled = replace(others[1], name="sampled", options={"samples": 7})
+    cases = [first, between, *others, sampled]
+    alone = [train([case], seeds, tmp_path / case.name) for case in cases]
+    trained, usual = [], module.fit_seeds
+
+    def counted(methods, *rest, **options):
+        trained.append(type(methods[0]).__name__)
+        return usual(methods, *rest, **options)
+
+    monkeypatch.setattr(module, "fit_seeds", counted)
+    together = train(cases, seeds, tmp_path / "together")
+    assert trained == ["ZeroImputation", "HeteroscedasticDropout", "MeanImputation", "FullMarginalization"]
+    columns = ["method", "seed", "nll", "accuracy"]
+    expected = pd.concat(alone, ignore_index=True)
+    pd.testing.assert_frame_equal(together[columns], expected[columns], check_exact=True)
+
+
+def test_options_reach_the_method(tmp_path):
+    with pytest.raises(ValueError, match="rate"):
+        train([make_case("tram", rate=1)], [0, 1], tmp_path)
