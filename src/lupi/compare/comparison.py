@@ -24,7 +24,8 @@ from lupi.compare.plan import HELD_OUT, Plan, make_splits
 from lupi.compare.results import BIN_COLUMNS, Comparison
 from lupi.compare.statistics import BASELINE, Uncertainty, summarize
 from lupi.compare.verdict import write_verdict
-from lupi.metrics import BINS, METRICS, agreement
+from lupi.crowd import pairwise_agreement
+from lupi.metrics import BINS, METRICS
 from lupi.tabular.dataset import TableDataset, read_dataset
 from lupi.tabular.text import hash_folder, resolve_folder
 
@@ -193,5 +194,5 @@ def describe_agreement(data: TableDataset) -> list[str]:
     """Say how often two labels of one example agree, if they can."""
     if data.task != "classification":
         return []
-    share = agreement(data.train.y, data.train.example)
+    share = pairwise_agreement(data.train.y, data.train.example)
     return [] if np.isnan(share) else [f"Two labels of one example agree {100 * share:.0f} % of the time."]

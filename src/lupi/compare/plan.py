@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import GroupKFold, GroupShuffleSplit
+from sklearn.model_selection import GroupShuffleSplit
 
 from lupi import methods as known
 from lupi._internal.checks import check_integer
 from lupi._internal.devices import check_device
 from lupi.tabular.dataset import TableDataset
+from lupi.tabular.folds import grouped_folds
 from lupi.tabular.spec import TableSpec
 
 HELD_OUT = 0.2
@@ -103,7 +104,7 @@ def make_splits(plan: Plan, data: TableDataset) -> list[Split]:
     if examples < fewest:
         raise ValueError(f"Expected at least {fewest} examples to hold some out, but got {examples}.")
     if plan.folds is not None:
-        found = list(GroupKFold(plan.folds, shuffle=True, random_state=0).split(rows, groups=group))
+        found = grouped_folds(group, plan.folds)
     else:
         found = [
             next(GroupShuffleSplit(1, test_size=HELD_OUT, random_state=seed).split(rows, groups=group))
