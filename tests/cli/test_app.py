@@ -25,7 +25,7 @@ def test_demo_prints_a_table_and_keeps_every_run(tmp_path):
         ("tram", 1),
     ]
     facts = json.loads((output / "results.json").read_text())
-    assert facts["runs"] == runs.to_dict("records")
+    pd.testing.assert_frame_equal(pd.DataFrame(facts["runs"]), runs, rtol=1e-14)
     assert set(facts["versions"]) >= {"torch", "lupi"}
     assert "tram" in (output / "report.html").read_text()
 
@@ -41,10 +41,10 @@ def test_bad_options_are_found_before_the_work(tmp_path):
     (tmp_path / "file").write_text("")
     result = CliRunner().invoke(app, ["demo", "-o", str(tmp_path / "file")])
     assert result.exit_code == 2
-    assert result.output.startswith("lupi: Expected `--output` to be a folder to write to, but got ")
+    assert result.output.startswith("lupi: Expected `--output` to be writable, but got ")
     result = CliRunner().invoke(app, ["demo", "--jobs", "0", "-o", str(tmp_path / "run")])
     assert result.exit_code == 2
-    assert result.output == "lupi: Expected `--jobs` to be a number of runs, or -1, but got 0.\n"
+    assert result.output == "lupi: Expected `--jobs` to be a number of processes or -1, but got 0.\n"
     assert not (tmp_path / "run").exists()
 
 
@@ -66,7 +66,7 @@ def test_an_experiment_writes_its_results_and_repeats(tmp_path):
         result = CliRunner().invoke(app, ["reproduce", "noise-sweep", *small, "-o", str(output)])
         assert result.exit_code == 0, result.output
         assert "# Noise sweep" in result.stdout
-        assert "noise-sweep ε = 0.1, zeros (3/3)" in result.stderr
+        assert "train ε = 0.1, zeros (6/6)" in result.stderr
         outputs.append({path.name: path.read_text() for path in output.iterdir()})
     assert set(outputs[0]) == {"results.json", "results.csv", "report.md", "fits.svg", "error.svg"}
     assert json.loads(outputs[0]["results.json"])["settings"]["seeds"] == 2

@@ -44,7 +44,7 @@ def demo(
     chosen = [name.strip() for name in methods.split(",") if name.strip()] or names()
     with one_sentence():
         if jobs == 0:
-            raise ValueError("Expected `--jobs` to be a number of runs, or -1, but got 0.")
+            raise ValueError("Expected `jobs` to be a number of processes or -1, but got 0.")
         for name in chosen:
             kind(name)
         with explain_os_errors(output):
@@ -269,7 +269,7 @@ def compare(
             privileged=privileged,
             example=example,
             ignore=ignore or [],
-            kind=dict(one.split("=", 1) for one in kind or []),
+            kind=parse_kinds(kind or []),
             task=task,
             text_encoder=text_encoder,
         )
@@ -369,14 +369,31 @@ def parse_kinds(options: list[str]) -> dict[str, str]:
     return {column: kind for column, _, kind in (option.rpartition("=") for option in options)}
 
 
-OPTIONS = ("target", "privileged", "example", "ignore", "kind", "task", "text_encoder", "output", "onnx", "keep")
+OPTIONS = (
+    "jobs",
+    "folds",
+    "test",
+    "seeds",
+    "methods",
+    "data",
+    "target",
+    "privileged",
+    "example",
+    "ignore",
+    "kind",
+    "task",
+    "text_encoder",
+    "output",
+    "onnx",
+    "keep",
+)
 
 
 def name_flags(message: str) -> str:
     """Turn names of arguments into flags."""
     for name in OPTIONS:
         message = message.replace(f"`{name}`", f"`--{name.replace('_', '-')}`")
-    return message.replace("pass `overwrite=True`", "pass `--overwrite`")
+    return message.replace("pass `overwrite=True`", "pass `--overwrite`").replace("`controls=True`", "`--controls`")
 
 
 def fail(message: str) -> NoReturn:

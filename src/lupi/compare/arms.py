@@ -20,7 +20,8 @@ from lupi import methods as known
 from lupi._internal.devices import one_thread
 from lupi.compare.plan import Plan, Split
 from lupi.compare.statistics import BASELINE
-from lupi.estimators.base import PrivilegedClassifier, PrivilegedEstimator, PrivilegedRegressor, fit_together
+from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor, fit_together
+from lupi.estimators.base import PrivilegedEstimator
 from lupi.likelihoods import Categorical, Gaussian
 from lupi.metrics import Normal, evaluate, reliability
 from lupi.tabular.dataset import TableDataset, TableRows

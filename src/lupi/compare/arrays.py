@@ -15,7 +15,7 @@ from lupi.compare.engine import Arm, run_arms, to_frame
 from lupi.compare.results import Comparison
 from lupi.compare.statistics import BASELINE, summarize
 from lupi.compare.verdict import write_verdict
-from lupi.estimators.base import PrivilegedClassifier
+from lupi.estimators import PrivilegedClassifier
 from lupi.methods import kind
 from lupi.metrics import METRICS, evaluate
 

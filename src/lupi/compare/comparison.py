@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from lupi import __version__
 from lupi.compare.arms import SUMS, Variant, list_variants, train_variant
 from lupi.compare.cache import open_run_folder
-from lupi.compare.engine import Arm, Run, run_arms, to_frame
+from lupi.compare.engine import Arm, Run, check_jobs, run_arms, to_frame
 from lupi.compare.plan import HELD_OUT, Plan, make_splits
 from lupi.compare.results import BIN_COLUMNS, Comparison
 from lupi.compare.statistics import BASELINE, Uncertainty, summarize
@@ -71,6 +71,7 @@ def compare_table(
     >>> found.metrics, list(found.summary.index)
     (('accuracy', 'nll', 'brier', 'ece'), ['no-pi', 'tram'])
     """
+    check_jobs(jobs)
     data = read_dataset(plan.spec, test=plan.test, device=plan.device)
     if say is not None:
         for choice in data.choices[:3]:  # task, inputs and privileged columns; annotators play no role of their own

@@ -93,8 +93,7 @@ def run_arms(
     0  square     2  4.0
     1  square     3  9.0
     """
-    if jobs == 0:
-        raise ValueError("Expected `jobs` to be a number of processes or -1, but got 0.")
+    check_jobs(jobs)
     done: dict[tuple[str, int], Mapping[str, Any]] = {}
     if folder is not None:
         kept = {(arm.name, seed): load_run(folder, arm.name, seed) for arm in arms for seed in seeds}
@@ -114,6 +113,12 @@ def run_arms(
             done |= {(arm.name, seed): values for seed, values in zip(group, found, strict=True)}
             steps.advance(len(group), arm.name)
     return [Run(arm.name, seed, done[arm.name, seed]) for arm in arms for seed in seeds]
+
+
+def check_jobs(jobs: int) -> None:
+    """Raise a `ValueError` unless joblib can run this number of jobs."""
+    if jobs == 0:
+        raise ValueError("Expected `jobs` to be a number of processes or -1, but got 0.")
 
 
 def _split(seeds: Sequence[int], size: int) -> list[Sequence[int]]:
