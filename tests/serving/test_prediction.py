@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lupi.serving import TableModel, predict_table, train
+from lupi.serving import TableModel, predict_table, prediction, train
 from lupi.tabular import TableSpec
 
 PROGRAM = Path(__file__).parent / "programs" / "predict_and_measure.py"
@@ -39,6 +39,33 @@ def test_an_existing_file_is_replaced_only_if_asked(model, table, tmp_path):
 def test_an_estimator_without_a_table_is_refused(model, table, tmp_path):
     with pytest.raises(ValueError, match=r"`model`.* PrivilegedClassifier"):
         predict_table(model.estimator, table, tmp_path / "p.csv")
+
+
+@pytest.mark.parametrize(
+    ("name", "keep", "message"),
+    [
+        ("p.xlsx", [], r"`output`.*p\.xlsx"),
+        ("p.csv", ["colour"], "`keep`.* 'colour'"),
+        ("p.csv", ["prediction"], "`keep`.* 'prediction'"),
+        ("p.csv", ["pair"], r"\.csv file"),
+    ],
+    ids=["format", "unknown column", "column of the output", "lists in CSV"],
+)
+def test_outputs_that_cannot_be_written_are_refused(name, keep, message, model, frame, tmp_path):
+    frame.assign(prediction=1, pair=[[1, 2]] * len(frame)).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match=message):
+        predict_table(model, tmp_path / "t.parquet", tmp_path / name, keep=keep)
+    assert [path.name for path in tmp_path.iterdir()] == ["t.parquet"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("name", ["p.csv", "p.parquet"])
+def test_a_full_disk_is_named_and_leaves_nothing(name, model, table, tmp_path, monkeypatch):
+    find = prediction.find_writer
+    monkeypatch.setattr(prediction, "find_writer", lambda path: lambda _, schema: find(path)("/dev/full", schema))
+    with pytest.raises(OSError, match=rf"`output`.*{name}: No space left on device"):
+        predict_table(model, table, tmp_path / name)
+    assert not any(tmp_path.iterdir())
 
 
 def test_an_interrupt_leaves_nothing(model, table, tmp_path, monkeypatch):

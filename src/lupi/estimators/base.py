@@ -312,7 +312,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         network and the encoder of the privileged information, including the names of categories such as annotators;
         `export_onnx` writes the predictor alone.
 
-        Of a trunk or a method of your own it holds the weights only; pass the trunk or method again to `lupi.load`.
+        It holds only the weights of a trunk or method of your own; pass that trunk or method to `lupi.load` again.
 
         Parameters
         ----------
