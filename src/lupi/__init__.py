@@ -36,7 +36,6 @@ _ROOMS = (
     "compare",
     "diagnose",
     "reproduce",
-    "cli",
 )
 
 

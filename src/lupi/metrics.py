@@ -255,9 +255,9 @@ def evaluate(y: ArrayLike, prediction: ArrayLike | Normal) -> dict[str, Score]:
 
     Parameters
     ----------
-    y : array-like
+    y : array
         Labels: codes of classes, 0 and 1 (multi-label), or real numbers.
-    prediction : array-like or Normal
+    prediction : array or Normal
         Probabilities, or a `Normal` for real numbers.
 
     Examples

@@ -1,4 +1,4 @@
-"""What a browser makes of the pages. Without Chromium these tests are skipped."""
+"""Look at report pages in a browser. Without Chromium these tests are skipped."""
 
 import json
 from dataclasses import replace
@@ -19,7 +19,7 @@ FIGURES = """[...document.querySelectorAll('svg')].map(e => {
   const lost = texts.filter(t => outside(t.getBoundingClientRect())).map(t => t.textContent);
   return [box.width, size * box.width / e.viewBox.baseVal.width, lost];
 })"""
-"""Of each figure its width, the size of its smallest letters, and texts that are cut."""
+"""For each figure its width, the size of its smallest letters, and the texts that are cut off."""
 ORDERS = "[...document.querySelectorAll('thead th')].map(heading => heading.ariaSort)"
 
 
@@ -49,7 +49,7 @@ PAGES = ["comparison-plain", "diagnosis-plain", "comparison-hostile", "diagnosis
 
 @pytest.fixture
 def numbers(tmp_path):
-    """A page with one table: a name, numbers, and numbers that are shown in other words."""
+    """A page with one table: names, numbers, and numbers that are shown as words."""
     frame = pd.DataFrame(
         {
             "name": ["b10", "b9", "a", None, "C"],
@@ -197,7 +197,7 @@ def test_headings_stay_in_sight(browser, pages):
     assert abs(browser.run(code)) <= 2
 
 
-def test_the_page_is_whole_without_script(browser, numbers):
+def test_the_page_is_complete_without_script(browser, numbers):
     browser.open(numbers, script=False)
     root = browser.call("DOM.getDocument", depth=-1)["root"]
     html = browser.call("DOM.getOuterHTML", nodeId=root["nodeId"])["outerHTML"]
@@ -233,7 +233,7 @@ def test_text_and_marks_stand_out_in_light_and_dark(browser, pages, name, dark):
     assert min(marks) >= 3
 
 
-def test_a_figure_has_a_name_and_a_description(browser, pages):
+def test_figures_have_names_and_descriptions(browser, pages):
     browser.open(pages["diagnosis-plain"])
     browser.call("Accessibility.enable")
     nodes = browser.call("Accessibility.getFullAXTree")["nodes"]

@@ -250,7 +250,7 @@ def write_report(page: Page, path: str | Path) -> Path:
     ----------
     page : Page
         The report.
-    path : path
+    path : str or Path
         The file, such as run/report.html, in an existing folder.
 
     Returns

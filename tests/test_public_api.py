@@ -1,0 +1,66 @@
+"""The public surface is explicit: the API pages document exactly the names in `__all__`."""
+
+import inspect
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import lupi
+
+SOURCE = Path(lupi.__file__).parent
+PAGES = Path(__file__).parents[1] / "docs" / "api"
+PRIVATE = {"_internal", "cli", "__init__", "__main__"}
+ROOMS = sorted({path.stem for path in SOURCE.iterdir() if path.suffix in ("", ".py")} - PRIVATE - {"__pycache__"})
+PACKAGES = [room for room in ROOMS if (SOURCE / room).is_dir()]
+
+
+def public_names():
+    """Names in `__all__`; what `lupi` and a room both export is documented once, as a name of `lupi`."""
+    names = {f"lupi.{name}" for name in lupi.__all__}
+    for room in ROOMS:
+        exported = import_module(f"lupi.{room}").__all__
+        names |= {f"lupi.{room}.{name}" for name in exported if name not in lupi.__all__}
+    return names
+
+
+def test_the_api_pages_document_exactly_the_public_names():
+    documented = [name for page in PAGES.glob("*.md") for name in re.findall(r"^::: (\S+)", page.read_text(), re.M)]
+    assert sorted(documented) == sorted(public_names())
+
+
+def test_every_page_is_in_the_index_of_the_reference():
+    linked = set(re.findall(r"\((\w+\.md)\)", (PAGES / "index.md").read_text()))
+    assert linked == {page.name for page in PAGES.glob("*.md")} - {"index.md"}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_import_lupi_reaches_the_room_and_its_names(room):
+    module = getattr(lupi, room)
+    assert inspect.ismodule(module)
+    assert module.__doc__
+    assert len(set(module.__all__)) == len(module.__all__)
+    missing = [name for name in module.__all__ if not hasattr(module, name)]
+    assert not missing
+    undocumented = [
+        name for name in module.__all__ if callable(getattr(module, name)) and not inspect.getdoc(getattr(module, name))
+    ]
+    assert not undocumented
+
+
+@pytest.mark.parametrize("name", lupi.__all__)
+def test_import_lupi_reaches_the_name(name):
+    assert callable(getattr(lupi, name))
+    homes = [room for room in ROOMS if name in getattr(lupi, room).__all__]
+    assert [getattr(getattr(lupi, room), name) for room in homes] == [getattr(lupi, name)]
+
+
+@pytest.mark.parametrize("room", PACKAGES)
+def test_no_module_has_the_name_of_what_its_package_exports(room):
+    modules = {path.stem for path in (SOURCE / room).iterdir() if not path.name.startswith("__")}
+    assert not modules & set(import_module(f"lupi.{room}").__all__)
+
+
+def test_private_rooms_are_not_listed():
+    assert not {"_internal", "cli"} & set(dir(lupi))
