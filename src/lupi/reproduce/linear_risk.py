@@ -242,9 +242,9 @@ Marginalized PI compared with marginalized no PI:
   {marginalized["helps"]}. For marginalized PI there is a sharper one. L is the projection on [X, A], so
   ‖E L‖² ≤ d + m, and ‖(I − Π_x)μ(X)v*‖² > σ²m is enough: it holds in {marginalized["sharper holds"]} cells, and PI
   measurably hurts in {marginalized["sharper refuted"]} of them.
-- For marginalized PI, PI variance does not change the risk without PI, but ‖E L‖²: at overlap {widest["overlap"]:g} the
-  risk with PI lies between {widest["min"]:.4f} and {widest["max"]:.4f}, depending on PI variance. The paper says
-  that only the part of PI outside the span of X drives this comparison.
+- For marginalized PI, PI variance does not change the risk without PI, but it does change ‖E L‖²: at overlap
+  {widest["overlap"]:g} the risk with PI lies between {widest["min"]:.4f} and {widest["max"]:.4f}, depending on PI
+  variance. The paper says that only the part of PI outside the span of X drives this comparison.
 
 ## Erratum
 
