@@ -93,16 +93,16 @@ def test_a_broken_cache_is_a_sentence(tmp_path, monkeypatch):
 def test_the_extra_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(ImportError, match=r"^Expected the extra `text` \(pip install 'lupi\[text\]'\), but "):
-        text.make_encoder("some/model").fit([])
+        text.make_text_encoder("some/model").fit([])
 
 
 def test_a_folder_is_known_by_its_content(tmp_path):
     (tmp_path / "a").write_text("1")
-    before = text.content(tmp_path)
+    before = text.hash_folder(tmp_path)
     (tmp_path / "a").write_text("2")
-    changed = text.content(tmp_path)
+    changed = text.hash_folder(tmp_path)
     (tmp_path / "a").rename(tmp_path / "b")
-    assert len({before, changed, text.content(tmp_path)}) == 3
+    assert len({before, changed, text.hash_folder(tmp_path)}) == 3
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def folder(tmp_path):
 @pytest.mark.filterwarnings("ignore")  # what transformers says of itself
 def test_a_transformer(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    encoder = text.make_encoder(str(folder)).fit([])
+    encoder = text.make_text_encoder(str(folder)).fit([])
     rows = encoder.transform(["good cast", "bad", "good cast and more words than the others"])
     assert rows.shape == (3, 8)
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, rtol=1e-5)
@@ -136,4 +136,4 @@ def test_a_transformer(folder, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"^Expected text encoder \S+ to be the one that the model was trained with, "):
         changed.transform(["new"])
     with pytest.raises(ValueError, match=r"^Expected a text encoder that Hugging Face knows, but got '\S+nothing': "):
-        text.make_encoder(str(tmp_path / "nothing")).fit([])
+        text.make_text_encoder(str(tmp_path / "nothing")).fit([])

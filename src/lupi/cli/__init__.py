@@ -1,5 +1,5 @@
-"""The command line: parses, calls, prints. Heavy imports wait until a command needs them."""
+"""The command line: parses, calls, prints."""
 
-from lupi.cli.app import app
+from lupi.cli.main import app
 
 __all__ = ["app"]

@@ -6,7 +6,7 @@ import re
 import shlex
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any, NoReturn
 
@@ -15,7 +15,6 @@ from typer.core import TyperCommand
 
 from lupi import __version__
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 options_in_use: ContextVar[Mapping[str, str]] = ContextVar("options_in_use")
 """The options of the running command, by the name of their parameter."""
 
@@ -44,10 +43,9 @@ def fail(message: str) -> NoReturn:
     raise typer.Exit(2)
 
 
-def say(lines: Iterable[str]) -> None:
-    """Print what the library noticed, in terms of the command line."""
-    for line in lines:
-        print(translate(line), flush=True)
+def say(message: str) -> None:
+    """Print what the library reports, in terms of the command line."""
+    print(translate(message), flush=True)
 
 
 def translate(message: str) -> str:

@@ -77,6 +77,17 @@ def training_options(
     return {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate}
 
 
+def split_methods(methods: str) -> list[str]:
+    """Split comma-separated names.
+
+    Examples
+    --------
+    >>> split_methods("no-pi, tram,")
+    ['no-pi', 'tram']
+    """
+    return [name.strip() for name in methods.split(",") if name.strip()]
+
+
 def with_options(
     defaults: dict[str, Any] | None = None, /, **providers: Callable[..., Any]
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:

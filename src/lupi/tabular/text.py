@@ -203,6 +203,3 @@ def hash_folder(folder: Path) -> str:
         with path.open("rb") as file:
             total.update(f"{path.relative_to(folder)}\0{hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
     return total.hexdigest()
-
-
-make_encoder, content = make_text_encoder, hash_folder  # until all rooms use the new names

@@ -1,0 +1,73 @@
+"""The command `lupi compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lupi.cli.commands import how_made, say
+from lupi.cli.options import (
+    Device,
+    Jobs,
+    Methods,
+    Output,
+    Overwrite,
+    split_methods,
+    table_options,
+    training_options,
+    with_options,
+)
+
+
+@with_options(spec=table_options, settings=training_options)
+def run(
+    spec: Any,
+    settings: dict[str, Any],
+    output: Output,
+    test: Annotated[
+        Path | None, typer.Option(metavar="TABLE", help="Table with true labels; by default noisy labels are held out.")
+    ] = None,
+    methods: Methods = "",
+    seeds: Annotated[
+        int | None, typer.Option(min=2, help="Number of seeds, and of splits without a test table; 10 by default.")
+    ] = None,
+    folds: Annotated[int | None, typer.Option(min=2, help="Folds of cross-validation, in place of seeds.")] = None,
+    controls: Annotated[
+        bool,
+        typer.Option(
+            "--controls", help="Train controls too: zeros, shuffled and random PI, and No PI with early stopping."
+        ),
+    ] = False,
+    device: Device = "cpu",
+    jobs: Jobs = -1,
+    overwrite: Overwrite = False,
+) -> None:
+    """Compare methods with No PI on a table of annotations, to see whether privileged information helps.
+
+    An interrupted comparison continues where it stopped.
+    """
+    from lupi.compare import Plan, compare_table, comparison_page, format_table, write_results
+    from lupi.report import write_report
+
+    if seeds is not None and folds is not None:
+        raise ValueError("Expected `seeds` or `folds`, but got both.")
+    plan = Plan(
+        spec=spec,
+        test=test,
+        methods=split_methods(methods),
+        seeds=seeds or 10,
+        folds=folds,
+        controls=controls,
+        device=device,
+        settings=settings,
+    )
+    found = compare_table(plan, output, jobs=jobs, overwrite=overwrite, say=say, progress=True)
+    facts = how_made()
+    files = write_results(found, output, facts)
+    files.append(write_report(comparison_page(found, **facts), output / "report.html"))
+    say(f"\n{format_table(found)}\n\n{found.verdict}\n")
+    for note in found.notes:
+        say(f"Note: {note}")
+    print(f"\nAll results: {', '.join(map(str, files))}")

@@ -1,0 +1,22 @@
+"""The command `lupi export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lupi.cli.options import Model, Overwrite
+
+
+def run(
+    model: Model,
+    onnx: Annotated[Path, typer.Option("--onnx", help="The ONNX file.")],
+    overwrite: Overwrite = False,
+) -> None:
+    """Export the predictor to ONNX, without privileged information and the parts that learned from it."""
+    from lupi import serving
+
+    for line in serving.export_onnx(serving.load(model), onnx, overwrite=overwrite):
+        print(line)

@@ -1,0 +1,43 @@
+"""The command `lupi train`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lupi.cli.commands import how_made, say
+from lupi.cli.options import Device, Overwrite, Seed, table_options, training_options, with_options
+
+
+@with_options(spec=table_options, settings=training_options)
+def run(
+    spec: Any,
+    settings: dict[str, Any],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the model.")],
+    method: Annotated[str, typer.Option(help="Name of a method.")] = "tram",
+    patience: Annotated[
+        int | None,
+        typer.Option(min=1, help="Stop after this number of epochs without a lower loss on held-out labels."),
+    ] = None,
+    seed: Seed = 0,
+    device: Device = "cpu",
+    overwrite: Overwrite = False,
+) -> None:
+    """Train a model on a table of annotations. Columns without a role are inputs."""
+    from lupi import serving
+
+    serving.train(
+        spec,
+        method=method,
+        device=device,
+        seed=seed,
+        settings=settings | {"patience": patience},
+        output=output,
+        overwrite=overwrite,
+        command=how_made()["command"],
+        say=say,
+        progress=True,
+    )
+    print(f"Model: {output}, described in {output / 'README.md'}")
