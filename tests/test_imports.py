@@ -81,28 +81,17 @@ def test_modules_of_a_room_import_no_cycle():
     TopologicalSorter({module: names & graph.keys() for module, names in graph.items()}).prepare()
 
 
-def test_help_imports_nothing_heavy():
-    code = (
-        "import sys; from typer.testing import CliRunner; from lupi.cli import app;"
-        "result = CliRunner().invoke(app, ['--help']); assert result.exit_code == 0, result.output;"
-        "print([name for name in ('torch', 'sklearn', 'pandas', 'numpy') if name in sys.modules])"
-    )
-    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert output.stdout.strip() == "[]"
+def output_of(program):
+    path = Path(__file__).parent / "programs" / program
+    return subprocess.run([sys.executable, path], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def test_lightning_waits_until_it_is_asked_for():
-    code = (
-        "import sys; import lupi; lupi.PrivilegedClassifier; print('lightning' in sys.modules, 'onnx' in sys.modules)"
-    )
-    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert output.stdout.strip() == "False False"
+def test_optional_packages_wait_until_they_are_needed():
+    assert output_of("import_estimators.py") == "[]"
 
 
-def test_modules_are_there_when_they_are_asked_for():
-    code = "import lupi; print(lupi.methods.names()[0], lupi.training.fit.__name__, 'nn' in dir(lupi))"
-    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert output.stdout.strip() == "no-pi fit True"
+def test_rooms_are_attributes_of_the_package():
+    assert output_of("reach_rooms.py") == "no-pi fit load True"
 
 
 def test_every_module_is_an_attribute_of_its_package():

@@ -54,3 +54,9 @@ def check_positive(name: str, value: Any) -> float:
 def is_number(value: Any) -> bool:
     """Return whether a value is a finite number."""
     return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def check_jobs(jobs: int) -> None:
+    """Raise a `ValueError` unless `jobs` is a number of jobs, or −1 for one per core."""
+    if jobs == 0:
+        raise ValueError("Expected `jobs` to be a number of jobs, or -1 for one per core, but got 0.")

@@ -13,8 +13,6 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperCommand
 
-from lupi import __version__
-
 options_in_use: ContextVar[Mapping[str, str]] = ContextVar("options_in_use")
 """The options of the running command, by the name of their parameter."""
 
@@ -71,8 +69,6 @@ def translate(message: str) -> str:
 
 def how_made() -> dict[str, Any]:
     """Return the command line and the versions that results depend on."""
-    from importlib.metadata import version
+    from lupi._internal.versions import library_versions
 
-    versions = {"lupi": __version__, "python": sys.version.split()[0]}
-    versions |= {name: version(name) for name in ("torch", "scikit-learn", "numpy")}
-    return {"command": shlex.join(["lupi", *sys.argv[1:]]), "versions": versions}
+    return {"command": shlex.join(["lupi", *sys.argv[1:]]), "versions": library_versions()}

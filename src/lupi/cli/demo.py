@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from lupi._internal.checks import check_jobs
 from lupi._internal.files import explain_os_errors
 from lupi.cli.commands import how_made
 from lupi.cli.options import Jobs, Methods, split_methods
@@ -27,6 +28,7 @@ def run(
     from lupi.report import write_report
     from lupi.reproduce.demo import compare_digits, format_digits
 
+    check_jobs(jobs)
     chosen = split_methods(methods) or method_names()
     for name in chosen:
         kind(name)

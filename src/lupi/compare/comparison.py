@@ -17,9 +17,10 @@ import torch
 from numpy.typing import NDArray
 
 from lupi import __version__
+from lupi._internal.checks import check_jobs
 from lupi.compare.arms import SUMS, Variant, list_variants, train_variant
 from lupi.compare.cache import open_run_folder
-from lupi.compare.engine import Arm, Run, check_jobs, run_arms, to_frame
+from lupi.compare.engine import Arm, Run, run_arms, to_frame
 from lupi.compare.plan import HELD_OUT, Plan, make_splits
 from lupi.compare.results import BIN_COLUMNS, Comparison
 from lupi.compare.statistics import BASELINE, Uncertainty, summarize

@@ -15,6 +15,7 @@ import joblib
 import numpy as np
 import pandas as pd
 
+from lupi._internal.checks import check_jobs
 from lupi._internal.progress import Steps
 from lupi.compare.cache import load_run, save_run
 
@@ -113,12 +114,6 @@ def run_arms(
             done |= {(arm.name, seed): values for seed, values in zip(group, found, strict=True)}
             steps.advance(len(group), arm.name)
     return [Run(arm.name, seed, done[arm.name, seed]) for arm in arms for seed in seeds]
-
-
-def check_jobs(jobs: int) -> None:
-    """Raise a `ValueError` unless joblib can run this number of jobs."""
-    if jobs == 0:
-        raise ValueError("Expected `jobs` to be a number of processes or -1, but got 0.")
 
 
 def _split(seeds: Sequence[int], size: int) -> list[Sequence[int]]:

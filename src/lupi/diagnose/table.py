@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from lupi._internal.checks import check_jobs
 from lupi._internal.files import check_output, explain_os_errors, to_records, write_text
 from lupi.crowd import pairwise_agreement
 from lupi.diagnose.diagnosis import Diagnosis, diagnose
@@ -82,8 +83,7 @@ def diagnose_table(
     >>> [path.name for path in files][:2], list(found.labels)
     (['results.json', 'results.csv'], ['row', 'annotator', 'given', 'likely', 'wrong'])
     """
-    if jobs == 0:
-        raise ValueError("Expected `jobs` to be a number of trainings, or -1, but got 0.")
+    check_jobs(jobs)
     check_output(
         output, overwrite=overwrite, folder=True, ours=lambda folder: (folder / INFORMATION).exists(), kind="diagnosis"
     )
