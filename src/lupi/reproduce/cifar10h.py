@@ -37,7 +37,7 @@ from lupi.methods.tram import het_tram
 from lupi.nn import MobileNet, Parts, Projected, pretrained
 from lupi.nn.inference import over_annotations, over_examples
 from lupi.reproduce.cases import Case, Score, make_score, train_cases
-from lupi.reproduce.findings import COLOURS, Findings, make_figure, markdown_table
+from lupi.reproduce.findings import COLOURS, Findings, make_figure, markdown_table, render_report
 from lupi.reproduce.tables import (
     METRICS,
     TITLES,
@@ -100,7 +100,6 @@ HET_TRAM: dict[str, dict[str, Any]] = {
     "1000 draws": {"samples": 1000},
 }
 """Changes of options of Het-TRAM, one at a time, with the settings that are changed for all methods."""
-DEFAULTS = inspect.signature(het_tram).parameters
 SAME_RUNS = ("seeds", "methods", "ablation", "changes", "for_all", "device", "annotators")
 """Settings that do not change the result of a run."""
 
@@ -396,58 +395,37 @@ def report(
     settings: Settings,
 ) -> str:
     """Write the report."""
-    labels, who = len(task.train), len(task.reliability)
-    simulated = settings.annotators == "simulated"
-    kind = (
-        "**simulated annotators**: real images and label counts, invented annotators"
-        if simulated
-        else "the published file"
-    )
-    heading = "CIFAR-10H, simulated annotators" if simulated else "CIFAR-10H"
-    related = {name: fit_line(task.reliability, confidence[name]) for name in PAIR}
     good, change = task.reliability >= GOOD, confidence["tram"] - confidence["no-pi"]
-    above, below = (float(change[group].mean()) if group.any() else 0.0 for group in (good, ~good))
-    trunk = settings.trunk or "MobileNet"
     own = runs["method"].isin([case.name for case in cases])
-    took, longer = (f"{runs.loc[part, 'seconds'].sum() / 60:.1f} minutes" for part in (own, ~own))
-    took += f", and the ablation below in {longer}" if settings.changed() else ""
-    later = ""
-    if settings.later_claims():
-        later = f"""
-The methods that the paper's table does not have, compared with TRAM:
-
-{claims_table(runs, cases, settings.later_claims(), heading="statement")}
-"""
-    return f"""\
-# {heading}
-
-{labels} labels by {who} annotators ({kind}), of which {100 * task.agreement:.1f} % agree with the truth: all
-annotators who agree less than 85 % of the time, and {settings.others} others. Privileged information: annotator,
-reaction time and number of earlier labels, the last two in ten quantiles, all one-hot. φ(x): {trunk}, pretrained, on
-images of 32 × 32, and a layer of 64 units; all of it is trained, with {settings.epochs} epochs of Adam
-({settings.learning_rate:g}, L2 {settings.l2:g}) on batches of {settings.batch_size}. Training is on CIFAR-10's test
-images, evaluation on {len(task.y)} of its training images with true labels. Mean ± standard deviation over
-{settings.seeds} seeds of weights and batches, with the same labels. Trained in {took}.
-
-{results_table(runs, cases, PUBLISHED)}
-
-## The paper's order
-Differences are paired by seed, with 95 % intervals over the seeds in brackets. Lower NLL is better.
-
-{claims_table(runs, cases, settings.claims(), PUBLISHED)}
-{later}
-## What it shows
-{list_findings(runs, cases, settings.claims())}
-
-## Annotators
-![Confidence in the labels of each annotator against how often they are right](cifar10h-annotators.svg)
-
-The mean confidence of TRAM's conditional head in an annotator's labels, against how often the annotator agrees with the
-truth: correlation {related["tram"][0]:.2f}, slope {related["tram"][1]:.2f}. The same for No PI, which does not see the
-annotator but learns from these labels: correlation {related["no-pi"][0]:.2f}, slope {related["no-pi"][1]:.2f}. On
-average, TRAM's confidence minus that of No PI is {above:+.3f} for annotators who are right at least 85 % of the time,
-and {below:+.3f} for the others.
-{ablation_text(runs, cases, settings) if settings.changed() else ""}"""
+    claims, later = settings.claims(), settings.later_claims()
+    ablation, for_all = None, None
+    if settings.changed():
+        ablation = {"lines": ablation_lines(runs, settings), "findings": describe_ablation(runs, settings)}
+    if settings.for_all in settings.changed():
+        few = select_change(runs, settings.for_all, settings)
+        for_all = {
+            "results": results_table(few, cases, PUBLISHED),
+            "claims": claims_table(few, cases, [*claims, *later], PUBLISHED, heading="statement"),
+            "findings": list_findings(few, cases, claims),
+            "het_tram": het_tram_table(runs, settings) if "het-tram" in settings.methods else "",
+        }
+    return render_report(
+        "cifar10h",
+        settings=settings,
+        task=task,
+        simulated=settings.annotators == "simulated",
+        minutes=[runs.loc[part, "seconds"].sum() / 60 for part in (own, ~own)],
+        results=results_table(runs, cases, PUBLISHED),
+        claims=claims_table(runs, cases, claims, PUBLISHED),
+        later=claims_table(runs, cases, later, heading="statement") if later else "",
+        findings=list_findings(runs, cases, claims),
+        related={name: fit_line(task.reliability, confidence[name]) for name in PAIR},
+        above=float(change[good].mean()) if good.any() else 0.0,
+        below=float(change[~good].mean()) if not good.all() else 0.0,
+        ablation=ablation,
+        for_all=for_all,
+        defaults=inspect.signature(het_tram).parameters,
+    )
 
 
 def fit_line(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, float]:
@@ -472,8 +450,8 @@ def select_change(runs: pd.DataFrame, change: str, settings: Settings) -> pd.Dat
     return few.assign(method=few["method"].map(names))
 
 
-def ablation_text(runs: pd.DataFrame, cases: Sequence[Case], settings: Settings) -> str:
-    """Write the part of the report on the ablation."""
+def ablation_lines(runs: pd.DataFrame, settings: Settings) -> list[dict[str, str]]:
+    """Make the rows of the table of the ablation."""
     lines = []
     for change in ("", *settings.changed()):
         few = select_change(runs, change, settings)
@@ -486,37 +464,7 @@ def ablation_text(runs: pd.DataFrame, cases: Sequence[Case], settings: Settings)
         line["TRAM − No PI, NLL"] = format_interval(nll, 1, 3)
         line["TRAM − No PI, points"] = format_interval(accuracy, 100, 1)
         lines.append(line)
-    seeds = len(settings.few())
-    text = f"""
-## What the open choices do
-NLL / accuracy in per cent, {seeds} seeds; differences with 95 % intervals over seeds. Batch norm slow: its running
-statistics follow ten times as slowly, as in Keras. Float32: no rounding in matrix products.
-
-{markdown_table(pd.DataFrame(lines))}
-
-{describe_ablation(runs, settings)}"""
-    if settings.for_all not in settings.changed():
-        return text
-    few, claims = select_change(runs, settings.for_all, settings), settings.claims()
-    text += f"""
-
-## All methods with {settings.for_all}
-Everything else is as in the first table; {seeds} seeds.
-
-{results_table(few, cases, PUBLISHED)}
-
-{claims_table(few, cases, [*claims, *settings.later_claims()], PUBLISHED, heading="statement")}
-
-{list_findings(few, cases, claims)}"""
-    if "het-tram" not in settings.methods:
-        return text
-    return f"""{text}
-
-## Het-TRAM with {settings.for_all}
-One option is changed in each row. By default both heads are heteroscedastic, the temperature of both is
-{DEFAULTS["temperature"].default:g}, and training draws {DEFAULTS["samples"].default} samples.
-
-{het_tram_table(runs, settings)}"""
+    return lines
 
 
 def het_tram_table(runs: pd.DataFrame, settings: Settings) -> str:

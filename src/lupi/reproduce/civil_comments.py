@@ -33,7 +33,7 @@ from lupi.nn import MLP, Parts
 from lupi.nn.inference import over_annotations
 from lupi.reproduce.cases import Case, Score, make_score, train_cases
 from lupi.reproduce.civil_stand_in import ATTRIBUTES, COMPONENTS, KINDS, RATES, READERS, Drawn, Floats, StandIn
-from lupi.reproduce.findings import COLOURS, Findings, draw_strips, make_figure, markdown_table
+from lupi.reproduce.findings import COLOURS, Findings, draw_strips, make_figure, markdown_table, render_report
 from lupi.reproduce.tables import (
     LEVEL,
     METRICS,
@@ -362,55 +362,39 @@ def on_clean_labels(runs: pd.DataFrame) -> pd.DataFrame:
 
 def report(runs: pd.DataFrame, cases: Sequence[Case], task: Task, levels: Sequence[Level], settings: Settings) -> str:
     """Write the report."""
-    caption = (
-        f"NLL and accuracy, averaged over the seven labels; mean ± standard deviation over {settings.seeds} seeds."
-    )
-    heading, data, label, compared, clean, control = "Civil Comments", describe_comments(task), "", "", "", ""
+    stand_in, label, clean = None, "", ""
     if task.drawn is not None:
-        heading, data, label = "Civil Comments, a stand-in", describe_stand_in(task, task.drawn[0]), f"{STAND_IN}. "
-        compared = " The paper's numbers are for the real comments: only the order can be compared."
-        clean = f"""
-## On clean labels
-{label}{caption} The same predictors, scored on the labels without noise, which no method saw.
+        stand_in, label = describe_stand_in(task.drawn[0]), f"{STAND_IN}. "
+        clean = results_table(on_clean_labels(runs), cases, accuracy_digits=ACCURACY_DIGITS)
+    return render_report(
+        "civil_comments",
+        settings=settings,
+        task=task,
+        stand_in=stand_in,
+        label=label,
+        levels=levels,
+        percent=percent,
+        width=WIDTH,
+        samples=OPTIONS["full-marginalization"]["samples"],
+        results=results_table(runs, cases, PUBLISHED, accuracy_digits=ACCURACY_DIGITS),
+        claims=claims_table(runs, cases, CLAIMS, PUBLISHED, accuracy_digits=ACCURACY_DIGITS),
+        clean=clean,
+        shuffled=shuffled_table(runs, cases) if settings.shuffled else "",
+        findings=list_findings(runs, cases, levels),
+    )
 
-{results_table(on_clean_labels(runs), cases, accuracy_digits=ACCURACY_DIGITS)}
-"""
-    if settings.shuffled:
-        control = f"""
-## Is it the privileged information?
-{label}The same methods with PI of other texts: what they gain then is not due to PI. Differences are PI minus shuffled
-PI, paired by seed, with 95 % intervals.
 
-{shuffled_table(runs, cases)}
-"""
-    scale = "; ".join(f"{level.title} {level.nll:.3f} and {percent(level.accuracy)}" for level in levels)
-    return f"""\
-# {heading}: several labels of a text at once
-
-{data}
-
-{describe_training(task, settings)}
-
-## Results
-{label}{caption}{compared}
-
-{results_table(runs, cases, PUBLISHED, accuracy_digits=ACCURACY_DIGITS)}
-
-For comparison, NLL and accuracy of predictions that need no learning: {scale}.
-
-In the paper full marginalization and Lopez-Paz have the same accuracy, 97.7833535 % in the source of its table, with a
-deviation of zero over ten runs: that of networks which give every comment the same labels, most likely none.
-
-![NLL of every method and seed](civil-comments-nll.svg)
-
-## The paper's claims
-{label}Differences are paired by seed, with 95 % intervals over the seeds; "significantly" is p < 0.05, without a
-correction for the number of claims. "On par" holds if neither difference is significant.
-
-{claims_table(runs, cases, CLAIMS, PUBLISHED, accuracy_digits=ACCURACY_DIGITS)}
-{clean}{control}
-## What it shows
-{list_findings(runs, cases, levels)}"""
+def describe_stand_in(drawn: Drawn) -> dict[str, Any]:
+    """Return facts about the stand-in."""
+    clean, y = drawn.clean > 0, drawn.y > 0
+    return {
+        "components": COMPONENTS,
+        "attributes": ATTRIBUTES,
+        "readers": READERS,
+        "rates": [percent(rate, 0) for rate in (RATES.min(), RATES.max())],
+        "added": percent(y[~clean].mean(), 0),
+        "removed": percent(1 - y[clean].mean(), 0),
+    }
 
 
 def shuffled_table(runs: pd.DataFrame, cases: Sequence[Case]) -> str:
@@ -442,48 +426,6 @@ def percent(share: float, digits: int = ACCURACY_DIGITS) -> str:
     '97.83 %'
     """
     return f"{100 * share:.{digits}f} %"
-
-
-def describe_comments(task: Task) -> str:
-    """Describe the published data."""
-    return (
-        f"The comments of Civil Comments whose identities were annotated, {len(task.data)} to train on and "
-        f"{len(task.y)} to test on. y is seven kinds of toxicity, each 1 if at least half of the readers saw it; PI "
-        "is the share of other readers who said that a comment mentions each of 24 identities."
-    )
-
-
-def describe_stand_in(task: Task, drawn: Drawn) -> str:
-    """Describe how the stand-in is made."""
-    clean, y = drawn.clean > 0, drawn.y > 0
-    return (
-        f"{STAND_IN}. The published comments need an account; {len(task.data)} sentences to train on and {len(task.y)} "
-        "others to test on take their place. A label is on where a random direction of the sentence's embedding, "
-        f"within its first {COMPONENTS} principal components, exceeds a threshold; the directions have a part in "
-        f"common, as kinds of toxicity do, and {percent(RATES.min(), 0)} to {percent(RATES.max(), 0)} of the sentences "
-        f"have a label. PI is {ATTRIBUTES} attributes, each the share of {READERS} readers who see it. Half of the "
-        "attributes are more probable in some sentences than in others, by other random directions, as identities "
-        "are: p(a|x) ≠ p(a). A third of them switch three of the labels on, with at most the label's own rate; a third "
-        "switch three labels off, at most half of the time; a third do nothing. As a result "
-        f"{percent(y[~clean].mean(), 0)} of the labels that should be off are reported as on, and "
-        f"{percent(1 - y[clean].mean(), 0)} of those that should be on as off. The test labels are reported in the "
-        "same way, as those of Civil Comments come from the same readers; the clean ones have a table of their own."
-    )
-
-
-def describe_training(task: Task, settings: Settings) -> str:
-    """Describe how the methods were trained."""
-    encoder = f"the frozen encoder {settings.encoder}" if settings.encoder else "TF-IDF reduced by an SVD"
-    samples = OPTIONS["full-marginalization"]["samples"]
-    return (
-        f"x is the text encoded by {encoder}, {task.x.shape[1]} numbers, each standardized; φ is a trainable layer of "
-        f"{WIDTH} units (ReLU) on them, where the paper has a Universal Sentence Encoder; towers are {WIDTH}-{WIDTH}. "
-        "The paper gives no settings for this set, and for CIFAR-10H Adam 0.001, 20 epochs, L2 0.001, distillation "
-        f"with T = 3 and λ = 0.5. Here: Adam {settings.learning_rate:g}, {settings.epochs} epochs, L2 {settings.l2:g}, "
-        f"the same distillation, batches of {settings.batch_size}. Full marginalization averages over {samples} "
-        "training a's, as the paper's does on ImageNet. PI is not standardized, because zero and mean imputation would "
-        "then be one method."
-    )
 
 
 def list_findings(runs: pd.DataFrame, cases: Sequence[Case], levels: Sequence[Level]) -> str:

@@ -14,6 +14,7 @@ from typing import IO, Any
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from matplotlib.figure import Figure
 
 from lupi._internal.files import to_records, write_atomic, write_text
@@ -26,7 +27,7 @@ __all__ = [
     "draw_strips",
     "make_figure",
     "markdown_table",
-    "save_figure",
+    "render_report",
     "write_findings",
 ]
 
@@ -96,6 +97,19 @@ def markdown_table(table: pd.DataFrame) -> str:
     rows = [list(table.columns), *table.to_numpy().tolist()]
     lines = ["| " + " | ".join(map(str, row)) + " |" for row in rows]
     return "\n".join([lines[0], "|" + "---|" * table.shape[1], *lines[1:]])
+
+
+def render_report(name: str, **values: Any) -> str:
+    """Fill in the template ``reports/NAME.md``, in which `f` formats a number and `table` a list of rows."""
+    templates = Environment(
+        loader=PackageLoader("lupi.reproduce", "reports"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,  # Markdown, not HTML
+    )
+    templates.filters |= {"f": format, "table": lambda rows: markdown_table(pd.DataFrame(rows))}
+    return templates.get_template(f"{name}.md").render(values).strip()
 
 
 def change_settings(settings: Any, changes: Sequence[str]) -> Any:

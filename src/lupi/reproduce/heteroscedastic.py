@@ -28,7 +28,7 @@ from lupi.methods import Method, NoPI
 from lupi.methods.tram import het_tram
 from lupi.nn import MLP, Parts, heteroscedastic_head
 from lupi.nn.inference import over_examples
-from lupi.reproduce.findings import COLOURS, Findings, make_figure, markdown_table
+from lupi.reproduce.findings import COLOURS, Findings, make_figure, render_report
 from lupi.training import Settings as Training
 from lupi.training import fit, seed_noise
 
@@ -241,14 +241,14 @@ def report(settings: Settings, table: pd.DataFrame, means: Floats) -> str:
     names = {"rmse_mean": "RMSE of the mean", "rmse_variance": "RMSE of the variance", "nats_lost": "nats lost"}
     by = table.groupby("what", sort=False)[list(names)]
     mean, sd = by.mean(), by.std()
-    shown = []
+    lines = []
     for what in mean.index:
         cells = {
             label: f"{mean.loc[what, column]:.4f}"
             + ("" if np.isnan(sd.loc[what, column]) else f" ± {sd.loc[what, column]:.4f}")
             for column, label in names.items()
         }
-        shown.append({"Gaussian": what, **cells})
+        lines.append({"Gaussian": what, **cells})
     places = [int(share * (len(GRID) - 1)) for share in (0, 0.25, 0.5, 0.75, 1)]
     own = means[places]
     columns = {
@@ -259,36 +259,7 @@ def report(settings: Settings, table: pd.DataFrame, means: Floats) -> str:
     formulas = pd.DataFrame({"x": [f"{GRID[place]:.3f}" for place in places]})
     for name, values in columns.items():
         formulas[name] = [f"{value:.4f}" for value in values]
-    return f"""# The marginal is heteroscedastic
-
-{settings.annotators} annotators, a ~ uniform, p(y | x, a = m) = N(μ_m(x), 1) with μ_m(x) = sin 2πx + {SPREAD:g} s_m x
-and s_m evenly from −1 to 1. Each annotator is homoscedastic; their mixture is not.
-
-## The best Gaussian
-
-For a given x, E −log N(y; μ, σ²) = ½ log 2πσ² + E(y − μ)² / 2σ². The derivative by μ is zero at μ = E y = mean(μ_m).
-The derivative by σ² is 1/2σ² − E(y − μ)²/2σ⁴, zero at σ² = Var y. With E y² = 1 + mean(μ_m²) that is
-
-    σ*² = 1 + mean(μ_m²) − mean(μ_m)².
-
-The paper prints (M − mean(μ_m)) + mean(μ_m²): M instead of 1, and mean(μ_m) without the square. That is too large
-by M − 1 − mean(μ_m) + mean(μ_m)², at least M − 5/4, and not the minimum:
-
-{markdown_table(formulas)}
-
-## A head that learns it
-
-{settings.annotations:,} annotations, {settings.epochs} epochs, mean ± sd of {settings.seeds} seeds. "Nats lost" is
-the mean cross-entropy above that of the best Gaussian; errors are over x.
-
-{markdown_table(pd.DataFrame(shown))}
-
-![Learned mean and variance against the truth](heteroscedastic.svg)
-
-What it shows: the noise depends on x though that of no annotator does, and a heteroscedastic head learns it from x and
-y. TRAM's marginal head learns it more slowly: it is linear in features that only the conditional loss shapes, and that
-loss, with the same variance everywhere, does not need them. With five times the epochs it comes closer (setting
-epochs=100)."""
+    return render_report("heteroscedastic", settings=settings, spread=SPREAD, formulas=formulas, lines=lines)
 
 
 def gaussians_figure(means: Floats, learned: dict[tuple[str, int], tuple[Floats, Floats]], first: int) -> Figure:

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from lupi._internal.checks import check_integer, check_positive
 from lupi._internal.progress import Steps
 from lupi.diagnose import estimate_information
-from lupi.reproduce.findings import COLOURS, Findings, make_figure, markdown_table
+from lupi.reproduce.findings import COLOURS, Findings, make_figure, render_report
 from lupi.theory import binned_information, draw_synthetic, exact_information
 
 PAPER = {0.1: 0.408, 0.5: 0.150, 1.0: 0.059, 1.5: 0.034, 2.0: 0.024}
@@ -120,7 +120,7 @@ def estimate_by_models(settings: Settings, noise: float, rng: np.random.Generato
 
 def report(settings: Settings, table: pd.DataFrame) -> str:
     """Write the report."""
-    shown, bias, covered = [], [], 0
+    lines, bias, covered = [], [], 0
     for noise in settings.noise:
         here = table[(table["noise"] == noise) & ~table["sample"].lt(settings.sample) | is_gap(table, noise)]
         values = here.groupby("estimator")["information"]
@@ -128,7 +128,7 @@ def report(settings: Settings, table: pd.DataFrame) -> str:
         gap = here[here["estimator"] == "two models"].iloc[0]
         covered += int(gap["low"] < mean["exact"] < gap["high"])
         bias.append(mean["bins"] - mean["exact"])
-        shown.append(
+        lines.append(
             {
                 "ε": f"{noise:g}",
                 "paper, bins": f"{mean['paper']:.3f}" if "paper" in mean else "–",
@@ -138,27 +138,7 @@ def report(settings: Settings, table: pd.DataFrame) -> str:
                 "two models [95 %]": f"{gap['information']:.4f} [{gap['low']:.4f}, {gap['high']:.4f}]",
             }
         )
-    return f"""# The information of a about y given x, I(y; a | x)
-
-y = (1 − a)·sin 2πx + a·v + ε; x ~ U(0, 1), a ~ Bernoulli(0.3), v ~ U(−1, 1). In nats.
-
-{markdown_table(pd.DataFrame(shown))}
-
-![I(y; a | x) by ε, and the bias of the bins by the size of the sample](information.svg)
-
-- **exact**: quadrature over x and y.
-- **bins**: frequencies in {settings.bins} × {settings.bins} bins of equal width over the range of the sample,
-  {settings.sample:,} annotations, mean ± sd of {settings.seeds} samples. The paper says only that it binned a
-  Monte-Carlo sample; number and width of the bins and size of the sample are ours, chosen to come near its figures.
-- **bins, a shuffled**: the same with a shuffled. Then a is uninformative, and what is left is bias. Here the bins are
-  {min(bias):+.4f} to {max(bias):+.4f} nats from the exact value. A smaller sample makes it worse (figure,
-  right). Bins also lose information, which hides part of the bias where ε is small.
-- **two models**: the gap between the held-out losses of q(y | x) and q(y | x, a), {settings.annotations:,} annotations,
-  {settings.folds} folds, the same training for every ε. Its interval covers the exact value for {covered} of
-  {len(settings.noise)} ε. It reflects the choice of held-out annotations only, not the misfit of the models.
-
-What it shows: the order of the paper's figures is right, but they are too high by about a hundredth of a nat. That is
-small compared with 0.4 at ε = 0.1, and about as large as the information itself at ε = 2."""
+    return render_report("information", settings=settings, lines=lines, bias=bias, covered=covered)
 
 
 def is_gap(table: pd.DataFrame, noise: float) -> pd.Series[bool]:

@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 
 from lupi._internal.checks import check_integer, check_number, check_positive
 from lupi._internal.progress import Steps
-from lupi.reproduce.findings import COLOURS, Findings, make_figure, markdown_table
+from lupi.reproduce.findings import COLOURS, Findings, make_figure, markdown_table, render_report
 from lupi.theory.risk import BLOCK, ESTIMATORS, PROPOSITIONS, Estimate, LinearModel, conditions, risks, simulate
 
 ERRORS = 3
@@ -197,69 +197,19 @@ def report(table: pd.DataFrame, settings: Settings) -> str:
     with_pi = cells[(cells["kind"] == "risk") & (cells["name"] == "marginalized-pi")]
     reach = with_pi.groupby("overlap", as_index=False)["value"].agg(["min", "max"])
     widest = reach.iloc[int((reach["max"] - reach["min"]).argmax())]
-    return f"""# When privileged information helps a linear model
-
-y = x·w* + a·v* + ε, a | x ~ N(μ(x), Σ(x)), at a fixed design of n = {settings.n} rows, d = {settings.d} inputs and
-m = {settings.m} privileged feature(s), σ = {settings.sigma:g}, ‖v*‖ = 1, Σ(x) ∝ (½ + x₁²)I. The grid crosses the PI
-variance (the mean of v*ᵀΣ(x)v*) with the overlap (the share of ‖μ(X)‖² in the span of X):
-{len(settings.pi_variance)} × {len(settings.overlap)} cells. All risks omit tr(σ²I + Λ)/n, the variance of a new label
-given x.
-
-In each cell the four risks are computed in closed form, with E‖K‖² and ‖E L‖² averaged over
-{settings.expectation_draws} draws of A. They are also simulated without the closed forms: {settings.draws} draws of
-ε, {settings.repeats} draws of A for each, least squares, the mean squared distance from E[y | x].
-
-## Agreement
-
-{both["risks agree"]} of {both["risks"]} simulated risks lie within three standard errors of the closed form; by chance
-{BEYOND * both["risks"]:.1f} would lie beyond. The largest distance of a risk or a difference is {largest:.1f} standard
-errors. The four risks of a cell share their draws, so they are not independent.
-
-{checks_table(imputed, marginalized)}
-
-An exact condition is the difference of the two risks; it must have the sign of the measured difference wherever that
-exceeds three standard errors. A sufficient condition can be wrong in only one way: it holds and PI hurts. Where it does
-not hold, it says nothing.
-
-![Distance of simulated from closed-form risks](agreement.svg)
-
-## When PI helps
-
-Measured risk without PI minus risk with PI, ± one standard error. Bold: the sufficient condition holds.
-
-PI with mean imputation compared with no PI:
-
-{difference_table(cells, "imputed")}
-
-Marginalized PI compared with marginalized no PI:
-
-{difference_table(cells, "marginalized")}
-
-![Share of the risk without PI that PI saves](saved-risk.svg)
-
-- The sufficient conditions are far from necessary: they hold in {imputed["sufficient holds"]} (mean imputed) and
-  {marginalized["sufficient holds"]} (marginalized) cells, and PI measurably helps in {imputed["helps"]} and
-  {marginalized["helps"]}. For marginalized PI there is a sharper one. L is the projection on [X, A], so
-  ‖E L‖² ≤ d + m, and ‖(I − Π_x)μ(X)v*‖² > σ²m is enough: it holds in {marginalized["sharper holds"]} cells, and PI
-  measurably hurts in {marginalized["sharper refuted"]} of them.
-- For marginalized PI, PI variance does not change the risk without PI, but it does change ‖E L‖²: at overlap
-  {widest["overlap"]:g} the risk with PI lies between {widest["min"]:.4f} and {widest["max"]:.4f}, depending on PI
-  variance. The paper says that only the part of PI outside the span of X drives this comparison.
-
-## Erratum
-
-In both propositions the term 2E[…] of the sufficient condition lacks the factor σ²/n: the proof bounds E‖K‖² by
-2d + 2E[…], and the risk is σ²/n times that. As printed, a number without unit is compared with squared units of y. At
-σ²/n = {settings.sigma**2 / settings.n:.3g} the printed conditions hold in {imputed["printed holds"]} (mean imputed)
-and {marginalized["printed holds"]} (marginalized) cells.
-
-With mean imputation the printed condition is not sufficient. Take n = 10, σ = 8, v* = 6, X the first unit vector,
-μ(X) the second, and A with variance 9 in the first row and 0 elsewhere. The printed condition holds by
-{wrong["printed"]["value"]:.1f}, the corrected one fails by {-wrong["sufficient"]["value"]:.1f}, and PI hurts: its
-risk is larger by (1 + 9)(64 − 36)/10 = 28 (averaged over draws of A {-wrong["exact"]["value"]:.1f} ±
-{wrong["exact"]["error"]:.1f}, measured {-wrong["exact"]["measured"]:.1f} ± {wrong["exact"]["measured_error"]:.1f}).
-For marginalized PI with m = 1 the printed condition is sufficient nevertheless: it requires more than σ²d/n, and the
-sharper condition only σ²/n."""
+    return render_report(
+        "linear_risk",
+        settings=settings,
+        both=both,
+        imputed=imputed,
+        marginalized=marginalized,
+        beyond=BEYOND * both["risks"],
+        largest=largest,
+        checks=checks_table(imputed, marginalized),
+        differences={name: difference_table(cells, name) for name in PROPOSITIONS},
+        widest=widest,
+        wrong=wrong,
+    )
 
 
 def checks_table(imputed: dict[str, int], marginalized: dict[str, int]) -> str:

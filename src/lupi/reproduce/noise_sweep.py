@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from lupi._internal.checks import check_integer, check_positive
 from lupi.compare.engine import Arm, run_arms, to_frame
 from lupi.reproduce import synthetic_regression as regression
-from lupi.reproduce.findings import COLOURS, Findings, make_figure, markdown_table
+from lupi.reproduce.findings import COLOURS, Findings, make_figure, render_report
 from lupi.reproduce.synthetic import PAIR, Floats, Variant, format_mean, make_grid, seed_range, stack_curves
 from lupi.theory.information import exact_information
 
@@ -103,34 +103,9 @@ def report(table: pd.DataFrame, settings: Settings) -> str:
         for name in ("no PI", "PI", "information"):
             line[f"paper: {name}"] = f"{PUBLISHED[noise][name]:.4f}" if noise in PUBLISHED else ""
         lines.append(line)
-        ratios.append(
-            f"- ε = {noise:g}: no PI / PI {mean[noise, 'no PI'] / mean[noise, 'PI']:.1f}, "
-            f"zeros / PI {mean[noise, 'zeros'] / mean[noise, 'PI']:.1f}."
-        )
-    listed = "\n".join(ratios)
-    return f"""\
-# Noise sweep: the synthetic regression with more and more noise
-
-As `synthetic-regression`, with other standard deviations of ε: {settings.n} examples,
-{settings.at(1.0).describe()}.
-MSE and RMSE to the marginal mean 0.7 sin 2πx, mean ± standard deviation over {settings.seeds} seeds; `zeros` is the
-control whose head has the same hidden layer but gets zeros in place of a. I(y; a | x) is in nats.
-
-{markdown_table(pd.DataFrame(lines))}
-
-The paper's "RMSE" is an MSE (erratum), and its information is estimated by bins, which is biased upwards
-(`lupi reproduce information`).
-
-![Error over ε](error.svg)
-
-## What it shows
-Ratios of mean MSEs:
-
-{listed}
-
-{compare_with_paper(mean, settings.noise)}
-
-![Fits over x](fits.svg)"""
+        ratios.append({name: mean[noise, name] / mean[noise, "PI"] for name in ("no PI", "zeros")})
+    comparison = compare_with_paper(mean, settings.noise)
+    return render_report("noise_sweep", settings=settings, lines=lines, ratios=ratios, comparison=comparison)
 
 
 def compare_with_paper(mean: Any, noise: Sequence[float]) -> str:

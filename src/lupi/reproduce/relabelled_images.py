@@ -39,7 +39,7 @@ from lupi.methods import kind
 from lupi.nn import Parts, Tower
 from lupi.nn.mobilenet import MobileNet
 from lupi.reproduce.cases import Case, make_score, train_cases
-from lupi.reproduce.findings import COLOURS, Findings, draw_strips, make_figure, markdown_table
+from lupi.reproduce.findings import COLOURS, Findings, draw_strips, make_figure, render_report
 from lupi.reproduce.relabelled_data import MOMENTUM, Annotator, Images, list_annotators, read_images, train_annotators
 from lupi.reproduce.tables import (
     METRICS,
@@ -387,61 +387,30 @@ def report(
     settings: Settings,
 ) -> str:
     """Write the report."""
-    sections = []
+    main = [cases[name] for name in MAIN]
+    short = [replace(cases[f"{name}-short"], title=TITLES[name]) for name in MAIN]
+    ablations = {}
     for title, names in TABLES.items():
-        rows = [cases[name] for name in names if name in cases]
-        if len(rows) < len(names):
-            continue
-        checked = [claims_table(runs, rows, CLAIMS[title], PUBLISHED)] if title in CLAIMS else []
-        sections.append("\n\n".join([f"## {title}", results_table(runs, rows, PUBLISHED), *checked]))
-    third = [replace(cases[f"{name}-short"], title=TITLES[name]) for name in MAIN]
-    ablations = "\n\n".join(sections)
-    het, times = cases["het-tram"], settings.het_longer
-    long = f"{times} times as long{', as in the paper' if times == 3 else ''}" if times > 1 else "as long as the others"
-    network = f"a MobileNet of width {settings.width:g} from random weights"
-    network = network if settings.trunk == "mobilenet" else settings.trunk
-    sizes = [f"it has {count_parameters(cases['tram']):.2f} million parameters"]
-    if "tram-quarter" in cases:
-        sizes.append(f"the smaller one of the ablation has {count_parameters(cases['tram-quarter']):.2f} million")
-    return f"""\
-# Relabelled images: networks as annotators, one of them malicious
-
-{describe_labels(images, given, accuracies, settings)}
-
-The privileged information is the annotator (one-hot) and the probability that it gave to the label (standardized). φ is
-{network} on images of {settings.size} × {settings.size};
-{", ".join(sizes)}. The tower has widths 128-128, and φ(x)
-also skips it.
-All methods train by SGD with momentum 0.9, learning rate {settings.learning_rate:g}, divided by 10 after 1/3, 2/3 and
-8/9 of {settings.epochs} epochs, L2 {L2:g} and batches of {settings.batch_size}, without augmentation. Het-TRAM trains
-{long}; its heads have {het.options["factors"]} factors (the paper's {FACTORS} are for 1000
-classes; more than the number of classes minus one add nothing) and τ = {TEMPERATURE:g}. Full marginalization averages
-over {settings.samples} rows of privileged information.
-
-Tested on the true labels of {len(images.y_test)} images; mean ± standard deviation over {settings.seeds} seeds of
-weights, batches and noise. The labels are the same for all seeds. The paper's numbers are for ImageNet and ResNet-50.
-
-{results_table(runs, [cases[name] for name in MAIN], PUBLISHED)}
-
-![Accuracy and NLL of every method and seed](relabelled-images-methods.svg)
-
-## The paper's claims about these rows
-Differences are paired by seed, with 95 % intervals over the seeds; "significantly" is p < 0.05, without a correction
-for the number of claims.
-
-{claims_table(runs, [cases[name] for name in MAIN], CLAIMS[""], PUBLISHED)}
-
-{ablations}
-
-## A third of the epochs
-Everything else is as in the first table.
-
-{results_table(runs, third)}
-
-{claims_table(runs, third, SHORT, heading="statement")}
-
-## What it shows
-{list_findings(runs, cases, images.classes)}"""
+        if all(name in cases for name in names):
+            rows = [cases[name] for name in names]
+            checked = [claims_table(runs, rows, CLAIMS[title], PUBLISHED)] if title in CLAIMS else []
+            ablations[title] = "\n\n".join([results_table(runs, rows, PUBLISHED), *checked])
+    return render_report(
+        "relabelled_images",
+        settings=settings,
+        labels=describe_labels(images, given, accuracies, settings),
+        sizes=[count_parameters(cases[name]) if name in cases else 0 for name in ("tram", "tram-quarter")],
+        factors=cases["het-tram"].options["factors"],
+        paper_factors=FACTORS,
+        temperature=TEMPERATURE,
+        l2=L2,
+        tested=len(images.y_test),
+        results=results_table(runs, main, PUBLISHED),
+        claims=claims_table(runs, main, CLAIMS[""], PUBLISHED),
+        ablations=ablations,
+        short={"results": results_table(runs, short), "claims": claims_table(runs, short, SHORT, heading="statement")},
+        findings=list_findings(runs, cases, images.classes),
+    )
 
 
 def describe_labels(images: Images, given: Relabelled, accuracies: Sequence[float] | None, settings: Settings) -> str:
@@ -457,17 +426,15 @@ def describe_labels(images: Images, given: Relabelled, accuracies: Sequence[floa
     for annotator, accuracy in zip(settings.annotators, accuracies, strict=True):
         row = rows.setdefault(f"{annotator.width:g}", {"width": f"{annotator.width:g}"})
         row[f"{annotator.images} images, {annotator.epochs} epochs"] = f"{100 * accuracy:.1f}"
-    return f"""\
-Sixteen MobileNets of different width and training learned the true labels of {settings.annotators_images} training
-images of CIFAR-10, or of the first of them, and of their mirror images, enlarged to {settings.annotators_size} ×
-{settings.annotators_size}. Then they labelled {len(given.label)} other images: one label per image, drawn from the
-predictive distribution of one of them. A malicious annotator gave {malicious:.1f} % of the labels at random.
-{right}
-
-Accuracy of the annotators on the images that they label, in per cent, from {100 * min(accuracies):.1f} to
-{100 * max(accuracies):.1f}:
-
-{markdown_table(pd.DataFrame(rows.values()))}"""
+    return render_report(
+        "relabelled_images_labels",
+        settings=settings,
+        labelled=len(given.label),
+        malicious=malicious,
+        right=right,
+        accuracies=accuracies,
+        lines=list(rows.values()),
+    )
 
 
 def count_parameters(case: Case) -> float:

@@ -22,7 +22,7 @@ from lupi._internal.checks import check_integer, check_positive
 from lupi.compare.engine import to_frame
 from lupi.compare.statistics import mean_difference
 from lupi.likelihoods import Bernoulli, Gaussian, Likelihood
-from lupi.reproduce.findings import COLOURS, Findings, make_figure, markdown_table
+from lupi.reproduce.findings import COLOURS, Findings, make_figure, render_report
 from lupi.reproduce.synthetic import (
     PAIR,
     VARIANTS,
@@ -160,37 +160,17 @@ def report(table: pd.DataFrame, settings: Settings) -> str:
         }
         for name, after in (("as above", ""), *((name, f", {name}") for name in list_changes(settings)))
     ]
-    long = f", {settings.long} epochs"
-    return f"""\
-# Synthetic classification: a representation learned with privileged information
-
-{settings.n} examples; y = 1 where the sigmoid of (1 − a) sin 2πx + a v + ε exceeds ½, with x ~ U(−2, 2),
-a ~ Bernoulli(0.3), v ~ U(−1, 1) and ε ~ N(0, {settings.noise:g}²). φ(x) has two layers of 64 units and tanh, and is
-learned with the {settings.loss} by {settings.describe()}.
-Then φ is frozen and a logistic regression (C = {settings.c:g}) is fitted on φ(x). The table shows how often its
-decisions agree with those of the oracle, 1[sin 2πx > 0], over a grid of x; mean ± standard deviation over
-{settings.seeds} seeds of data, weights and batches.
-
-{markdown_table(pd.DataFrame(lines))}
-
-![Probability of class 1 over x](fits.svg)
-
-## What it shows
-Differences are in points, paired by seed, ± standard error.
-
-- With PI the classifier agrees with the oracle for {mean["PI"]:.1f} % of x, without in {mean["no PI"]:.1f} %:
-  {format_difference(share["PI"], share["no PI"])}. {judge_gain(share["PI"] - share["no PI"])}
-- The same head without information gains {format_difference(share["zeros"], share["no PI"])} (zeros),
-  {format_difference(share["shuffled"], share["no PI"])} with shuffled PI and
-  {format_difference(share["noise"], share["no PI"])} with noise in place of PI.
-- After {settings.long} epochs PI has {mean["PI" + long]:.1f} % and no PI {mean["no PI" + long]:.1f} %:
-  {format_difference(share["PI" + long], share["no PI" + long])}.
-- Seeds differ a lot: some representations have not curved enough to separate the classes.
-
-![Agreement with the oracle](agreement.svg)
-
-## What the open choices do
-{markdown_table(pd.DataFrame(sensitive))}"""
+    return render_report(
+        "synthetic_classification",
+        settings=settings,
+        lines=lines,
+        sensitive=sensitive,
+        mean=mean,
+        share=share,
+        long=f", {settings.long} epochs",
+        format_difference=format_difference,
+        judge_gain=judge_gain,
+    )
 
 
 def format_difference(first: Floats, second: Floats) -> str:

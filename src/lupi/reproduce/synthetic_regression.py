@@ -21,7 +21,7 @@ from torch import nn
 from lupi._internal.checks import check_integer, check_positive
 from lupi.compare.engine import to_frame
 from lupi.likelihoods import Gaussian
-from lupi.reproduce.findings import COLOURS, Findings, make_figure, markdown_table
+from lupi.reproduce.findings import COLOURS, Findings, make_figure, render_report
 from lupi.reproduce.synthetic import (
     PAIR,
     VARIANTS,
@@ -160,43 +160,17 @@ def report(table: pd.DataFrame, settings: Settings) -> str:
         {"": name, **{one: format_mean(mse[one + after]) for one in PAIR}, "ratio": f"{ratio(mean, after):.1f}"}
         for name, after in (("as above", ""), *((name, f", {name}") for name in SENSITIVITY))
     ]
-    ratios = [ratio(mean, f", {name}") for name in SENSITIVITY]
-    better = {name: mean["no PI"] / mean[name] for name in VARIANTS}
-    return f"""\
-# Synthetic regression: a representation learned with privileged information
-
-{settings.n} examples of y = (1 − a) sin 2πx + a v + ε with x ~ U(0, 1), a ~ Bernoulli(0.3), v ~ U(−1, 1) and
-ε ~ N(0, {settings.noise:g}²). φ(x) has two layers of 64 units and tanh, and is learned with the squared error by
-{settings.describe()}. Then φ is frozen
-and y is regressed on φ(x) by ridge regression (λ = {settings.ridge:g}). The error is that of this fit compared with the
-true marginal mean 0.7 sin 2πx over a grid of x; mean ± standard deviation over {settings.seeds} seeds of data, weights
-and batches.
-
-{markdown_table(pd.DataFrame(lines))}
-
-The paper calls its figures "RMSE"; they are MSEs (erratum). The labels have variance 0.215 around the marginal mean,
-so that with 2500 of them even the exact one-parameter family c·sin 2πx has an RMSE of about 0.009: 0.0008 lies below
-that floor. And 0.0961 is the MSE of the best straight line, which is what no PI learns here.
-
-![Fits over x](fits.svg)
-
-## What it shows
-- With PI the error (MSE) is {better["PI"]:.0f} times smaller than without.
-- A head with a hidden layer and no information makes it {better["zeros"]:.1f} times smaller (zeros),
-  {better["shuffled"]:.1f} times with shuffled PI and {better["noise"]:.1f} times with noise in place of PI: some of the
-  gain is due to the deeper head. PI compared with zeros is a factor of {mean["zeros"] / mean["PI"]:.1f}.
-- Trained for {settings.long} epochs, no PI reaches {mean[longer[0]]:.4f} and PI {mean[longer[1]]:.4f}.
-  {explain_gain(better["PI"], mean[longer[0]] / mean[longer[1]])}
-
-![Controls](controls.svg)
-
-## What the open choices do
-The paper does not state them; here they are changed one at a time.
-
-{markdown_table(pd.DataFrame(sensitive))}
-
-The conclusion depends on them: the ratio of no PI to PI ranges from {min(ratios):.1f} to {max(ratios):.0f}. With
-torch's default initialisation, whose first layer is curved from the start, it is {ratios[0]:.1f}."""
+    return render_report(
+        "synthetic_regression",
+        settings=settings,
+        lines=lines,
+        sensitive=sensitive,
+        ratios=[ratio(mean, f", {name}") for name in SENSITIVITY],
+        better={name: mean["no PI"] / mean[name] for name in VARIANTS},
+        long=[mean[name] for name in longer],
+        mean=mean,
+        explain_gain=explain_gain,
+    )
 
 
 def ratio(mean: dict[str, float], after: str) -> float:
