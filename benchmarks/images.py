@@ -141,15 +141,13 @@ def training(name: str, seeds: int, settings: Settings) -> Callable[[], None]:
 def steps(name: str, seeds: int, settings: Settings) -> Iterator[int]:
     """Train, as `fit` does, and yield after every step."""
     members, rows = make(name, seeds), data()
-    method, given, seed = members[0], rows, 0
+    method, given = members[0], rows
     if seeds > 1:
-        method, given, seed = Replicas(members), StackedAnnotations([rows] * seeds), list(range(seeds))
+        method, given = Replicas(members), StackedAnnotations([rows] * seeds)
     method.to(DEVICE).observe(given)
     place = OneDevice(DEVICE, settings.precision)
     with closing(iterate_stages(method, given)) as stages:
-        loop = StageLoop(
-            method, next(stages), 0, data=given, validation=None, settings=settings, place=place, seed=seed
-        )
+        loop = StageLoop(next(stages), 0, given, None, settings=settings, place=place, seeds=list(range(seeds)))
         yield from loop.steps([], progress=False)
 
 

@@ -92,17 +92,11 @@ class SparseRows:
         matrix = matrix.astype(np.float32)  # a copy
         matrix.sum_duplicates()  # `distinct` needs equal rows to be stored alike
         matrix.eliminate_zeros()
-        rows, width = matrix.shape
         stored = np.diff(matrix.indptr)
-        place = (
-            np.repeat(np.arange(rows), stored),
-            np.arange(matrix.nnz) - np.repeat(matrix.indptr[:-1], stored),
-        )
-        entries = int(stored.max(initial=0))
-        index = np.zeros((rows, entries), dtype=np.int32)
-        value = np.zeros((rows, entries), dtype=np.float32)
-        index[place], value[place] = matrix.indices, matrix.data
-        return cls(torch.from_numpy(index), torch.from_numpy(value), width)
+        filled = np.arange(stored.max(initial=0)) < stored[:, None]  # [rows, entries]
+        index, value = np.zeros(filled.shape, dtype=np.int32), np.zeros(filled.shape, dtype=np.float32)
+        index[filled], value[filled] = matrix.indices, matrix.data
+        return cls(torch.from_numpy(index), torch.from_numpy(value), matrix.shape[1])
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -110,17 +104,24 @@ class SparseRows:
         return self.index.shape[0], self.width
 
     def __getitem__(self, index: Tensor) -> Tensor:
-        columns, values = self.index.index_select(0, index), self.value.index_select(0, index)  # faster than [index]
-        return SparseRows(columns, values, self.width).dense()
+        return self.take(index).dense()
 
     def take(self, index: Tensor) -> SparseRows:
         """Select rows, keeping them sparse."""
-        return SparseRows(self.index[index], self.value[index], self.width)
+        columns, values = self.index.index_select(0, index), self.value.index_select(0, index)  # faster than [index]
+        return SparseRows(columns, values, self.width)
 
     def dense(self) -> Tensor:
         """Return all rows as a dense tensor."""
         zeros = self.value.new_zeros(self.value.shape[0], self.width)
         return zeros.scatter_add_(1, self.index.long(), self.value)
+
+    def mean(self, dim: int) -> Tensor:
+        """Return the mean over rows (`dim` 0, as for a tensor) without making them dense."""
+        assert dim == 0
+        total = self.value.new_zeros(self.width, dtype=torch.float64)
+        total.index_add_(0, self.index.flatten().long(), self.value.flatten().double())
+        return (total / self.shape[0]).float()
 
     def to(self, device: torch.device | str) -> SparseRows:
         """Move the rows to a device."""
@@ -200,13 +201,14 @@ class Annotations:
 
     @cached_property
     def rows_of_a(self) -> Tensor | SparseRows:
-        """The rows of a that batches index, dense if they are small and on a GPU: one kernel per batch, not five.
+        """The rows of a that batches index: on a GPU dense, if they are small, which is one kernel and not five.
 
-        Dense rows are padded with zeros (`pad_rows`).
+        Dense rows are padded with zeros to whole 16 bytes, since a GPU indexes such rows faster.
         """
         if not self.row.is_cuda or len(self.a.shape) != 2 or len(self) * (self.a.shape[1] + 3) > SMALL:
             return self.a
-        return pad_rows(self.a if isinstance(self.a, Tensor) else self.a.dense())
+        dense = self.a if isinstance(self.a, Tensor) else self.a.dense()
+        return F.pad(dense, (0, -dense.shape[1] % 4))
 
     def by_annotation(self, index: Tensor) -> Batch:
         """Return a batch of some annotations."""
@@ -220,7 +222,8 @@ class Annotations:
         """Return a batch of some examples with all of their annotations."""
         count = self.count[example]
         row = torch.repeat_interleave(torch.arange(example.shape[0], device=example.device), count)
-        index = self.positions(example)
+        shift = self.first[example] - (torch.cumsum(count, 0) - count)
+        index = self.order[shift[row] + torch.arange(row.shape[0], device=row.device)]
         return Batch(self.inputs(example), row, *self.pairs(index), self.one_to_one)
 
     def inputs(self, example: Tensor) -> Tensor:
@@ -236,13 +239,6 @@ class Annotations:
         drawn = drawn if drawn.shape[1:] == self.a.shape[1:] else drawn[:, : self.a.shape[1]]
         return drawn, self.y.index_select(0, index)
 
-    def positions(self, example: Tensor) -> Tensor:
-        """Return the positions of all annotations of these examples, in their order."""
-        count = self.count[example]
-        shift = self.first[example] - (torch.cumsum(count, 0) - count)
-        shift = torch.repeat_interleave(shift, count)
-        return self.order[shift + torch.arange(shift.shape[0], device=shift.device)]
-
     def take(self, index: Tensor) -> Annotations:
         """Select annotations; x is shared, not copied."""
         a = self.a[index] if isinstance(self.a, Tensor) else self.a.take(index)
@@ -252,14 +248,6 @@ class Annotations:
         """Move tensors to a device; another source of x stays where it is."""
         x = self.x.to(device) if isinstance(self.x, Tensor) else self.x
         return Annotations(x, self.row.to(device), self.a.to(device), self.y.to(device))
-
-    def with_inputs(self, x: Tensor) -> Annotations:
-        """Replace the inputs."""
-        return replace(self, x=x)
-
-    def with_targets(self, y: Tensor) -> Annotations:
-        """Replace the targets."""
-        return replace(self, y=y)
 
     def without_privileged(self) -> Annotations:
         """Remove the privileged information."""
@@ -287,19 +275,6 @@ def distinct(a: Tensor | SparseRows) -> tuple[Tensor, Tensor]:
     if rows.shape[1] == 0:  # all rows are equal, but torch.unique does not find that
         rows = rows.new_zeros(rows.shape[0], 1)
     _, kind, count = torch.unique(rows, dim=0, return_inverse=True, return_counts=True)
-    first = torch.full_like(count, rows.shape[0]).scatter_reduce_(
-        0, kind, torch.arange(rows.shape[0], device=rows.device), "amin"
-    )
+    position = torch.arange(rows.shape[0], device=rows.device)
+    first = torch.full_like(count, rows.shape[0]).scatter_reduce_(0, kind, position, "amin")
     return first, count / rows.shape[0]
-
-
-def pad_rows(rows: Tensor) -> Tensor:
-    """Pad rows with zeros to a multiple of four values: a GPU indexes rows of whole 16 bytes faster.
-
-    Examples
-    --------
-    >>> pad_rows(torch.ones(1, 6))
-    tensor([[1., 1., 1., 1., 1., 1., 0., 0.]])
-    """
-    over = -rows.shape[1] % 4
-    return F.pad(rows, (0, over)) if over else rows

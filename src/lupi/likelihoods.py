@@ -32,17 +32,17 @@ class Likelihood(ABC):
     def each(self, output: Tensor, y: Tensor) -> Tensor:
         """Return the negative log-likelihood of each annotation, [annotations]."""
 
-    @abstractmethod
     def loss(self, output: Tensor, y: Tensor) -> Tensor:
         """Return the mean of `each`."""
+        return self.each(output, y).mean()
 
     @abstractmethod
     def mean(self, output: Tensor, temperature: float = 1.0) -> Tensor:
         """Return the expected y: probabilities, with logits divided by the temperature, or the mean of a Gaussian."""
 
-    @abstractmethod
-    def target(self, y: Tensor, outputs: int) -> Tensor:
+    def target(self, y: Tensor, outputs: int) -> Tensor:  # noqa: ARG002 - `Categorical` needs it
         """Return labels in the form of `mean`."""
+        return y
 
     @abstractmethod
     def moments(self, output: Tensor, dim: int = -1) -> Tensor:
@@ -114,10 +114,6 @@ class Bernoulli(Likelihood):
         """Return the probabilities that the labels are 1."""
         return torch.sigmoid(output / temperature)
 
-    def target(self, y: Tensor, outputs: int) -> Tensor:  # noqa: ARG002 - the other likelihoods' signature
-        """Return the labels unchanged."""
-        return y
-
     def moments(self, output: Tensor, dim: int = -1) -> Tensor:  # noqa: ARG002 - labels are independent
         """Return probabilities."""
         return torch.sigmoid(at_least_float32(output))
@@ -149,17 +145,9 @@ class Gaussian(Likelihood):
         variance = output[..., 1]
         return 0.5 * (squared / variance + torch.log(2 * math.pi * variance))
 
-    def loss(self, output: Tensor, y: Tensor) -> Tensor:
-        """Return the mean of −log p(y)."""
-        return self.each(output, y).mean()
-
     def mean(self, output: Tensor, temperature: float = 1.0) -> Tensor:  # noqa: ARG002 - nothing to soften
         """Return the mean, whatever the temperature."""
         return output[..., 0]
-
-    def target(self, y: Tensor, outputs: int) -> Tensor:  # noqa: ARG002 - the other likelihoods' signature
-        """Return the labels unchanged."""
-        return y
 
     def moments(self, output: Tensor, dim: int = -1) -> Tensor:
         """Return the mean and, if there is a variance, the second moment."""

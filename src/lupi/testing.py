@@ -29,23 +29,7 @@ from lupi.nn import MLP, Parts
 from lupi.nn.inference import evaluation
 from lupi.training import Settings, fit
 
-__all__ = [
-    "CHECKS",
-    "check_conditional",
-    "check_export",
-    "check_gradients",
-    "check_losses",
-    "check_method",
-    "check_observe",
-    "check_order",
-    "check_predictor",
-    "check_privileged",
-    "check_state",
-    "check_training",
-    "make_data",
-    "make_method",
-    "make_parts",
-]
+__all__ = ["CHECKS", "check_method", "make_data", "make_method", "make_parts"]
 
 Build = Callable[[Parts], Method]
 EXAMPLES, ANNOTATIONS, INPUTS, PRIVILEGED = 12, 40, 5, 4
@@ -87,6 +71,13 @@ def make_method(build: Build, likelihood: Likelihood, seed: int = 0) -> Method:
         return build(make_parts(likelihood))
 
 
+def make_predictor(build: Build, likelihood: Likelihood) -> tuple[nn.Module, Tensor]:
+    """Return the predictor of a method that has observed the data, and x."""
+    data, method = make_data(likelihood), make_method(build, likelihood)
+    method.observe(data)
+    return method.predictor().eval(), data.x[torch.arange(EXAMPLES)]
+
+
 def iterate_stages(method: Method, data: Annotations) -> Iterator[tuple[Method, Batch]]:
     """Let a method observe the data, and yield every stage's method with one batch of all its data."""
     method.observe(data)
@@ -123,22 +114,18 @@ def check_gradients(build: Build, likelihood: Likelihood) -> None:
 
 def check_predictor(build: Build, likelihood: Likelihood) -> None:
     """Check that the predictor is a deterministic function of each row of x and uses all its tensors."""
-    data = make_data(likelihood)
-    method = make_method(build, likelihood)
-    method.observe(data)
-    predictor = method.predictor().eval()
-    x = data.x[torch.arange(EXAMPLES)]
+    predictor, x = make_predictor(build, likelihood)
     with torch.no_grad():
         output = predictor(x)
         assert output.shape[0] == EXAMPLES
         assert output.shape[1] in (make_parts(likelihood).outputs, 2), "the output and the heads differ in width"
-        assert bool((predictor(x) == output).all()), "two predictions differ"
+        assert torch.equal(predictor(x), output), "two predictions differ"
         torch.testing.assert_close(predictor(x[3:4]), output[3:4])
         for name, tensor in predictor.state_dict().items():
-            kept = tensor.clone()
+            before = tensor.clone()
             tensor.add_(torch.rand_like(tensor))
-            assert not bool((predictor(x) == output).all()), f"the predictor contains {name!r} and does not use it"
-            tensor.copy_(kept)
+            assert not torch.equal(predictor(x), output), f"the predictor contains {name!r} and does not use it"
+            tensor.copy_(before)
 
 
 def check_order(build: Build, likelihood: Likelihood) -> None:
@@ -165,17 +152,15 @@ def check_privileged(build: Build, likelihood: Likelihood) -> None:
             losses.append([float(stage(batch)) for stage, batch in iterate_stages(method, variant)])
             outputs.append(method.predictor().eval()(x))
     assert (losses[0] != losses[1]) == type(method).uses_privileged, "`uses_privileged` contradicts the losses"
-    differ = not bool((outputs[0] == outputs[1]).all())
+    differ = not torch.equal(*outputs)
     assert differ == type(method).ships_privileged, "`ships_privileged` contradicts the predictor"
 
 
 def check_conditional(build: Build, likelihood: Likelihood) -> None:
     """Check that a conditional head has an output for every annotation, which depends on a."""
-    data = make_data(likelihood)
-    method = make_method(build, likelihood)
+    method, batch = make_method(build, likelihood), make_data(likelihood).by_annotation(torch.arange(ANNOTATIONS))
     if not isinstance(method, Conditional):
         return
-    batch = data.by_annotation(torch.arange(ANNOTATIONS))
     a = nn.functional.pad(batch.a, (0, method.random))
     with evaluation(method):
         output, other = method.given(batch._replace(a=a)), method.given(batch._replace(a=a.roll(1, 0)))
@@ -188,8 +173,7 @@ def check_observe(build: Build, likelihood: Likelihood) -> None:
     data, method = make_data(likelihood), make_method(build, likelihood)
     method.observe(data)
     before = {name: tensor.clone() for name, tensor in method.state_dict().items()}
-    for _ in method.stages(data):
-        pass
+    list(method.stages(data))
     for name, tensor in method.state_dict().items():
         assert torch.equal(tensor, before[name]), f"`stages` changes {name!r}, which is for `observe` to do"
 
@@ -200,10 +184,12 @@ def check_training(build: Build, likelihood: Likelihood) -> None:
     first, second = (make_method(build, likelihood) for _ in range(2))
     history = fit(first, data, settings)
     fit(second, data, settings)
-    for stage in dict.fromkeys(row["stage"] for row in history):
-        rows = [row for row in history if row["stage"] == stage]
-        totals = [sum(v for k, v in row.items() if k.startswith("train_")) for row in rows]
-        assert totals[-1] < totals[0], f"the loss of stage {stage!r} went from {totals[0]} to {totals[-1]}"
+    totals: dict[str, list[float]] = {}
+    for row in history:
+        loss = sum(value for name, value in row.items() if name.startswith("train_"))
+        totals.setdefault(row["stage"], []).append(loss)
+    for stage, (start, *_, end) in totals.items():
+        assert end < start, f"the loss of stage {stage!r} went from {start} to {end}"
     for name, tensor in first.state_dict().items():
         assert torch.equal(tensor, second.state_dict()[name]), f"{name!r} differs between two equal trainings"
 
@@ -223,11 +209,7 @@ def check_state(build: Build, likelihood: Likelihood) -> None:
 
 def check_export(build: Build, likelihood: Likelihood) -> None:
     """Check that the predictor can be exported, for any number of rows."""
-    data = make_data(likelihood)
-    method = make_method(build, likelihood)
-    method.observe(data)
-    predictor = method.predictor().eval()
-    x = data.x[torch.arange(EXAMPLES)]
+    predictor, x = make_predictor(build, likelihood)
     program = torch.export.export(predictor, (x,), dynamic_shapes=({0: torch.export.Dim("rows")},))
     with torch.no_grad():
         torch.testing.assert_close(program.module()(x[:7]), predictor(x[:7]))

@@ -162,7 +162,7 @@ def test_a_resumed_optimizer_reads_its_own_learning_rate(tmp_path):
     (method,) = make("no-pi", [0])
     place = OneDevice("cpu", "float32")
     (stage,) = method.stages(data)
-    loop = StageLoop(method, stage, 0, data=data, validation=None, settings=HOW, place=place, seed=0)
+    loop = StageLoop(stage, 0, data, None, settings=HOW, place=place, seeds=[0])
     rate = torch.tensor(0.01)
     for group in loop.optimizer.param_groups:
         group.update(lr=rate, capturable=True)

@@ -70,7 +70,7 @@ def test_early_stopping_keeps_the_best_weights(losses, patience, has_marginal):
 def learnable(data):
     """Labels that follow from x, one in three of them wrong."""
     clean = (data.x @ torch.linspace(-1, 1, 12).reshape(3, 4).T.sin()).argmax(1)[data.row]
-    return data.with_targets(torch.where(torch.arange(len(data)) % 3 == 0, data.y, clean))
+    return dataclasses.replace(data, y=torch.where(torch.arange(len(data)) % 3 == 0, data.y, clean))
 
 
 def test_early_stopping_of_a_network():

@@ -167,7 +167,7 @@ def test_order_is_determined_by_stage():
     class Twice(Recorder):
         def stages(self, data):  # noqa: ARG002
             yield Stage("one", self)
-            yield Stage("two", self, lambda data: data.with_targets(-data.y))
+            yield Stage("two", self, lambda data: dataclasses.replace(data, y=-data.y))
 
     data, method = numbered([1] * 40), Twice()
     history = fit(method, data, Settings(epochs=2, batch_size=40), seed=SEED)

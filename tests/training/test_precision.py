@@ -52,7 +52,7 @@ def test_bfloat16_stays_finite_where_probabilities_are_near_1(name, options):
     data = make_data()
     y = nn.functional.one_hot(data.y, 3).float()
     method = build(name, make_parts(likelihood=Bernoulli()), **options)
-    history = fit(method, data.with_targets(y), Settings(epochs=60, learning_rate=0.1, precision="bfloat16"))
+    history = fit(method, dataclasses.replace(data, y=y), Settings(epochs=60, learning_rate=0.1, precision="bfloat16"))
     assert all(math.isfinite(value) for value in history[-1].values() if isinstance(value, float))
     assert bool(method.predictor()(data.inputs(data.row)).isfinite().all())
 

@@ -219,7 +219,7 @@ def test_a_replica_may_diverge_after_it_has_stopped():
     members, sets = make_members("no-pi"), make_sets()
     how = Settings(epochs=12, batch_size=40, optimizer="sgd", momentum=0, learning_rate=1.0, patience=1)
     held_out = make_sets(first=10)
-    sets[0] = sets[0].with_inputs(1e4 * sets[0].x)  # its loss explodes
+    sets[0] = dataclasses.replace(sets[0], x=1e4 * sets[0].x)  # its loss explodes
     held_out[1] = sets[1]  # its held-out loss falls and falls
     history = train_together(members, sets, how, validation=held_out)
     lengths = [len(of_one(history, number)) for number in range(3)]

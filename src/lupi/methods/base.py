@@ -26,15 +26,17 @@ class Method(nn.Module, ABC):
     gradients: ClassVar[Mapping[str, tuple[str, ...]]]
     """For each loss, by name, the parts of the network that it trains."""
 
+    trunk: nn.Module
+    marginal: nn.Module
     likelihood: Likelihood
 
     @abstractmethod
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the terms of the training loss by name, each a mean over the annotations of the batch."""
 
-    @abstractmethod
     def predictor(self) -> nn.Module:
-        """Return the module that ships, a function of x alone."""
+        """Return the module that ships, a function of x alone: by default, the marginal head on the trunk."""
+        return nn.Sequential(self.trunk, self.marginal)
 
     def forward(self, batch: Batch) -> Tensor:
         """Return the training loss, the sum of `losses`."""
@@ -52,8 +54,8 @@ class Method(nn.Module, ABC):
         yield Stage("train", self)
 
 
-class Conditional(ABC):
-    """A method with a conditional head."""
+class Conditional(Method):
+    """A method with a conditional head, by default trained with the loss L(y, q(y | x, a))."""
 
     random: int = 0
     """Number of random features that training appends to a; they are zero for other annotations."""
@@ -61,6 +63,10 @@ class Conditional(ABC):
     @abstractmethod
     def given(self, batch: Batch) -> Tensor:
         """Return the output of the conditional head q(y | x, a), [annotations, ...]."""
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Return L(y, q(y | x, a))."""
+        return {"conditional": self.likelihood.loss(self.given(batch), batch.y)}
 
 
 class Stage(NamedTuple):

@@ -1,4 +1,4 @@
-"""Learn q(y | x, a): shared by imputation, full marginalization and teachers with privileged information."""
+"""Learn q(y | x, a) with a tower: shared by imputation, full marginalization and TRAM."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from torch import Tensor, nn
 
 from lupi.data import Batch
 from lupi.likelihoods import Categorical, Likelihood
-from lupi.methods.base import Conditional, Method
+from lupi.methods.base import Conditional
 from lupi.nn import Tower
 
 
-class ConditionalMethod(Method, Conditional):
-    """Learn q(y | x, a) with the loss L(y, q(y | x, a)); subclasses define how to predict without a.
+class ConditionalMethod(Conditional):
+    """Learn q(y | x, a) with a tower; subclasses define how to predict without a.
 
     Parameters
     ----------
@@ -39,7 +39,3 @@ class ConditionalMethod(Method, Conditional):
     def given(self, batch: Batch) -> Tensor:
         """Return q(y | x, a)."""
         return self.conditional(self.tower(batch.spread(self.trunk(batch.x)), batch.a))  # type: ignore[no-any-return]
-
-    def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Return L(y, q(y | x, a))."""
-        return {"conditional": self.likelihood.loss(self.given(batch), batch.y)}

@@ -9,6 +9,7 @@ Distilled-TRAM.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import ClassVar
 
 import torch
@@ -68,8 +69,13 @@ class Distillation(Method):
 
     def soften(self, data: Annotations) -> Annotations:
         """Replace y by λ·teacher + (1 − λ)·y."""
-        soft, y = soft_labels(self.teacher, data, self.temperature)
-        return data.with_targets(self.weight * soft + (1 - self.weight) * y)
+        if isinstance(self.teacher, Conditional):
+            output = over_annotations(self.teacher, self.teacher.given, data)
+        else:
+            output = over_examples(self.teacher.predictor(), data.x)[data.row]
+        soft = self.likelihood.mean(output, self.temperature)
+        y = self.likelihood.target(data.y, output.shape[-1])
+        return replace(data, y=self.weight * soft + (1 - self.weight) * y)
 
     def prepare_held_out(self, data: Annotations) -> Annotations:
         """Keep held-out labels as they are: early stopping of the student uses the labels, not the teacher."""
@@ -91,8 +97,7 @@ class SoftTRAM(TRAM):
 
     def targets(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the soft targets of the conditional head and the labels."""
-        soft, y = batch.y.unbind(1)
-        return soft, y
+        return batch.y[:, 0], batch.y[:, 1]
 
 
 class DistilledTRAM(GeneralizedDistillation, Conditional):
@@ -118,8 +123,8 @@ class DistilledTRAM(GeneralizedDistillation, Conditional):
 
     def soften(self, data: Annotations) -> Annotations:
         """Replace y by λ·teacher + (1 − λ)·y and y, stacked."""
-        soft, y = soft_labels(self.teacher, data, self.temperature)
-        return data.with_targets(torch.stack([self.weight * soft + (1 - self.weight) * y, y], 1))
+        soft = super().soften(data).y
+        return replace(data, y=torch.stack([soft, self.likelihood.target(data.y, soft.shape[-1])], 1))
 
     def prepare_held_out(self, data: Annotations) -> Annotations:
         """Soften held-out labels as well; the marginal head, which early stopping watches, still has y."""
@@ -128,15 +133,6 @@ class DistilledTRAM(GeneralizedDistillation, Conditional):
     def given(self, batch: Batch) -> Tensor:
         """Return q(y | x, a) of the student's conditional head."""
         return self.student.given(batch)
-
-
-def soft_labels(teacher: Method, data: Annotations, temperature: float) -> tuple[Tensor, Tensor]:
-    """Return the teacher's soft labels for every annotation, and the labels in the same form."""
-    if isinstance(teacher, Conditional):
-        output = over_annotations(teacher, teacher.given, data)
-    else:
-        output = over_examples(teacher.predictor(), data.x)[data.row]
-    return teacher.likelihood.mean(output, temperature), teacher.likelihood.target(data.y, output.shape[-1])
 
 
 def distillation(parts: Parts, *, temperature: float = 3.0, weight: float = 0.5) -> Distillation:

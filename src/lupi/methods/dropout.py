@@ -66,10 +66,6 @@ class HeteroscedasticDropout(Method):
             "penalty": -self.penalty * log_scale.mean(),
         }
 
-    def predictor(self) -> nn.Module:
-        """Return q(y | x) without dropout."""
-        return nn.Sequential(self.trunk, self.marginal)
-
 
 def heteroscedastic_dropout(parts: Parts, *, penalty: float = 0.1) -> HeteroscedasticDropout:
     """Make the method "heteroscedastic-dropout"."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from lupi.data import Annotations, SparseRows
+from lupi.data import Annotations
 from lupi.likelihoods import Categorical, Likelihood
 from lupi.methods.conditional import ConditionalMethod
 from lupi.nn import Parts, Tower
@@ -49,16 +49,7 @@ class MeanImputation(ZeroImputation):
 
     def observe(self, data: Annotations) -> None:
         """Compute the mean of a."""
-        self.imputed = mean_row(data.a).to(self.imputed)
-
-
-def mean_row(a: Tensor | SparseRows) -> Tensor:
-    """Return the mean over rows, without making them dense."""
-    if isinstance(a, Tensor):
-        return a.mean(0)
-    total = a.value.new_zeros(a.width, dtype=torch.float64)
-    total.index_add_(0, a.index.flatten().long(), a.value.flatten().double())
-    return (total / a.shape[0]).float()
+        self.imputed = data.a.mean(0).to(self.imputed)
 
 
 def zero_imputation(parts: Parts) -> ZeroImputation:

@@ -72,8 +72,7 @@ class FullMarginalization(ConditionalMethod):
 
     def predictor(self) -> nn.Module:
         """Return the average of q(y | x, a) over the rows of a."""
-        rows = SparseRows(self.index, self.value, self.tower.first.in_features)
-        return Marginalized(self, rows, self.weight)
+        return Marginalized(self)
 
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
         """Resize the buffers to the saved number of rows of a."""
@@ -90,37 +89,33 @@ class Marginalized(nn.Module):
     several times as fast as the first.
     """
 
-    def __init__(self, method: FullMarginalization, rows: SparseRows, weight: Tensor) -> None:
+    def __init__(self, method: FullMarginalization) -> None:
         super().__init__()
         self.trunk, self.likelihood = method.trunk, method.likelihood
+        rows = SparseRows(method.index, method.value, method.tower.first.in_features)
         offsets = []
-        for part in torch.split(torch.arange(rows.shape[0], device=weight.device), 1024):
+        for part in torch.split(torch.arange(rows.shape[0], device=rows.index.device), 1024):
             self.on_features, offset = method.tower.split_at(rows[part])
             offsets.append(offset)
         offset = torch.cat(offsets).mT.contiguous().unsqueeze(2)  # [width, rows, 1]
         head, skip = method.conditional, method.tower.skip
-        self.conditional = (
-            LinearOnPairs(head, offset, skip) if isinstance(head, nn.Linear) else HeadOnPairs(head, offset, skip)
-        )
-        self.weight = nn.Buffer(weight.clone().view(1, 1, -1))
+        linear = isinstance(head, nn.Linear)
+        self.conditional = LinearOnPairs(head, offset, skip) if linear else HeadOnPairs(head, offset, skip)
+        self.weight = nn.Buffer(method.weight.clone().view(1, 1, -1))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the logits or Gaussian parameters of the mixture."""
         features = self.trunk(x)
         on_features = self.on_features(features).mT.contiguous().unsqueeze(1)  # [width, 1, examples]
-        skipped = self.conditional.skipped(features.mT)
         at_once = ROWS_IN_A_GRAPH
         if not torch.compiler.is_compiling():  # an exported graph takes any number of examples
             pairs = PAIRS_AT_ONCE if features.is_cpu else PAIRS_ON_A_GPU
             at_once = max(1, pairs // max(1, x.shape[0]))
         total: Tensor | None = None
-        for *rows, weight in zip(
-            *(torch.split(part, at_once, 1) for part in self.conditional.rows()),
-            torch.split(self.weight, at_once, 2),
-            strict=True,
-        ):
-            moments = self.likelihood.moments(self.conditional(on_features, skipped, *rows), 0)
-            weight = weight.expand(moments.shape[0], -1, -1)  # [outputs, 1, rows] times [outputs, rows, examples]
+        for start in range(0, self.weight.shape[2], at_once):
+            rows = slice(start, start + at_once)
+            moments = self.likelihood.moments(self.conditional(on_features, features.mT, rows), 0)
+            weight = self.weight[..., rows].expand(moments.shape[0], -1, -1)  # [outputs, 1, rows], to be multiplied
             total = weight @ moments if total is None else torch.baddbmm(total, weight, moments)
         assert total is not None  # there is at least one row
         return self.likelihood.from_moments(total.squeeze(1).mT)
@@ -133,19 +128,11 @@ class HeadOnPairs(nn.Module):
         super().__init__()
         self.head, self.offset, self.skip = head, nn.Buffer(offset), skip
 
-    def rows(self) -> tuple[Tensor, ...]:
-        """Return the tensors that depend on a, [..., rows, 1]."""
-        return (self.offset,)
-
-    def skipped(self, features: Tensor) -> Tensor | None:
-        """Return the features [width, examples] that skip the tower as input of the head, [width, 1, examples]."""
-        return features.unsqueeze(1) if self.skip else None
-
-    def forward(self, on_features: Tensor, skipped: Tensor | None, offset: Tensor) -> Tensor:
-        """Return head(ψ), [outputs, rows, examples]."""
-        psi = torch.relu_(on_features + offset)
-        if skipped is not None:
-            psi = torch.cat([psi, skipped.expand(-1, psi.shape[1], -1)])
+    def forward(self, on_features: Tensor, features: Tensor, rows: slice) -> Tensor:
+        """Return head(ψ), [outputs, rows, examples], for some rows of a and features [width, examples]."""
+        psi = torch.relu_(on_features + self.offset[:, rows])
+        if self.skip:
+            psi = torch.cat([psi, features.unsqueeze(1).expand(-1, psi.shape[1], -1)])
         output = self.head(psi.flatten(1).mT).mT
         return output.reshape(output.shape[0], *psi.shape[1:])  # type: ignore[no-any-return]
 
@@ -153,31 +140,22 @@ class HeadOnPairs(nn.Module):
 class LinearOnPairs(nn.Module):
     """Applies a linear head to pairs: W relu(u + o) + b = W max(u, −o) + (W o + b), whose last term depends on a."""
 
-    def __init__(self, head: nn.Linear, offset: Tensor, skip: bool) -> None:
+    def __init__(self, head: Any, offset: Tensor, skip: bool) -> None:
         super().__init__()
         with torch.no_grad():
-            width = offset.shape[0]
-            on_psi, on_features = head.weight[:, :width], head.weight[:, width:]
+            on_psi, on_features = head.weight.split([offset.shape[0], head.in_features - offset.shape[0]], 1)
             shift = on_psi @ offset.squeeze(2)
             shift = shift if head.bias is None else shift + head.bias.unsqueeze(1)
             self.on_psi, self.shift = nn.Buffer(on_psi.contiguous()), nn.Buffer(shift.unsqueeze(2))
             self.below = nn.Buffer(-offset)
             self.on_features = nn.Buffer(on_features.contiguous()) if skip else None
 
-    def rows(self) -> tuple[Tensor, ...]:
-        """Return the tensors that depend on a, [..., rows, 1]."""
-        return self.below, self.shift
-
-    def skipped(self, features: Tensor) -> Tensor | None:
-        """Return what features [width, examples] that skip the tower add to the output, [outputs, 1, examples]."""
-        return None if self.on_features is None else (self.on_features @ features).unsqueeze(1)
-
-    def forward(self, on_features: Tensor, skipped: Tensor | None, below: Tensor, shift: Tensor) -> Tensor:
-        """Return W ψ + b, [outputs, rows, examples]."""
-        pairs = torch.maximum(on_features, below)
+    def forward(self, on_features: Tensor, features: Tensor, rows: slice) -> Tensor:
+        """Return W ψ + b, [outputs, rows, examples], for some rows of a and features [width, examples]."""
+        pairs = torch.maximum(on_features, self.below[:, rows])
         output = torch.mm(self.on_psi, pairs.flatten(1))
-        output = output.view(output.shape[0], *pairs.shape[1:]).add_(shift)
-        return output if skipped is None else output + skipped
+        output = output.view(output.shape[0], *pairs.shape[1:]).add_(self.shift[:, rows])
+        return output if self.on_features is None else output + (self.on_features @ features).unsqueeze(1)
 
 
 def full_marginalization(parts: Parts, *, samples: int | None = None) -> FullMarginalization:

@@ -38,10 +38,6 @@ class NoPI(Method):
         marginal = batch.spread(self.marginal(self.trunk(batch.x)))
         return {"marginal": self.likelihood.loss(marginal, batch.y)}
 
-    def predictor(self) -> nn.Module:
-        """Return q(y | x)."""
-        return nn.Sequential(self.trunk, self.marginal)
-
 
 def no_pi(parts: Parts) -> NoPI:
     """Make the method "no-pi"."""

@@ -15,12 +15,12 @@ from torch import Tensor, nn
 from lupi._internal.checks import check_integer
 from lupi.data import Annotations, Batch
 from lupi.likelihoods import Categorical, Likelihood
-from lupi.methods.base import Conditional, Method, Stage
+from lupi.methods.base import Conditional, Stage
 from lupi.methods.random_pi import RandomPI
 from lupi.nn import MLP, Parts
 
 
-class PiDUAL(Method, Conditional):
+class PiDUAL(Conditional):
     r"""Train the logits (1 − γ(a)) f(x) + γ(a) ε(a) and predict with f(x).
 
     Both γ(a) = sigmoid(gate(a)) and 1 − softmax(f(x))[y] score how likely it is that a label is wrong.
@@ -64,27 +64,14 @@ class PiDUAL(Method, Conditional):
         clean = batch.spread(self.marginal(self.trunk(batch.x)))
         return torch.lerp(clean, self.noise(batch.a), torch.sigmoid(self.gate(batch.a)))
 
-    def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Return L(y, q(y | x, a))."""
-        return {"conditional": self.likelihood.loss(self.given(batch), batch.y)}
-
     def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002
         """Yield one stage, with random features appended to a."""
         yield Stage("train", self, self.random_pi.append, self.random_pi.append_zeros)
-
-    def predictor(self) -> nn.Module:
-        """Return f(x)."""
-        return nn.Sequential(self.trunk, self.marginal)
 
 
 def pi_dual(parts: Parts, *, random: int = 16) -> PiDUAL:
     """Make the method "pi-dual"."""
     inputs = parts.privileged + check_integer("random", random, 0)
-    return PiDUAL(
-        parts.trunk(),
-        parts.head(),
-        MLP(inputs, parts.tower_widths, 1),
-        MLP(inputs, parts.tower_widths, parts.outputs),
-        likelihood=parts.likelihood,
-        random=random,
-    )
+    trunk, marginal, gate = parts.trunk(), parts.head(), MLP(inputs, parts.tower_widths, 1)
+    noise = MLP(inputs, parts.tower_widths, parts.outputs)
+    return PiDUAL(trunk, marginal, gate, noise, likelihood=parts.likelihood, random=random)

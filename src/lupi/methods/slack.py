@@ -59,10 +59,6 @@ class MIMLFCNPlus(Method):
         slack = F.softplus(self.slack(batch.a)).squeeze(-1)
         return {"marginal": loss.mean(), "slack": self.weight * (loss - slack).square().mean()}
 
-    def predictor(self) -> nn.Module:
-        """Return q(y | x)."""
-        return nn.Sequential(self.trunk, self.marginal)
-
 
 def miml_fcn_plus(parts: Parts, *, weight: float = 0.1) -> MIMLFCNPlus:
     """Make the method "miml-fcn-plus"."""

@@ -7,6 +7,7 @@ information" (ICML 2022), https://arxiv.org/abs/2202.09244.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 from torch import Tensor, nn
@@ -14,7 +15,8 @@ from torch import Tensor, nn
 from lupi._internal.checks import check_integer, check_number
 from lupi.data import Annotations, Batch
 from lupi.likelihoods import Categorical, Likelihood
-from lupi.methods.base import Conditional, Method, Stage
+from lupi.methods.base import Stage
+from lupi.methods.conditional import ConditionalMethod
 from lupi.methods.imputation import ZeroImputation
 from lupi.methods.no_pi import NoPI
 from lupi.methods.random_pi import RandomPI
@@ -22,7 +24,7 @@ from lupi.nn import Parts, Tower, heteroscedastic_head
 from lupi.nn.inference import over_examples
 
 
-class TRAM(Method, Conditional):
+class TRAM(ConditionalMethod):
     r"""A conditional head trains the trunk; a marginal head behind a stop-gradient ships.
 
     The loss is L₂(y, q(y | stop_gradient(φ(x)))) + β L₁(y, q(y | x, a)). Its terms train disjoint parameters.
@@ -68,10 +70,8 @@ class TRAM(Method, Conditional):
         beta: float = 1.0,
         random: int = 0,
     ) -> None:
-        super().__init__()
-        self.trunk, self.tower = trunk, tower
-        self.conditional, self.marginal = conditional, marginal
-        self.likelihood, self.beta = likelihood, check_number("beta", beta)
+        super().__init__(trunk, tower, conditional, likelihood=likelihood)
+        self.marginal, self.beta = marginal, check_number("beta", beta)
         self.random_pi = RandomPI(random)
         self.random = self.random_pi.features
 
@@ -90,14 +90,6 @@ class TRAM(Method, Conditional):
         """Return the targets of the conditional and of the marginal head."""
         return batch.y, batch.y
 
-    def predictor(self) -> nn.Module:
-        """Return q(y | x) of the marginal head."""
-        return nn.Sequential(self.trunk, self.marginal)
-
-    def given(self, batch: Batch) -> Tensor:
-        """Return q(y | x, a) of the conditional head."""
-        return self.conditional(self.tower(batch.spread(self.trunk(batch.x)), batch.a))  # type: ignore[no-any-return]
-
     def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002
         """Yield one stage, with random features appended to a."""
         yield Stage("train", self, self.random_pi.append, self.random_pi.append_zeros)
@@ -111,7 +103,7 @@ class TwoStepTRAM(TRAM):
         transfer = ZeroImputation(self.trunk, self.tower, self.conditional, likelihood=self.likelihood)
         yield Stage("transfer", transfer, self.random_pi.append, self.random_pi.append_zeros)
         marginalize = NoPI(nn.Identity(), self.marginal, likelihood=self.likelihood)
-        yield Stage("marginalize", marginalize, lambda data: data.with_inputs(over_examples(self.trunk, data.x)))
+        yield Stage("marginalize", marginalize, lambda data: replace(data, x=over_examples(self.trunk, data.x)))
 
 
 def tram(parts: Parts, *, beta: float = 1.0) -> TRAM:
@@ -149,12 +141,6 @@ def het_tram(
 
 def tram_plus_plus(parts: Parts, *, beta: float = 1.0, random: int = 16) -> TRAM:
     """Make the method "tram-plus-plus": TRAM with random features appended to a (Ortiz-Jimenez et al., 2023)."""
-    return TRAM(
-        parts.trunk(),
-        parts.tower(check_integer("random", random, 0)),
-        parts.tower_head(),
-        parts.head(),
-        likelihood=parts.likelihood,
-        beta=beta,
-        random=random,
-    )
+    trunk, tower = parts.trunk(), parts.tower(check_integer("random", random, 0))
+    heads = parts.tower_head(), parts.head()
+    return TRAM(trunk, tower, *heads, likelihood=parts.likelihood, beta=beta, random=random)

@@ -16,12 +16,12 @@ from torch import Tensor, nn
 from lupi._internal.checks import check_integer, is_number
 from lupi.data import Annotations, Batch
 from lupi.likelihoods import Bernoulli, Categorical, Likelihood
-from lupi.methods.base import Conditional, Method, Stage
+from lupi.methods.base import Conditional, Stage
 from lupi.methods.random_pi import RandomPI
 from lupi.nn import MLP, Parts
 
 
-class PITransition(Method, Conditional):
+class PITransition(Conditional):
     r"""Train q(y | x, a) = T(a) p(y | x), T(a) column-stochastic, and predict with p(y | x).
 
     For binary labels, each label has its own 2 × 2 matrix.
@@ -73,23 +73,9 @@ class PITransition(Method, Conditional):
         labels = (-1,) if isinstance(self.likelihood, Bernoulli) else ()
         return torch.softmax(logits.unflatten(-1, (*labels, classes, classes)), -2)
 
-    def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Return L(y, q(y | x, a))."""
-        return {"conditional": self.likelihood.loss(self.given(batch), batch.y)}
-
     def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002
         """Yield one stage, with random features appended to a."""
         yield Stage("train", self, self.random_pi.append, self.random_pi.append_zeros)
-
-    def predictor(self) -> nn.Module:
-        """Return p(y | x)."""
-        return nn.Sequential(self.trunk, self.marginal)
-
-
-def near_identity_logits(classes: int, diagonal: float) -> Tensor:
-    """Return the flattened logits of the matrix with this diagonal and equal off-diagonal entries."""
-    odds = diagonal * (classes - 1) / (1 - diagonal)
-    return (math.log(odds) * torch.eye(classes)).flatten()
 
 
 def pi_transition(parts: Parts, *, random: int = 0, diagonal: float = 0.9) -> PITransition:
@@ -97,10 +83,9 @@ def pi_transition(parts: Parts, *, random: int = 0, diagonal: float = 0.9) -> PI
     if not (is_number(diagonal) and 0 < diagonal < 1):
         raise ValueError(f"Expected `diagonal` to be greater than 0 and less than 1, but got {diagonal!r}.")
     check_integer("random", random, 0)
-    if isinstance(parts.likelihood, Bernoulli):
-        start = near_identity_logits(2, diagonal).repeat(parts.outputs)
-    else:
-        start = near_identity_logits(parts.outputs, diagonal)
+    classes, matrices = (2, parts.outputs) if isinstance(parts.likelihood, Bernoulli) else (parts.outputs, 1)
+    odds = diagonal * (classes - 1) / (1 - diagonal)
+    start = (math.log(odds) * torch.eye(classes)).flatten().repeat(matrices)
     transition = MLP(parts.privileged + random, parts.tower_widths[:1], start.shape[0])
     last = transition[-1]
     assert isinstance(last, nn.Linear)

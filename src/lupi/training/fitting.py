@@ -84,22 +84,19 @@ def fit(
         method.load_state_dict(state["method"])
     data = data.to(place.device)
     validation = None if validation is None else validation.to(place.device)
-    first_seed = seeds if isinstance(seeds, int) else seeds[0]
-    with seed_noise(first_seed + place.global_rank, place.device), matrix_precision(settings.precision):
+    with seed_noise(seeds[0] + place.global_rank, place.device), matrix_precision(settings.precision):
         method.observe(data)  # type: ignore[arg-type] # `Replicas` take `StackedAnnotations`
         with closing(iterate_stages(method, data)) as stages:
             for number, stage in enumerate(stages):
                 if state is not None and number < state["stage"]:
                     continue  # trained before the interruption
                 resumed, state = state, None
-                loop = StageLoop(
-                    method, stage, number, data=data, validation=validation, settings=settings, place=place, seed=seeds
-                )
+                loop = StageLoop(stage, number, data, validation, settings=settings, place=place, seeds=seeds)
                 if resumed is not None:
                     loop.resume(resumed)
                 for step in loop.steps(history, progress and place.global_rank == 0):
                     if checkpoint is not None and (step % checkpoint.every == 0 or loop.epoch == settings.epochs):
-                        reached = {"run": run, **loop.state(history)}  # called by all processes
+                        reached = {"run": run, "method": method.state_dict(), "history": history, **loop.state()}
                         if place.global_rank == 0:
                             checkpoint.write(reached)
     method.eval()
@@ -118,8 +115,8 @@ def check_arguments(
     validation: Data | None,
     seed: int | Sequence[int],
     fabric: Any,
-) -> int | list[int]:
-    """Check the arguments of `fit`, and return the seed, or the seeds of replicas."""
+) -> list[int]:
+    """Check the arguments of `fit`, and return the seeds of replicas, or a single seed."""
     if settings.patience is not None and validation is None:
         raise ValueError("Expected `validation` to be given with `patience`, but got None.")
     if settings.cuda_graph and fabric is not None:
@@ -128,7 +125,7 @@ def check_arguments(
         if part is not None and len(part) == 0:
             raise ValueError(f"Expected `{name}` to have annotations, but it is empty.")
     if not isinstance(method, Replicas):
-        return check_integer("seed", seed, 0)
+        return [check_integer("seed", seed, 0)]
     if isinstance(seed, int) or len(seed) != len(method.members):
         raise ValueError(f"Expected one `seed` for each of {len(method.members)} replicas, but got {seed!r}.")
     if settings.clip is not None:
@@ -190,26 +187,22 @@ def fit_seeds(
     if not any(method.uses_privileged for method in methods):
         data = [part.without_privileged() for part in data]  # so that its shape does not matter
         held_out = [None if part is None else part.without_privileged() for part in held_out]
-    histories: list[list[Epoch]] = [[] for _ in methods]
+    runs = list(zip(methods, data, held_out, seeds, strict=True))
     alike: dict[Any, list[int]] = {}
-    for number, (method, part) in enumerate(zip(methods, data, strict=True)):
+    for number, (method, part, _, _) in enumerate(runs):
         shapes = tuple((name, value.shape) for name, value in method.named_parameters())
         alike.setdefault((describe_network(method), shapes, len(part)), []).append(number)
+    histories: dict[int, list[Epoch]] = {}
     where: dict[str, Any] = {"device": device, "progress": progress}
     for group in alike.values():
-        members, parts = [methods[number] for number in group], [data[number] for number in group]
-        held, own = [held_out[number] for number in group], [seeds[number] for number in group]
+        chosen = [runs[number] for number in group]
         trained = None
-        if pays_to_stack(members, device):
-            trained = fit_replicas(members, parts, settings, validation=held, seeds=own, **where)
+        if pays_to_stack([methods[number] for number in group], device):
+            trained = fit_replicas(chosen, settings, where)
         if trained is None:
-            trained = [
-                fit(member, part, settings, validation=kept, seed=seed, **where)
-                for member, part, kept, seed in zip(members, parts, held, own, strict=True)
-            ]
-        for number, history in zip(group, trained, strict=True):
-            histories[number] = history
-    return histories
+            trained = [fit(*run[:2], settings, validation=run[2], seed=run[3], **where) for run in chosen]
+        histories |= zip(group, trained, strict=True)
+    return [histories[number] for number in range(len(runs))]
 
 
 def pays_to_stack(members: Sequence[Method], device: torch.device | str) -> bool:
@@ -219,15 +212,10 @@ def pays_to_stack(members: Sequence[Method], device: torch.device | str) -> bool
 
 
 def fit_replicas(
-    members: Sequence[Method],
-    data: Sequence[Annotations],
-    settings: Settings,
-    *,
-    validation: Sequence[Annotations | None],
-    seeds: Sequence[int],
-    **where: Any,
+    runs: Sequence[tuple[Method, Annotations, Annotations | None, int]], settings: Settings, where: dict[str, Any]
 ) -> list[list[Epoch]] | None:
     """Train methods together; if that is impossible, warn, restore them and return None."""
+    members, data, validation, seeds = zip(*runs, strict=True)
     before = [copy.deepcopy(member.state_dict()) for member in members]
     held_out = [part for part in validation if part is not None]
     try:

@@ -33,6 +33,8 @@ Epoch = dict[str, Any]
 A loss of replicas is a list with one number each, NaN for replicas that have stopped early.
 """
 Data = Annotations | StackedAnnotations
+PROGRESS = ("epoch", "step", "best", "waited", "best_weights")
+"""Attributes of a `StageLoop` that a checkpoint contains."""
 
 
 class OneDevice:
@@ -101,31 +103,28 @@ def average_losses(method: Method, data: Annotations) -> dict[str, float]:
 
 
 class StageLoop:
-    """The training of one stage: its data, its optimizer and its progress.
-
-    `whole` is the method of which the stage trains a part; `number` counts the stages.
-    """
+    """The training of one stage: its data, its optimizer and its progress. `number` counts the stages."""
 
     def __init__(
         self,
-        whole: Method,
         stage: Stage,
         number: int,
-        *,
         data: Data,
         validation: Data | None,
+        *,
         settings: Settings,
         place: Any,
-        seed: int | list[int],
+        seeds: list[int],
     ) -> None:
-        self.whole, self.stage, self.number = whole, stage, number
-        self.settings, self.place, self.seed = settings, place, seed
+        self.stage, self.number = stage, number
+        self.settings, self.place, self.seeds = settings, place, seeds
+        self.stacked = isinstance(stage.method, Replicas)
         self.members = list(stage.method.members) if isinstance(stage.method, Replicas) else [stage.method]
-        self.data = self.prepare(data)
-        self.validation = None if validation is None else self.prepare(validation, held_out=True)
+        self.data = self.prepare(data, stage.prepare)
+        self.validation = None if validation is None else self.prepare(validation, stage.hold_out or stage.prepare)
         stage.method.train()
-        leading, recorded = int(isinstance(stage.method, Replicas)), self.can_record()
-        optimizer = settings.make_optimizer(stage.method, leading=leading, recorded=recorded)
+        recorded = self.can_record()
+        optimizer = settings.make_optimizer(stage.method, leading=int(self.stacked), recorded=recorded)
         self.module, self.optimizer = place.setup(stage.method, optimizer)
         if not isinstance(place, OneDevice):
             self.module.mark_forward_method("losses")
@@ -136,18 +135,18 @@ class StageLoop:
         self.best, self.waited = [math.inf for _ in self.members], [0 for _ in self.members]
         self.best_weights: list[dict[str, Tensor]] = [{} for _ in self.members]
 
-    def prepare(self, data: Data, *, held_out: bool = False) -> Data:
+    def prepare(self, data: Any, prepare: Callable[[Any], Data]) -> Data:
         """Prepare data for the stage; drop privileged information that its method does not use."""
-        prepare = self.stage.hold_out if held_out and self.stage.hold_out is not None else self.stage.prepare
-        data = prepare(data).to(self.place.device)  # type: ignore[arg-type]
-        return data if self.stage.method.uses_privileged else data.without_privileged()
+        prepared = prepare(data).to(self.place.device)
+        uses_privileged = any(member.uses_privileged for member in self.members)
+        return prepared if uses_privileged else prepared.without_privileged()
 
     def compile_losses(self) -> Callable[[Batch], dict[str, Tensor]]:
         """Compile the losses; torch caches the code of each stage and batch shape for further trainings."""
         config = torch._dynamo.config
         config.cache_size_limit = max(64, config.cache_size_limit)  # all replicas share one function; the default is 8
-        fixed = isinstance(self.stage.method, Replicas)  # other methods may have batches of many shapes
-        return torch.compile(self.module.losses, dynamic=False if fixed else None)
+        # Replicas have batches of one shape, other methods may have many.
+        return torch.compile(self.module.losses, dynamic=False if self.stacked else None)
 
     def can_record(self) -> bool:
         """Return whether a CUDA graph is requested and possible.
@@ -160,16 +159,11 @@ class StageLoop:
             return all(isinstance(part.x, Tensor) for part in self.data.parts)
         return self.data.one_to_one and self.settings.draw == "annotations" and isinstance(self.data.x, Tensor)
 
-    @property
-    def units(self) -> Tensor:
-        """What batches are drawn from: annotations or annotated examples."""
-        if self.settings.draw == "examples":
-            return self.data.annotated
-        return torch.arange(len(self.data), device=self.place.device)
-
     def steps(self, history: list[Epoch], progress: bool) -> Iterator[int]:
         """Train, and yield the number of steps taken after each."""
-        epochs, units = self.settings.epochs, self.units
+        epochs, units = self.settings.epochs, torch.arange(len(self.data), device=self.place.device)
+        if self.settings.draw == "examples":
+            units = self.data.annotated
         per_epoch = math.ceil(units.shape[0] / self.settings.batch_size)
         done = self.epoch * per_epoch + self.step
         with Steps(self.stage.name, epochs * per_epoch, show=progress, done=done) as shown:
@@ -192,16 +186,12 @@ class StageLoop:
 
     def batches(self, units: Tensor) -> tuple[Tensor, ...]:
         """Return the batches of an epoch, in an order determined by seed, stage and epoch."""
-        if isinstance(self.seed, int):
-            order = self.draw_order(self.seed, units.shape[0])
-        else:
-            order = torch.stack([self.draw_order(seed, units.shape[0]) for seed in self.seed])
+        orders = []
+        for seed in self.seeds:
+            entropy = np.random.SeedSequence((seed, self.number, self.epoch)).generate_state(1)
+            orders.append(torch.randperm(units.shape[0], generator=torch.Generator().manual_seed(int(entropy[0]))))
+        order = torch.stack(orders) if self.stacked else orders[0]
         return torch.split(units[order.to(units.device)], self.settings.batch_size, -1)
-
-    def draw_order(self, seed: int, units: int) -> Tensor:
-        """Draw the order of an epoch."""
-        entropy = np.random.SeedSequence((seed, self.number, self.epoch)).generate_state(1)
-        return torch.randperm(units, generator=torch.Generator().manual_seed(int(entropy[0])))
 
     def train_step(self, index: Tensor, epoch: float) -> None:
         """Set the learning rate for a time in epochs, take a step, and add its losses to the sums."""
@@ -278,7 +268,7 @@ class StageLoop:
         """Raise an error if a loss of a member that has not stopped is not finite."""
         for number, loss in enumerate(losses):
             if not (math.isfinite(loss) or self.has_stopped(number)):
-                which = f" with seed {self.seed[number]}" if isinstance(self.seed, list) else ""
+                which = f" with seed {self.seeds[number]}" if self.stacked else ""
                 raise FloatingPointError(
                     f"Expected the {name} loss to be finite, but it is {loss} in epoch {self.epoch + 1} of stage "
                     f"{self.stage.name!r}{which}: a lower `learning_rate` or a `clip` may help."
@@ -286,7 +276,7 @@ class StageLoop:
 
     def history_entry(self, losses: list[float]) -> float | list[float]:
         """Return the loss of a single method, or those of replicas, NaN for those that have stopped."""
-        if not isinstance(self.stage.method, Replicas):
+        if not self.stacked:
             return losses[0]
         return [math.nan if self.has_stopped(number) else loss for number, loss in enumerate(losses)]
 
@@ -318,26 +308,16 @@ class StageLoop:
                 # A replica's weights are views; a deep copy would copy the weights of all replicas.
                 self.best_weights[number] = {name: value.clone() for name, value in member.state_dict().items()}
 
-    def state(self, history: list[Epoch]) -> dict[str, Any]:
-        """Return everything that the run needs to resume from here; every process must call it."""
-        return {
-            "method": self.whole.state_dict(),
-            "history": history,
-            "stage": self.number,
-            "optimizer": self.optimizer.state_dict(),
-            "random": self.gather_noise_states(),
-            "sums": self.reduce_sums(),
-            **{name: getattr(self, name) for name in ("epoch", "step", "best", "waited", "best_weights")},
-        }
-
-    def gather_noise_states(self) -> dict[str, Tensor]:
-        """Return the generator states of all processes, [processes, ...]."""
-        every = {}
+    def state(self) -> dict[str, Any]:
+        """Return everything that the stage needs to resume from here; every process must call it."""
+        noise = {}  # the generator states of all processes, [processes, ...]
         for name, value in get_noise_state(self.place.device).items():
             rows = torch.zeros(self.place.world_size, value.shape[0], dtype=torch.uint8, device=self.place.device)
             rows[self.place.global_rank] = value
-            every[name] = self.place.all_reduce(rows, reduce_op="sum").cpu()
-        return every
+            noise[name] = self.place.all_reduce(rows, reduce_op="sum").cpu()
+        progress = {name: getattr(self, name) for name in PROGRESS}
+        optimizer = self.optimizer.state_dict()
+        return {"stage": self.number, "optimizer": optimizer, "noise": noise, "sums": self.reduce_sums(), **progress}
 
     def resume(self, state: dict[str, Any]) -> None:
         """Resume from a saved state."""
@@ -345,10 +325,10 @@ class StageLoop:
         self.optimizer.load_state_dict(state["optimizer"])
         for group, own in zip(self.optimizer.param_groups, options, strict=True):
             group.update(own)  # a graph reads its own learning rate tensor, not the checkpoint's
-        rank, noise = self.place.global_rank, state["random"]
+        rank, noise = self.place.global_rank, state["noise"]
         if noise["cpu"].shape[0] == self.place.world_size:  # a different number of processes draws different noise
             set_noise_state({name: states[rank] for name, states in noise.items()}, self.place.device)
-        for name in ("epoch", "step", "best", "waited", "best_weights"):
+        for name in PROGRESS:
             setattr(self, name, state[name])
         if rank == 0:
             self.sums = {name: value.to(self.place.device) for name, value in state["sums"].items()}

@@ -9,7 +9,7 @@ are views of the stacked ones, so each replica is a usable method at any time.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -171,45 +171,42 @@ class Replicas(Method):
             raise ValueError("Expected the networks of all seeds to have the same shapes and frozen parameters.")
         self.members: Sequence[Method] = nn.ModuleList(members)  # type: ignore[assignment]
         self.likelihood = members[0].likelihood
-        self.parameters_of_all: dict[str, nn.Parameter] = {}
-        self.buffers_of_all: dict[str, Tensor] = {}
+        self.stacked: dict[str, Tensor] = {}
         self.stacked_losses: Callable[[dict[str, Tensor], Batch], dict[str, Tensor]]
 
     def stack(self) -> None:
         """Stack the parameters and buffers of the members, which become views of the stacked ones."""
-        named = [dict(member.named_parameters()) for member in self.members]
-        for name, first in named[0].items():
-            every = [parameters[name] for parameters in named]
+        for name, first in self.members[0].named_parameters():
+            every = [member.get_parameter(name) for member in self.members]
             stacked = nn.Parameter(torch.stack([value.detach() for value in every]), first.requires_grad)
             for view, value in zip(stacked.detach(), every, strict=True):
                 value.data = view
                 value.requires_grad_(False)
-            self.parameters_of_all[name] = stacked
+            self.stacked[name] = stacked
             self.register_parameter(name.replace(".", "/"), stacked)
-        for name, first_buffer in self.members[0].named_buffers():
+        for name, _ in self.members[0].named_buffers():
             buffers = [member.get_buffer(name) for member in self.members]
-            if all(buffer.shape == first_buffer.shape for buffer in buffers):
-                self.buffers_of_all[name] = torch.stack(buffers)
-                for view, buffer in zip(self.buffers_of_all[name], buffers, strict=True):
+            if len({buffer.shape for buffer in buffers}) == 1:
+                self.stacked[name] = torch.stack(buffers)
+                for view, buffer in zip(self.stacked[name], buffers, strict=True):
                     buffer.data = view
-
-        self.stacked_losses = make_stacked_losses(self.members[0], [*self.parameters_of_all, *self.buffers_of_all])
+        self.stacked_losses = make_stacked_losses(self.members[0], self.stacked)
 
     def separate(self) -> None:
         """Give every member its own parameters and buffers again."""
         for member in self.members:
             for name, value in member.named_parameters():
                 value.data = value.data.clone()
-                value.requires_grad_(self.parameters_of_all[name].requires_grad)
+                value.requires_grad_(self.stacked[name].requires_grad)
             for buffer in member.buffers():
                 buffer.data = buffer.data.clone()
-        for name in self.parameters_of_all:
+        for name, _ in self.members[0].named_parameters():
             delattr(self, name.replace(".", "/"))
-        self.parameters_of_all, self.buffers_of_all = {}, {}
+        self.stacked = {}
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the losses of every replica on its own batch, [replicas]; `row` is the same for all."""
-        return self.stacked_losses({**self.parameters_of_all, **self.buffers_of_all}, batch)
+        return self.stacked_losses(self.stacked, batch)
 
     def predictor(self) -> nn.Module:
         """Return the predictors of all replicas side by side, [examples, replicas, ...]."""
@@ -227,9 +224,9 @@ class Replicas(Method):
             stacked = Replicas([stage.method for stage in stages])
             stacked.stack()
             prepare = [stage.prepare for stage in stages]
-            hold_out = [stage.prepare if stage.hold_out is None else stage.hold_out for stage in stages]
+            hold_out = [stage.hold_out or stage.prepare for stage in stages]
             try:
-                yield Stage(stages[0].name, stacked, prepare_each(prepare, stacked), prepare_each(hold_out, stacked))
+                yield Stage(stages[0].name, stacked, prepare_each(prepare), prepare_each(hold_out))
             finally:
                 stacked.separate()
 
@@ -254,7 +251,7 @@ def split_history(history: Sequence[dict[str, Any]], replicas: int) -> list[list
 
 
 def make_stacked_losses(
-    method: nn.Module, stacked: Sequence[str]
+    method: nn.Module, stacked: Collection[str]
 ) -> Callable[[dict[str, Tensor], Batch], dict[str, Tensor]]:
     """Make the function that maps stacked parameters, buffers and batches to the losses of every replica."""
     losses = Losses(method)
@@ -295,14 +292,6 @@ class SideBySide(nn.Module):
         return torch.stack([predictor(x) for predictor in self.predictors], 1)
 
 
-def prepare_each(prepare: Sequence[Callable[[Annotations], Annotations]], replicas: Replicas) -> Callable[[Any], Any]:
+def prepare_each(prepare: Sequence[Callable[[Annotations], Annotations]]) -> Callable[[Any], Any]:
     """Combine the members' functions that prepare data into one for `StackedAnnotations`."""
-
-    def prepare_all(data: StackedAnnotations) -> StackedAnnotations:
-        prepared: list[Annotations] = []
-        for make, member, part in zip(prepare, replicas.members, data.parts, strict=True):
-            one = make(part)
-            prepared.append(one if member.uses_privileged else one.without_privileged())
-        return StackedAnnotations(prepared)
-
-    return prepare_all
+    return lambda data: StackedAnnotations([make(part) for make, part in zip(prepare, data.parts, strict=True)])

@@ -1,5 +1,6 @@
 """Train in children of this process: kill them at given points, and let others resume."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -27,7 +28,7 @@ def child(case, number, point, name):
     row = torch.cat([torch.arange(20), torch.randint(20, (20,), generator=generator)])
     x, a = torch.randn(20, 4, generator=generator), torch.randint(3, (40, 3), generator=generator).float()
     data = Annotations(x, row, a, torch.randint(3, (40,), generator=generator))
-    held_out = data.with_targets(torch.randint(3, (40,), generator=generator))
+    held_out = dataclasses.replace(data, y=torch.randint(3, (40,), generator=generator))
     parts = Parts(
         lambda: MLP(4, (8,)), features=8, privileged=3, outputs=3, likelihood=Categorical(), tower_widths=(6, 5)
     )

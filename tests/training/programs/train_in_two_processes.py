@@ -1,6 +1,7 @@
 """Train several methods in two processes and in one."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -24,7 +25,7 @@ counts = [1, 3, 1, 4, 2, 1, 1, 5, 2, 1, 2]
 row = torch.repeat_interleave(torch.arange(11), torch.tensor(counts))[torch.randperm(23, generator=generator)]
 x, a = torch.randn(11, 4, generator=generator), torch.randn(23, 3, generator=generator)
 data = Annotations(x, row, a, torch.randint(3, (23,), generator=generator))
-held_out = data.with_targets(torch.randint(3, (23,), generator=generator))
+held_out = replace(data, y=torch.randint(3, (23,), generator=generator))
 
 
 def make(name, normed=False):
