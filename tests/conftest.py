@@ -9,6 +9,7 @@ import torch
 from hypothesis import settings
 
 from lupi.compare import Comparison, summarize
+from lupi.diagnose import Diagnosis
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
@@ -54,13 +55,21 @@ def compared(names, seeds=3, metrics=("nll", "accuracy"), controls=()):
 
 
 def diagnosed(names, labels=50):
-    """What a diagnosis takes: information, annotators, labels."""
+    """A diagnosis with a column, an annotator and labels for each name."""
     rng = np.random.default_rng(0)
     n, middle = len(names), rng.uniform(0.3, 0.9, len(names))
     between = {"low": middle - 0.1, "high": middle + 0.05}
-    information = pd.DataFrame({"column": names, "estimate": middle, **between, "leak": middle > 0.8})
+    information = pd.DataFrame(
+        {"column": names, "estimate": middle, **between, "share": 0.1, "alone": 0.0, "known": 1.0, "leak": middle > 0.8}
+    )
     annotators = pd.DataFrame(
-        {"annotator": names, "labels": np.arange(n) + 1, "agreement": middle, "confidence": middle**2}
+        {
+            "annotator": names,
+            "labels": np.arange(n) + 1,
+            "agreement": middle,
+            "confidence": middle**2,
+            "support": middle,
+        }
         | {"reliability": middle, **between, "flagged": middle < 0.4, "confidence_baseline": 0.5}
     )
     pick = rng.integers(0, n, (3, labels))
@@ -68,7 +77,12 @@ def diagnosed(names, labels=50):
         {"row": rng.permutation(labels), "example": [names[i] for i in pick[0]], "given": [names[i] for i in pick[1]]}
         | {"likely": [names[i] for i in pick[2]], "wrong": rng.uniform(size=labels)}
     )
-    return {"information": information, "annotators": annotators, "labels": table}
+    return Diagnosis(
+        information=information,
+        loss=1.0,
+        annotators=annotators.sort_values("support", ignore_index=True),
+        labels=table.sort_values("wrong", ascending=False, ignore_index=True),
+    )
 
 
 @pytest.fixture(scope="session")

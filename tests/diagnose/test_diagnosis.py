@@ -2,9 +2,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lupi.diagnose import Problem, diagnose, problem
-from lupi.diagnose.columns import SHUFFLED, TOGETHER
+from lupi.diagnose import Problem, diagnose
 from lupi.diagnose.diagnosis import code_gold
+from lupi.diagnose.findings import SHUFFLED, TOGETHER
 
 FAST = {"epochs": 8, "learning_rate": 1e-2, "batch_size": 32}
 TINY = {"epochs": 1}
@@ -138,10 +138,10 @@ def test_a_network_that_is_too_small_is_told(width, too_small):
     y = (X[:, 0] * X[:, 1] > 0) ^ ((who == "bob") & (rng.random(400) < 0.3))
     parameters = {"epochs": 12, "learning_rate": 2e-2, "batch_size": 32, "hidden": width, "tower": width}
     found = diagnose(Problem(X, y.astype(int), pd.DataFrame({"who": who}), folds=3, parameters=parameters))
-    assert found.capacity.too_small is too_small
-    assert found.capacity.width == width
+    assert found.capacity["too_small"] is too_small
+    assert found.capacity["width"] == width
     assert ("too small" in found.verdict) is too_small
-    assert found.capacity.gain == pytest.approx(found.capacity.loss - found.capacity.wider_loss)
+    assert found.capacity["gain"] == pytest.approx(found.capacity["loss"] - found.capacity["wider_loss"])
 
 
 def test_a_single_annotator_column_missing_leaves_the_models_ranking():
@@ -219,8 +219,7 @@ def test_true_labels_are_matched_as_text():
         ({"example": np.zeros(600)}, "20 examples, but got 1"),
     ],
 )
-def test_refusals(change, words, monkeypatch):
-    monkeypatch.setattr(problem, "held_out_losses", None)  # nothing is trained before
+def test_a_problem_that_cannot_be_diagnosed_is_refused(change, words):
     X, y, A, example, _, _ = crowd()
     with pytest.raises(ValueError, match=words):
-        diagnose(Problem(X, y, **{"privileged": A, "example": example, **change}))
+        Problem(X, y, **{"privileged": A, "example": example, **change})

@@ -7,8 +7,7 @@ from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 
 from lupi.crowd import Votes
-from lupi.diagnose.annotators import rank_correlation, score_annotators
-from lupi.diagnose.labels import score_labels
+from lupi.diagnose.rankings import rank_correlation, score_rankings
 
 RNG = np.random.default_rng(0)
 ROWS, EXAMPLES, PEOPLE = 300, 100, 12
@@ -23,7 +22,7 @@ SUSPICION, NO_PI = RNG.random(ROWS), RNG.random(ROWS)
 def test_labels_are_scored_as_scikit_learn_does_on_the_rows_with_true_labels():
     gold = GOLD.copy()
     gold[::2] = np.nan
-    found = score_labels(VOTES, gold, SUSPICION, NO_PI).set_index("estimate")
+    found = score_rankings(VOTES, gold, SUSPICION, NO_PI).set_index("estimate")
     some = np.arange(1, ROWS, 2)
     wrong = LABEL[some] != GOLD[some]
     majority = np.array([np.mean(LABEL[e == EXAMPLE] != label) for e, label in zip(EXAMPLE, LABEL, strict=True)])
@@ -35,7 +34,7 @@ def test_labels_are_scored_as_scikit_learn_does_on_the_rows_with_true_labels():
 
 def test_annotators_are_scored_by_rank():
     table = pd.DataFrame({"support": SKILL, "reliability": -SKILL})
-    found = score_annotators(VOTES, GOLD, table, NO_PI).set_index(["score", "estimate"])["value"]
+    found = score_rankings(VOTES, GOLD, SUSPICION, NO_PI, table).set_index(["score", "estimate"])["value"]
     true = [np.mean(LABEL[j == PERSON] == GOLD[j == PERSON]) for j in range(PEOPLE)]
     assert found["Spearman", "support"] == pytest.approx(spearmanr(SKILL, true)[0])
     assert found["Spearman", "reliability"] == pytest.approx(-spearmanr(SKILL, true)[0])
@@ -45,9 +44,8 @@ def test_annotators_are_scored_by_rank():
 
 
 def test_what_has_no_order_has_no_score():
-    assert np.isnan(score_labels(VOTES, LABEL, SUSPICION, NO_PI)["value"]).all()
+    assert np.isnan(score_rankings(VOTES, LABEL, SUSPICION, NO_PI)["value"]).all()
     assert np.isnan(rank_correlation(np.ones(5), np.arange(5.0)))
-    few = score_annotators(
-        VOTES, np.where(EXAMPLE < 2, GOLD, np.nan), pd.DataFrame({"support": SKILL, "reliability": SKILL}), NO_PI
-    )
+    table = pd.DataFrame({"support": SKILL, "reliability": SKILL})
+    few = score_rankings(VOTES, np.where(EXAMPLE < 2, GOLD, np.nan), SUSPICION, NO_PI, table)
     assert few.loc[few["score"].str.contains("5 labels"), "value"].isna().all()

@@ -31,8 +31,9 @@ class Spy:
     def __call__(self, problem, **_):
         self.problem = problem
         labels = pd.DataFrame({"row": np.arange(N)[::-1], "example": 0, "given": 0, "likely": 0, "wrong": 0.5})
-        information = pd.DataFrame({"column": ["seconds"], "estimate": 0.2, "low": 0.1, "high": 0.3})
-        return Diagnosis(verdict="Yes.", notes=[], information=information, loss=1.0, labels=labels)
+        information = pd.DataFrame({"column": ["seconds"], "estimate": 0.2, "low": 0.1, "high": 0.3, "share": 0.1})
+        information = information.assign(alone=0.0, known=1.0, leak=False, how="")
+        return Diagnosis(information=information, loss=1.0, labels=labels)
 
 
 @pytest.fixture

@@ -39,8 +39,8 @@ def pages(make, tmp_path_factory):
         found = replace(found, reliability=reliability, notes=texts.get("notes", []))
         facts = {name: value for name, value in texts.items() if name != "notes"}
         made[f"comparison-{kind}"] = comparison_page(found, **facts)
-        made[f"diagnosis-{kind}"] = diagnosis_page("\n".join(people[:12]), **make.diagnosed(people), **texts)
-    made["large"] = diagnosis_page("It is large.", **make.diagnosed([f"worker {i}" for i in range(200)], 6000))
+        made[f"diagnosis-{kind}"] = diagnosis_page(replace(make.diagnosed(people), notes=found.notes), **facts)
+    made["large"] = diagnosis_page(make.diagnosed([f"worker {i}" for i in range(200)], 6000))
     return {name: write_report(page, folder / f"{name}.html") for name, page in made.items()}
 
 

@@ -74,19 +74,8 @@ def cross_entropy_gap(
     >>> print(cross_entropy_gap([0.7, 0.7, 0.7, 0.7], [0.5, 0.4, 0.6, 0.5]))
     0.2000 [0.0701, 0.3299]
     """
-    losses = np.asarray(marginal, dtype=np.float64), np.asarray(conditional, dtype=np.float64)
-    for name, values in zip(("marginal", "conditional"), losses, strict=True):
-        if values.ndim != 1 or not np.isfinite(values).all():
-            raise ValueError(f"Expected `{name}` to be one finite loss per annotation, but got {values!r}.")
-    if len(losses[0]) != len(losses[1]):
-        raise ValueError(f"Expected `conditional` to have {len(losses[0])} losses, but got {len(losses[1])}.")
-    if not 0 < level < 1:
-        raise ValueError(f"Expected `level` to be between 0 and 1, but got {level!r}.")
-    gain = losses[0] - losses[1]
-    group = number_examples(example, len(gain))
-    if len(group) != len(gain):
-        raise ValueError(f"Expected `example` to have {len(gain)} ids, but got {len(group)}.")
-    error, examples = clustered_error(gain, group)
+    gain = np.asarray(marginal, dtype=np.float64) - np.asarray(conditional, dtype=np.float64)
+    error, examples = clustered_error(gain, number_examples(example, len(gain)))
     estimate = float(gain.mean())
     reach = float(student.ppf((1 + level) / 2, examples - 1)) * error
     return Information(estimate, estimate - reach, estimate + reach)
@@ -123,6 +112,8 @@ def estimate_information(
     >>> found.low < 0.216 < found.high
     True
     """
+    if not 0 < level < 1:
+        raise ValueError(f"Expected `level` to be between 0 and 1, but got {level!r}.")
     options: Any = {"example": example, "folds": folds, "parameters": parameters, "seed": seed}
     marginal = held_out_losses(X, y, None, **options)
     conditional = held_out_losses(X, y, A, **options)

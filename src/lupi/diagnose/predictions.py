@@ -78,7 +78,7 @@ def predict_out_of_fold(
                 take_rows(X, train),
                 label[train],
                 privileged=None if privileged is None else take_rows(privileged, train),
-                example=None if example is None else group[train],
+                example=group[train],
             )
             p = np.zeros((len(test), len(classes)))
             p[:, model.classes_] = model.predict_proba(take_rows(X, test))  # no other fold may have a rare class

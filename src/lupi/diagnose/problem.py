@@ -14,12 +14,10 @@ from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from lupi import methods
 from lupi._internal.devices import one_thread
-from lupi.diagnose.information import STEPS, Information, cross_entropy_gap, held_out_losses
+from lupi.diagnose.information import STEPS, Floats, Information, cross_entropy_gap, held_out_losses
 from lupi.diagnose.leaks import code_values
 from lupi.tabular.columns import privileged_encoding
 from lupi.tabular.folds import grouped_folds, number_examples
-
-Floats = NDArray[np.float64]
 
 FEWEST_EXAMPLES = 20
 WIDTH = (64, 64)
@@ -75,8 +73,7 @@ class Problem:
     seed: int = 0
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
-    def check(self) -> None:
-        """Raise an error if the annotations cannot be diagnosed."""
+    def __post_init__(self) -> None:
         methods.kind(self.method)
         if not len(self.privileged.columns):
             raise ValueError("Expected `privileged` to have columns, but got none.")
@@ -127,20 +124,20 @@ class Problem:
         """Return how privileged columns are encoded."""
         return privileged_encoding({name: self.kind(name) for name in columns})
 
-    def losses(self, columns: Sequence[str], *, width: int = 1, shuffled: bool = False) -> Floats:
+    def losses(self, columns: list[str], *, width: int = 1, shuffled: bool = False) -> Floats:
         """Compute held-out losses given inputs and some privileged columns.
 
         Parameters
         ----------
-        columns : sequence of str
+        columns : list of str
             Privileged columns.
         width : int
             Factor of the widths of the network.
         shuffled : bool
             Whether to shuffle the privileged columns over the rows.
         """
-        A = self.privileged[list(columns)] if columns else None
-        if A is not None and shuffled:
+        A = self.privileged[columns]
+        if shuffled:
             order = np.random.default_rng(self.seed).permutation(len(A))
             A = A.iloc[order].set_axis(A.index)
         given = {**TRAINING, "batch_size": self.batch_size, "training": {}, **self.parameters}
@@ -150,7 +147,7 @@ class Problem:
             return held_out_losses(
                 self.X,
                 self.y,
-                A,
+                A if columns else None,
                 example=self.group,
                 folds=self.folds,
                 parameters={**given, **wide, **encoding},

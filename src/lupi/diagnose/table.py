@@ -12,18 +12,16 @@ import numpy as np
 
 from lupi._internal.checks import check_jobs
 from lupi._internal.files import check_output, explain_os_errors, to_records, write_text
-from lupi.crowd import pairwise_agreement
-from lupi.diagnose.diagnosis import Diagnosis, diagnose
+from lupi.compare.comparison import describe_agreement
+from lupi.compare.engine import check_jobs
+from lupi.diagnose.diagnosis import diagnose
+from lupi.diagnose.findings import Diagnosis
 from lupi.diagnose.page import diagnosis_page
 from lupi.diagnose.problem import Problem
 from lupi.report import write_report
 from lupi.tabular import TableDataset, TableSpec, read_dataset
 from lupi.tabular.encoding import as_text
 from lupi.tabular.features import encode_columns, fit_encoders
-
-RESULTS, TABLE, REPORT = "results.json", "results.csv", "report.html"
-INFORMATION, ANNOTATORS, LABELS = "information.csv", "annotators.csv", "labels.csv"
-FILES = (RESULTS, TABLE, INFORMATION, ANNOTATORS, LABELS, REPORT)
 
 
 def diagnose_table(
@@ -48,7 +46,7 @@ def diagnose_table(
     spec : TableSpec
         The table and the roles of its columns.
     output : Path
-        Folder for the files in `FILES`.
+        Folder for the files.
     overwrite : bool
         Whether to replace an existing diagnosis.
     method, folds, seed
@@ -85,7 +83,7 @@ def diagnose_table(
     """
     check_jobs(jobs)
     check_output(
-        output, overwrite=overwrite, folder=True, ours=lambda folder: (folder / INFORMATION).exists(), kind="diagnosis"
+        output, overwrite=overwrite, folder=True, ours=lambda run: (run / "information.csv").exists(), kind="diagnosis"
     )
     chosen = {name: value for name, value in (settings or {}).items() if value is not None}
     data = read_dataset(spec, device=device)
@@ -144,32 +142,8 @@ def check_gold(data: TableDataset) -> None:
         raise ValueError(f"Expected `gold` to have labels such as {min(classes)!r}, but got {got}.")
 
 
-def describe_agreement(data: TableDataset) -> list[str]:
-    """Say how often two labels of one example agree, if there are such labels."""
-    if data.task != "classification":
-        return []
-    agreement = pairwise_agreement(data.train.y, data.train.example)
-    return [] if np.isnan(agreement) else [f"Two labels of one example agree {100 * agreement:.0f} % of the time."]
-
-
 def write_diagnosis(found: Diagnosis, folder: Path, facts: Mapping[str, Any]) -> list[Path]:
-    """Write all files of a diagnosis, and remove files of an older one that are no longer made.
-
-    Parameters
-    ----------
-    found : Diagnosis
-        From `diagnose`.
-    folder : Path
-        The folder, which is created if it does not exist.
-    facts : mapping
-        More facts for results.json; the report shows `command` and `versions`.
-
-    Returns
-    -------
-    list of Path
-        The files.
-    """
-    tables = {"annotators": found.annotators, "scores": found.scores}
+    """Write the files of a diagnosis to a folder, and remove files of an older one that are no longer made."""
     results = {
         **facts,
         "verdict": found.verdict.split("\n\n"),
@@ -177,33 +151,27 @@ def write_diagnosis(found: Diagnosis, folder: Path, facts: Mapping[str, Any]) ->
         "loss": found.loss,
         "control": None if found.control is None else asdict(found.control),
         "information": to_records(found.information),
-        "capacity": None if found.capacity is None else asdict(found.capacity),
-        "labels": found.label_counts(),
-        **{name: None if table is None else to_records(table) for name, table in tables.items()},
+        "capacity": found.capacity,
+        "labels": found.label_counts,
+        "annotators": None if found.annotators is None else to_records(found.annotators),
+        "scores": None if found.scores is None else to_records(found.scores),
     }
-    texts = {RESULTS: json.dumps(results, indent=2) + "\n"}
-    frames = {
-        TABLE: found.numbers(),
-        INFORMATION: found.information,
-        ANNOTATORS: found.annotators,
-        LABELS: found.labels,
+    tables = {
+        "results.csv": found.numbers(),
+        "information.csv": found.information,
+        "annotators.csv": found.annotators,
+        "labels.csv": found.labels,
     }
-    texts |= {name: table.to_csv(index=False) for name, table in frames.items() if table is not None}
-    page = diagnosis_page(
-        found.verdict,
-        information=found.information,
-        annotators=found.annotators,
-        labels=found.labels,
-        scores=found.scores,
-        notes=found.notes,
-        command=str(facts.get("command", "")),
-        versions=facts.get("versions"),
-    )
+    files = [folder / "results.json"]
     with explain_os_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        for name in frames.keys() - texts.keys():
-            (folder / name).unlink(missing_ok=True)
-        for name, text in texts.items():
-            write_text(folder / name, text)
-        write_report(page, folder / REPORT)
-    return [folder / name for name in FILES if name in (*texts, REPORT)]
+        write_text(files[0], json.dumps(results, indent=2) + "\n")
+        for name, table in tables.items():
+            if table is None:
+                (folder / name).unlink(missing_ok=True)
+            else:
+                write_text(folder / name, table.to_csv(index=False))
+                files.append(folder / name)
+        page = diagnosis_page(found, command=str(facts.get("command", "")), versions=facts.get("versions"))
+        files.append(write_report(page, folder / "report.html"))
+    return files

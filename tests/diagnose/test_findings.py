@@ -1,9 +1,8 @@
 import pandas as pd
 import pytest
 
-from lupi.diagnose import Information
-from lupi.diagnose.columns import SHUFFLED, TOGETHER, ColumnFindings
-from lupi.diagnose.wording import describe_leak, describe_worth
+from lupi.diagnose import Diagnosis, Information
+from lupi.diagnose.findings import SHUFFLED, TOGETHER, describe_worth, write_notes
 
 
 @pytest.mark.parametrize(
@@ -23,15 +22,21 @@ from lupi.diagnose.wording import describe_leak, describe_worth
 def test_the_verdict_claims_no_more_than_its_intervals(low, high, control_low, words):
     row = {"estimate": (low + high) / 2, "low": low, "high": high, "share": 0.1, "leak": False}
     table = pd.DataFrame([{"column": name, **row} for name in ("who", TOGETHER, SHUFFLED)])
-    measured = ColumnFindings(information=table, loss=1.0, control=Information(0.1, control_low, 0.3))
-    assert describe_worth(measured).startswith(words)
+    found = Diagnosis(information=table, loss=1.0, control=Information(0.1, control_low, 0.3))
+    assert describe_worth(found).startswith(words)
 
 
 @pytest.mark.parametrize(
-    ("how", "part"), [("copy", "explains 97 %"), ("answer", "all inputs"), ("settles", "together with the inputs")]
+    ("how", "part"), [("copy", "a copy"), ("answer", "all inputs"), ("settles", "together with the inputs")]
 )
 def test_a_leak_is_described_with_advice_in_one_sentence(how, part):
-    text = describe_leak("c", how, 0.97)
+    row = {"column": "c", "leak": True, "how": how}
+    text = write_notes(pd.DataFrame([row]), 2000)[0]
     assert part in text
     assert "name it in `ignore`" in text
     assert text.count(". ") == 0
+
+
+def test_columns_that_settle_the_label_together_are_noted():
+    row = {"column": TOGETHER, "leak": False, "known": float("nan"), "share": 0.95}
+    assert "together settle the label" in write_notes(pd.DataFrame([row]), 2000)[0]

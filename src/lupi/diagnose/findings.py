@@ -1,0 +1,180 @@
+"""What a diagnosis found, in numbers and in words."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from lupi.diagnose.information import Information
+from lupi.diagnose.leaks import GIVEN
+
+TOGETHER, SHUFFLED = "(all together)", "(shuffled)"
+"""Rows of the table of information that are not columns."""
+FEW_EXAMPLES = 1000
+"""With fewer examples, the misfit of the networks may matter as much as the interval."""
+LEAKS = {
+    "copy": "gives the label away, as a copy of it would",
+    "answer": "predicts the labels better than all inputs together, as true labels or another model's answers would",
+    "settles": "settles the label together with the inputs, as a note whether the label is correct would",
+}
+"""How a column gives the label away, in words."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Diagnosis:
+    """The findings of a diagnosis.
+
+    Parameters
+    ----------
+    information : DataFrame
+        One row per privileged column, one for all columns together that do not leak, and one for these columns
+        shuffled over the rows, which tell nothing. The columns are column; estimate, low, high, what it tells about the
+        label beyond the inputs, in nats; share of the held-out loss; alone, the share of the label that it explains on
+        its own; known, the share of rows whose value also occurs in other examples; leak, whether it gives the label
+        away; how.
+    loss : float
+        Held-out loss without privileged information.
+    control : Information, optional
+        What the columns together tell beyond the same columns shuffled.
+    capacity : dict, optional
+        Whether the network is large enough: its width and its held-out loss given inputs and privileged information;
+        wider and wider_loss, the same of a wider network; gain, how much lower that loss is, with its confidence
+        interval from low to high; and too_small.
+    annotators : DataFrame, optional
+        The columns of `lupi.crowd.summarize_annotators`, the least supported annotator first.
+    labels : DataFrame, optional
+        row, example, annotator, given, likely and wrong, the probability that the label is wrong; the most suspicious
+        label first.
+    scores : DataFrame, optional
+        Scores of both rankings by true labels: of, estimate, score, value, count.
+    notes : list of str
+        Caveats and advice.
+    """
+
+    information: pd.DataFrame
+    loss: float
+    control: Information | None = None
+    capacity: dict[str, Any] | None = None
+    annotators: pd.DataFrame | None = None
+    labels: pd.DataFrame | None = None
+    scores: pd.DataFrame | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def honest(self) -> list[str]:
+        """Privileged columns that do not leak."""
+        table = self.information
+        return table.loc[~table["leak"] & ~table["column"].isin([TOGETHER, SHUFFLED]), "column"].tolist()
+
+    @property
+    def label_counts(self) -> dict[str, float]:
+        """The number of labels, of those that look wrong, and the expected number of wrong labels."""
+        if self.labels is None:
+            return {}
+        wrong = self.labels["wrong"]
+        return {"count": len(wrong), "look wrong": int((wrong > 0.5).sum()), "expected wrong": float(wrong.sum())}
+
+    @property
+    def verdict(self) -> str:
+        """Whether the privileged information is worth having, whom to check and how many labels are wrong."""
+        leaks = [repr(name) for name in self.information.loc[self.information["leak"], "column"]]
+        remove = f"Remove {', '.join(leaks)}, which {'gives' if len(leaks) == 1 else 'give'} the label away. "
+        parts = [(remove if leaks else "") + describe_worth(self)]
+        if self.capacity is not None:
+            parts.append(describe_capacity(self.capacity))
+        if self.annotators is not None:
+            flagged = self.annotators.loc[self.annotators["flagged"], "annotator"].astype(str).tolist()
+            who = ", ".join(flagged[:5]) + (", …" if len(flagged) > 5 else "")
+            part = f"{len(flagged) or 'None'} of {len(self.annotators)} annotators "
+            part += f"{'are' if flagged else 'is'} flagged as less reliable than the rest."
+            parts.append(part + (f" First check the labels of {who}." if flagged else ""))
+        if self.labels is not None:
+            wrong, total = self.label_counts["look wrong"], len(self.labels)
+            parts.append(f"{wrong:,} of {total:,} labels ({100 * wrong / total:.0f} %) are probably wrong.")
+        return "\n\n".join(parts)
+
+    def numbers(self) -> pd.DataFrame:
+        """Return all numbers except those of single annotators and labels: part, name, quantity, value."""
+        parts: dict[tuple[str, str], dict[Any, Any]] = {("information", "(none)"): {"loss": self.loss}}
+        for row in self.information.to_dict("records"):
+            parts["information", row.pop("column")] = row
+        if self.control is not None:
+            parts["information", "(beyond shuffled)"] = asdict(self.control)
+        if self.capacity is not None:
+            widths = {name: self.capacity[name][0] for name in ("width", "wider")}
+            parts["capacity", ""] = self.capacity | widths
+        if self.annotators is not None:
+            flagged = int(self.annotators["flagged"].sum())
+            parts["annotators", ""] = {"count": len(self.annotators), "flagged": flagged}
+        parts["labels", ""] = self.label_counts
+        rows = [(*part, name, value) for part, values in parts.items() for name, value in values.items()]
+        if self.scores is not None:
+            scores = self.scores.drop(columns="count").itertuples(index=False)
+            rows += [(f"score of {of}", *rest) for of, *rest in scores]
+        return pd.DataFrame(rows, columns=["part", "name", "quantity", "value"])
+
+
+def describe_worth(found: Diagnosis) -> str:
+    """Say whether the privileged information is worth having: it must tell more than a constant and than noise."""
+    control = found.control
+    if control is None:
+        return "No privileged column is left that could be worth having."
+    table = found.information.set_index("column")
+    together: Any = table.loc[TOGETHER]
+    low, high, share = together["low"], together["high"], together["share"]
+    tells = f"it tells {together['estimate']:.3f} nats [{low:.3f}, {high:.3f}] about the label beyond the inputs"
+    if not np.isnan(share):
+        tells += f", {100 * share:.0f} % of the held-out loss"
+    if low > 0 and control.low > 0:
+        honest = table.loc[found.honest, "estimate"]
+        most = f"; most of it is in {honest.idxmax()!r}" if len(honest) > 1 else ""
+        return (
+            f"This privileged information is worth having: {tells}{most}. `lupi compare` shows whether a method can "
+            "turn it into a better model."
+        )
+    if high <= 0 or control.high <= 0:
+        answer = "This privileged information is not worth having"
+    elif low > 0:
+        answer = "This privileged information may be worth having"
+    else:
+        answer = "There is no evidence that this privileged information is worth having"
+    return f"{answer}: {tells}, and {control} more than the same columns shuffled."
+
+
+def describe_capacity(capacity: dict[str, Any]) -> str:
+    """Say whether the network is large enough."""
+    answer = (
+        "The network is too small to make full use of the privileged information"
+        if capacity["too_small"]
+        else "The network is large enough: a wider one is not significantly better"
+    )
+    losses = (
+        "held-out loss given the privileged information {loss:.4f} at width {width[0]}, {wider_loss:.4f} at "
+        "{wider[0]}; gain {gain:.4f} [{low:.4f}, {high:.4f}]"
+    )
+    return f"{answer} ({losses.format(**capacity)})."
+
+
+def write_notes(information: pd.DataFrame, examples: int) -> list[str]:
+    """Say what to do about leaks and ids, and what the intervals do not include."""
+    notes = []
+    for row in information.to_dict("records"):
+        if row["leak"]:
+            notes.append(f"Column {row['column']!r} {LEAKS[row['how']]}: unless you know why, name it in `ignore`.")
+        elif row["known"] < 0.1:
+            notes.append(
+                f"Column {row['column']!r} has a different value in nearly every example, so it says nothing about "
+                "other examples: name it in `ignore`, or give it the kind number."
+            )
+        elif row["column"] == TOGETHER and row["share"] >= GIVEN:
+            notes.append("The privileged columns together settle the label: check what gives it away.")
+    notes.append(
+        "The intervals of information include the variation between held-out examples and between trainings, but not "
+        f"what all networks miss; the row {SHUFFLED} indicates how large that is."
+    )
+    if examples < FEW_EXAMPLES:
+        notes.append(f"With {examples} examples, this misfit may be as large as the intervals.")
+    return notes

@@ -1,0 +1,127 @@
+"""Rank labels by how likely they are wrong, without true labels, and score rankings by true labels.
+
+A label is suspicious if the model, which was not trained on its example, and the other labels of the example speak
+against it, where each annotator counts as much as they are reliable; see `lupi.crowd.infer`. Two simple rankings serve
+as baselines. Majority vote: the share of the example's labels that differ. No PI: the probability that a model without
+privileged information, trained on other examples, gives the label.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from scipy.stats import spearmanr
+from sklearn.metrics import roc_auc_score
+
+from lupi.crowd import Inference, Votes, count_labels
+from lupi.diagnose.information import Floats
+
+FEW_LABELS = 5
+"""The share of correct labels of an annotator with fewer labels is hardly a ranking."""
+
+
+def rank_labels(found: Inference, classes: Any = None) -> pd.DataFrame:
+    """Return a table of labels, the most suspicious first.
+
+    Parameters
+    ----------
+    found : Inference
+        From `lupi.crowd.infer`.
+    classes : array, optional
+        Names of the classes; by default their numbers.
+
+    Returns
+    -------
+    DataFrame
+        row, the position of the label in the data; given, the label; likely, the most probable label; wrong, the
+        probability that the label is wrong.
+
+    Examples
+    --------
+    >>> from lupi.crowd import infer
+    >>> p = np.array([[0.9, 0.1]] * 4 + [[0.2, 0.8]] * 4)
+    >>> table = rank_labels(infer(p, [0, 0, 1, 0, 1, 1, 1, 1]), ["no", "yes"])
+    >>> table[["row", "given"]].head(1)
+       row given
+    0    2   yes
+    """
+    v = found.votes
+    names = np.arange(v.classes) if classes is None else np.asarray(classes)
+    if names.shape != (v.classes,):
+        raise ValueError(f"Expected `classes` to be {v.classes} names, but got shape {list(names.shape)}.")
+    likely = names[found.truth.argmax(1)[v.example]]
+    table = pd.DataFrame({"given": names[v.label], "likely": likely, "wrong": found.wrong})
+    return (
+        table.rename_axis("row").reset_index().sort_values("wrong", ascending=False, kind="stable", ignore_index=True)
+    )
+
+
+def score_rankings(
+    votes: Votes, gold: ArrayLike, suspicion: Floats, no_pi: Floats, annotators: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """Score rankings of labels and annotators by true labels.
+
+    Labels are scored by the area under the ROC curve, where wrong labels should come first, and annotators by
+    Spearman's correlation with the share of their labels that is correct.
+
+    Parameters
+    ----------
+    votes : Votes
+        The labels.
+    gold : array
+        True label of each row, as a class number; rows with NaN are not scored.
+    suspicion : array
+        The ranking of labels to score, larger for labels that are more likely wrong.
+    no_pi : array
+        Probability of each label according to No PI.
+    annotators : DataFrame, optional
+        support and reliability of each annotator, in the order of their numbers.
+
+    Examples
+    --------
+    >>> row = np.arange(4)
+    >>> votes = Votes(example=row, annotator=0 * row, label=row % 2, examples=4, annotators=1, classes=2)
+    >>> suspicion = np.array([0.1, 0.2, 0.3, 0.9])
+    >>> score_rankings(votes, [0, 1, 0, 0], suspicion, 1 - suspicion)["value"].tolist()
+    [1.0, 0.5, 1.0]
+    """
+    true = np.asarray(gold, dtype=np.float64)
+    known = ~np.isnan(true)
+    wrong = true[known] != votes.label[known]
+    counts = count_labels(votes)
+    share = (counts / counts.sum(1, keepdims=True))[votes.example, votes.label]
+    of_labels = {"suspicion": suspicion, "majority vote": 1 - share, "No PI alone": 1 - no_pi}
+    rows: list[tuple[str, str, str, float, int]] = []
+    for name, values in of_labels.items():
+        auroc = float(roc_auc_score(wrong, values[known])) if 0 < wrong.sum() < len(wrong) else np.nan
+        rows.append(("labels", name, "AUROC", auroc, len(wrong)))
+    if annotators is not None:
+        seen = np.bincount(votes.annotator[known], minlength=votes.annotators)
+        correct = 1 - np.bincount(votes.annotator[known], wrong, votes.annotators) / np.maximum(seen, 1)
+        of_annotators = {
+            "support": annotators["support"].to_numpy(),
+            "reliability": annotators["reliability"].to_numpy(),
+            "majority vote": votes.mean_by_annotator(counts.argmax(1)[votes.example] == votes.label),
+            "No PI alone": votes.mean_by_annotator(no_pi),
+        }
+        for score, fewest in (("Spearman", 1), (f"Spearman, {FEW_LABELS} labels or more", FEW_LABELS)):
+            use = seen >= fewest
+            for name, values in of_annotators.items():
+                rows.append(("annotators", name, score, rank_correlation(values[use], correct[use]), int(use.sum())))
+    return pd.DataFrame(rows, columns=["of", "estimate", "score", "value", "count"])
+
+
+def rank_correlation(one: Floats, other: Floats) -> float:
+    """Return Spearman's correlation, or NaN if one side has no order.
+
+    Examples
+    --------
+    >>> rank_correlation(np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0, 5.0]))
+    1.0
+    """
+    if len(one) < 3 or np.ptp(one) == 0 or np.ptp(other) == 0:
+        return float("nan")
+    return round(float(spearmanr(one, other)[0]), 12)
