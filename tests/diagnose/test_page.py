@@ -57,7 +57,6 @@ def test_wrong_labels_are_counted_in_the_figure(make):
 
 def test_an_annotator_with_a_number_for_a_name(make):
     found = make.diagnosed(NAMES)
-    found = replace(found, information=found.information.assign(column="c"), labels=None)
-    assert "worker" not in render(
-        diagnosis_page(replace(found, annotators=found.annotators.assign(annotator=range(20))))
-    )
+    information, annotators = found.information.assign(column="c"), found.annotators.assign(annotator=range(20))
+    found = replace(found, information=information, annotators=annotators, labels=None)
+    assert "worker" not in render(diagnosis_page(found))

@@ -13,7 +13,6 @@ import numpy as np
 from lupi._internal.checks import check_jobs
 from lupi._internal.files import check_output, explain_os_errors, to_records, write_text
 from lupi.compare.comparison import describe_agreement
-from lupi.compare.engine import check_jobs
 from lupi.diagnose.diagnosis import diagnose
 from lupi.diagnose.findings import Diagnosis
 from lupi.diagnose.page import diagnosis_page
