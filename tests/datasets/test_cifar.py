@@ -124,3 +124,13 @@ def test_a_malicious_file_does_nothing(tmp_path):
     with pytest.raises(ValueError, match=r"data_batch_1 to be a pickle of .*subprocess\.check_call is not allowed"):
         load_cifar10(tmp_path)
     assert not mark.exists()
+
+
+def test_keys_and_names_may_be_bytes(tmp_path):
+    inside = tmp_path / "cifar-10-batches-py"
+    inside.mkdir()
+    batch = {b"data": np.zeros((2, 3072), np.uint8), b"labels": [0, 1], b"batch_label": b"batch"}
+    for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
+        (inside / name).write_bytes(pickle.dumps(batch))
+    (inside / "batches.meta").write_bytes(pickle.dumps({b"label_names": [b"cat", b"dog"]}))
+    assert load_cifar10(tmp_path).classes == ("cat", "dog")

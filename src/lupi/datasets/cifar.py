@@ -131,7 +131,7 @@ def _load(
             )
     X_train, y_train = _images(inside, train, labels)
     X_test, y_test = _images(inside, [test], labels)
-    classes = tuple(_read(inside / meta, names)[names])
+    classes = tuple(_text(one) for one in _read(inside / meta, names)[names])
     return CIFAR(X_train=X_train, y_train=y_train, X_test=X_test, y_test=y_test, classes=classes)
 
 
@@ -156,7 +156,14 @@ def _read(path: Path, *keys: str) -> dict[str, Any]:
     """Read a dictionary, and check that it has these keys."""
     with path.open("rb") as file:
         content = unpickle(file)
+    if isinstance(content, dict):  # copies of the files that Python 3 wrote may have bytes for text
+        content = {_text(key): value for key, value in content.items()}
     if not (isinstance(content, dict) and content.keys() >= set(keys)):
         got = list(content) if isinstance(content, dict) else type(content).__name__
         raise ValueError(f"Expected {path} to be a dictionary with keys {list(keys)}, but got {got}.")
     return content
+
+
+def _text(value: Any) -> Any:
+    """Return text for bytes, and other values as they are."""
+    return value.decode() if isinstance(value, bytes) else value
