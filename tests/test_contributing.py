@@ -1,0 +1,92 @@
+"""The worked examples of CONTRIBUTING.md, applied to a copy of the library: each changes at most two source files."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import lupi
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "CONTRIBUTING.md").read_text()
+EXAMPLES = dict(re.findall(r"^### Example: an? (.*?)\n.*?^```diff\n(.*?)^```", PAGE, re.M | re.S))
+
+
+def apply(diff, folder):
+    """Apply a diff, whose hunks need no line numbers, and return the names of the files that it changes."""
+    files = re.split(r"^--- (.*)\n", diff, flags=re.M)[1:]
+    for name, hunks in zip(files[::2], files[1::2], strict=True):
+        text = (folder / name).read_text()
+        for hunk in re.split(r"^@@\n", hunks, flags=re.M)[1:]:
+            lines = hunk.splitlines(keepends=True)
+            old = "".join(line[1:] for line in lines if line[0] in " -")
+            assert text.count(old) == 1, f"{name} does not have once:\n{old}"
+            text = text.replace(old, "".join(line[1:] or "\n" for line in lines if line[0] in " +"))
+        (folder / name).write_text(text)
+    return files[::2]
+
+
+@pytest.fixture
+def table(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"price": np.exp(rng.normal(size=60)), "annotator": rng.choice(["Ann", "Bob"], 60)})
+    frame["y"] = np.log(frame["price"]) + rng.normal(0, 0.1, 60)
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    return tmp_path / "table.csv"
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Apply an example to a copy of the library and return a function that runs a command there."""
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "src"), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+
+    def run(example, *arguments):
+        assert len(apply(EXAMPLES[example], tmp_path)) <= 2
+        done = subprocess.run(
+            [sys.executable, "-m", "lupi", *map(str, arguments)],
+            env=environment,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+def test_the_page_has_an_example_of_each():
+    assert set(EXAMPLES) == {"metric", "kind of column", "shared command-line option"}
+
+
+def test_a_new_metric_is_in_results_and_report(run, table, tmp_path):
+    options = ["--methods", "tram", "--seeds", 2, "--epochs", 1, "--jobs", 1, "-o", tmp_path / "run"]
+    run("metric", "compare", table, "--target", "y", "--privileged", "annotator", *options)
+    results = pd.read_csv(tmp_path / "run" / "results.csv")
+    assert (results["mae"] < results["rmse"]).all()
+    assert "MAE difference" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_a_new_kind_of_column_can_be_chosen(run, table, tmp_path):
+    options = ["--kind", "price=amount", "--epochs", 1, "-o", tmp_path / "model"]
+    shown = run("kind of column", "train", table, "--target", "y", "--privileged", "annotator", *options)
+    assert "1 amount" in shown
+
+
+@pytest.mark.parametrize("command", ["train", "compare", "diagnose"])
+def test_a_new_shared_option_is_in_the_help_of_every_command(run, command):
+    assert "--l2" in run("shared command-line option", command, "--help")
+
+
+def test_a_new_shared_option_reaches_the_training(run, table, tmp_path):
+    options = ["--l2", "0.001", "--epochs", 1, "-o", tmp_path / "model"]
+    run("shared command-line option", "train", table, "--target", "y", "--privileged", "annotator", *options)
+    assert lupi.load(tmp_path / "model").estimator.training == {"l2": 0.001}
