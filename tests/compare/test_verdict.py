@@ -74,13 +74,13 @@ CONTROLS = ["no-pi [early stopping]", "tram [PI zeros]", "tram [PI shuffled]"]
         (
             -0.1,
             0.0,
-            ["but not than all controls", "worse than tram: tram [PI zeros]. The gain need not come"],
+            ["but not better than every control", "worse than tram: tram [PI zeros]. The gain need not come"],
             ["less overfitting", "every control", "helped"],
         ),
         (
             0.0,
             -0.15,
-            ["but not than all controls", "may be less overfitting"],
+            ["but not better than every control", "may be less overfitting"],
             ["need not come", "every control", "helped"],
         ),
     ],
