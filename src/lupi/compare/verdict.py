@@ -68,7 +68,7 @@ def write_verdict(
     if best in better or best in worse:
         head = "Worse than No PI:" if best in worse else "Better than No PI:"
         if best in better and own:
-            head = "Better than No PI, but not better than every control:" if equal else "Privileged information helped:"
+            head = "Better than No PI, but not better than all controls:" if equal else "Privileged information helped:"
         means = runs.groupby("method")[metric].mean()
         least, most = sorted((abs(low), abs(high)))
         lines = [
