@@ -89,4 +89,4 @@ def test_a_new_shared_option_is_in_the_help_of_every_command(run, command):
 def test_a_new_shared_option_reaches_the_training(run, table, tmp_path):
     options = ["--l2", "0.001", "--epochs", 1, "-o", tmp_path / "model"]
     run("shared command-line option", "train", table, "--target", "y", "--privileged", "annotator", *options)
-    assert lupi.load(tmp_path / "model").estimator.training == {"l2": 0.001}
+    assert lupi.load(tmp_path / "model").estimator.l2 == 0.001
