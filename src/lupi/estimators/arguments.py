@@ -8,12 +8,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
-from torch import Tensor
-
-Inputs = NDArray[Any] | pd.DataFrame | Tensor
 
 
 def check_length(name: str, length: int, expected: int) -> None:
@@ -41,11 +37,11 @@ def check_index(X: Any, privileged: Any) -> None:
     if not (isinstance(X, tables) and isinstance(privileged, tables) and len(X) == len(privileged)):
         return
     if not X.index.equals(privileged.index):
-        pairs = enumerate(zip(X.index, privileged.index, strict=True))
-        i, (left, right) = next((i, pair) for i, pair in pairs if pair[0] != pair[1])
+        i = int(np.argmax(X.index != privileged.index))
+        left, right = to_python(X.index[i]), to_python(privileged.index[i])
         raise ValueError(
-            f"Expected X and `privileged` to have the same index, but row {i} is {to_python(left)!r} in X "
-            f"and {to_python(right)!r} in `privileged`."
+            f"Expected X and `privileged` to have the same index, but row {i} is {left!r} in X "
+            f"and {right!r} in `privileged`."
         )
 
 
@@ -68,7 +64,7 @@ def to_python(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def find_examples(example: Any, inputs: Inputs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def find_examples(example: Any, inputs: NDArray[Any] | pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the first row of X of each example, and the example of each row."""
     ids = np.asarray(example)
     ids = ids[:, 0] if ids.ndim == 2 and ids.shape[1] == 1 else ids
@@ -79,9 +75,10 @@ def find_examples(example: Any, inputs: Inputs) -> tuple[NDArray[np.int64], NDAr
     if (codes < 0).any():
         raise ValueError(f"Expected `example` to have an id in every row, but row {int(codes.argmin())} has none.")
     _, first = np.unique(codes, return_index=True)
-    different = np.flatnonzero(~compare_rows(inputs, first[codes]))
-    if len(different):
-        i = int(different[0])
+    values = np.asarray(inputs)
+    equal = (values == values[first[codes]]).reshape(len(values), -1).all(axis=1)
+    if not equal.all():
+        i = int(equal.argmin())
         raise ValueError(
             f"Expected rows with equal `example` ids to have equal X, but rows {int(first[codes[i]])} and {i}, "
             f"both of example {to_python(ids[i])!r}, differ."
@@ -89,30 +86,8 @@ def find_examples(example: Any, inputs: Inputs) -> tuple[NDArray[np.int64], NDAr
     return first, codes
 
 
-def compare_rows(inputs: Inputs, other: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return for each row i whether it equals row `other[i]` of the same table, which has no missing values."""
-    if isinstance(inputs, pd.DataFrame):
-        columns = [inputs[name].to_numpy() for name in inputs.columns]
-        return np.asarray(np.all([column == column[other] for column in columns], axis=0))
-    values = np.asarray(inputs)
-    return np.asarray(np.all((values == values[other]).reshape(len(values), -1), axis=1))
-
-
-def to_tensor(X: Any) -> Tensor:
-    """Return the inputs of a user's own trunk: a tensor whose first dimension is the rows."""
-    if isinstance(X, Tensor):
-        x = X.detach().cpu()
-    else:
-        X = np.require(X, requirements="W")  # torch warns of read-only memory
-        if X.dtype.kind not in "biuf":
-            raise ValueError(f"Expected X to be numbers for a trunk of your own, but got {X.dtype}.")
-        x = torch.as_tensor(X)
-    x = x.float() if x.is_floating_point() else x
-    if x.ndim < 2:
-        raise ValueError(f"Expected X to have at least two dimensions, but got {x.ndim}. Reshape your data.")
-    if x.shape[0] == 0:
-        raise ValueError("Expected X to have rows, but it is empty.")
-    if x.is_floating_point() and not bool(torch.isfinite(x).all()):
-        row = int((~torch.isfinite(x).flatten(1).all(1)).nonzero()[0])
-        raise ValueError(f"Input X contains NaN or infinity in row {row}.")
-    return x
+def check_finite(X: NDArray[Any]) -> None:
+    """Check the inputs of a user's own trunk, an array whose first dimension is the rows."""
+    finite = np.isfinite(X).reshape(len(X), -1).all(axis=1)
+    if not finite.all():
+        raise ValueError(f"Input X contains NaN or infinity in row {finite.argmin()}.")

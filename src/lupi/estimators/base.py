@@ -6,8 +6,7 @@ import copy
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import KW_ONLY, dataclass, fields
 from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -16,6 +15,7 @@ import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -24,101 +24,58 @@ from torch import Tensor, nn
 from lupi import __version__, methods
 from lupi._internal.devices import check_device
 from lupi.data import Annotations, Batch, SparseRows
-from lupi.estimators.arguments import (
-    Inputs,
-    check_index,
-    check_length,
-    check_widths,
-    find_examples,
-    to_python,
-    to_tensor,
-)
+from lupi.estimators import arguments
 from lupi.estimators.folder import StoredModel, save_model_folder
-from lupi.estimators.onnx_export import Mean, Standardize, export_onnx
+from lupi.estimators.onnx_export import Deployed, export_onnx
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from lupi.nn import MLP, Parts
 from lupi.nn.inference import over_annotations, over_examples
 from lupi.tabular.encoding import InputEncoder, PrivilegedEncoder, check_inputs
-from lupi.training import Checkpoint, Epoch, Settings, fit, fit_seeds, seed_noise
+from lupi.training import Checkpoint, Settings, fit, fit_seeds, seed_noise
 
-FLAT_SETTINGS = ("epochs", "batch_size", "learning_rate", "l2", "patience")
-"""Training settings that are parameters of the estimator; `training` takes the others."""
 NOT_STORED = ("method", "trunk", "device", "fabric", "checkpoint", "random_state")
 """Parameters that a model folder does not hold, or does not hold as parameters."""
-ENCODERS = ("input_encoder_", "privileged_encoder_", "n_features_in_", "feature_names_in_")
+FITTED: tuple[str, ...] = ("input_encoder_", "privileged_encoder_", "n_features_in_", "feature_names_in_")
+FITTED += ("classes_", "multi_label_", "y_mean_", "y_scale_")
+"""Fitted attributes that a model folder holds."""
 LIKELIHOODS: dict[str, Likelihood] = {type(kind).__name__: kind for kind in (Categorical(), Bernoulli(), Gaussian())}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Training:
-    """The arguments of one training; annotations are held out if it may stop early."""
-
-    method: methods.Method
-    data: Annotations
-    held_out: Annotations | None
-    settings: Settings
-    seed: int
-
-
+@dataclass(eq=False, repr=False)
 class PrivilegedEstimator(BaseEstimator, ABC):
     """Base of `PrivilegedClassifier` and `PrivilegedRegressor`."""
 
-    _target_attributes: ClassVar[tuple[str, ...]]
-    """The attributes that `_fit_targets` sets, for the model folder."""
     __metadata_request__fit: ClassVar = {"privileged": True, "example": True}
 
-    def __init__(
-        self,
-        method: str | Callable[[Parts], methods.Method] = "tram",
-        *,
-        method_options: Mapping[str, Any] | None = None,
-        trunk: nn.Module | Callable[[], nn.Module] | None = None,
-        hidden: Sequence[int] = (64, 64),
-        tower: Sequence[int] = (64, 64),
-        tower_skip: bool = False,
-        numbers: str | Mapping[str, str] = "quantile",
-        quantiles: int = 10,
-        epochs: int = 50,
-        batch_size: int = 32,
-        learning_rate: float = 1e-3,
-        l2: float = 0.0,
-        patience: int | None = None,
-        validation_fraction: float = 0.1,
-        training: Mapping[str, Any] | None = None,
-        device: str = "cpu",
-        fabric: Any = None,
-        checkpoint: Checkpoint | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.method = method
-        self.method_options = method_options
-        self.trunk = trunk
-        self.hidden = hidden
-        self.tower = tower
-        self.tower_skip = tower_skip
-        self.numbers = numbers
-        self.quantiles = quantiles
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.l2 = l2
-        self.patience = patience
-        self.validation_fraction = validation_fraction
-        self.training = training
-        self.device = device
-        self.fabric = fabric
-        self.checkpoint = checkpoint
-        self.random_state = random_state
-        self.verbose = verbose
+    method: str | Callable[..., methods.Method] = "tram"
+    _: KW_ONLY
+    method_options: Mapping[str, Any] | None = None
+    trunk: nn.Module | Callable[[], nn.Module] | None = None
+    hidden: Sequence[int] = (64, 64)
+    tower: Sequence[int] = (64, 64)
+    tower_skip: bool = False
+    numbers: str | Mapping[str, str] = "quantile"
+    quantiles: int = 10
+    epochs: int = 50
+    batch_size: int = 32
+    learning_rate: float = 1e-3
+    l2: float = 0.0
+    patience: int | None = None
+    validation_fraction: float = 0.1
+    training: Mapping[str, Any] | None = None
+    device: str = "cpu"
+    fabric: Any = None
+    checkpoint: Checkpoint | None = None
+    random_state: int | np.random.RandomState | None = None
+    verbose: bool = False
 
     @abstractmethod
     def _fit_targets(self, y: Any) -> tuple[Tensor, Likelihood, int]:
         """Check y, and return it as a tensor with its likelihood and the number of outputs."""
 
-    def _decoder(self) -> nn.Module:
-        """Return the module that maps the expected y of training to the scale of the user's y."""
-        return nn.Identity()
+    @abstractmethod
+    def _decode(self, output: Tensor) -> Tensor:
+        """Return the expected y of an output of the network, on the scale of the user's y."""
 
     def fit(self, X: Any, y: Any, *, privileged: Any = None, example: Any = None) -> Self:
         """Train on annotations.
@@ -138,34 +95,40 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         -------
         self
         """
-        training = self._prepare(X, y, privileged=privileged, example=example)
-        history = fit(
-            training.method,
-            training.data,
-            training.settings,
-            validation=training.held_out,
-            seed=training.seed,
+        data, held_out, settings, seed = self._prepare(X, y, privileged, example)
+        self.history_ = fit(
+            self.method_,
+            data,
+            settings,
+            validation=held_out,
+            seed=seed,
             device=self.device,
             fabric=self.fabric,
             checkpoint=self.checkpoint,
             progress=bool(self.verbose),
         )
-        return self._finish(history)
+        self.predictor_ = self.method_.predictor().eval()
+        return self
 
-    def _prepare(self, X: Any, y: Any, *, privileged: Any, example: Any) -> Training:
-        """Check and encode all arguments, and build the network."""
+    def _prepare(
+        self, X: Any, y: Any, privileged: Any = None, example: Any = None
+    ) -> tuple[Annotations, Annotations | None, Settings, int]:
+        """Check and encode all arguments, build the network, and return how to train it.
+
+        Returns the annotations to train on, those held out if training may stop early, the settings and the seed.
+        """
         settings = self._check_parameters()
         self.__dict__.pop("predictor_", None)  # so that a fit that fails leaves no model
-        check_index(X, privileged)
+        arguments.check_index(X, privileged)
         inputs = self._check_inputs(X, reset=True)
         n = inputs.shape[0]
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
         target, self.likelihood_, outputs = self._fit_targets(y)
-        check_length("y", target.shape[0], n)
+        arguments.check_length("y", target.shape[0], n)
         row = np.arange(n)
         if example is not None:
-            first, row = find_examples(example, inputs)
+            first, row = arguments.find_examples(example, inputs)
             inputs = inputs.iloc[first] if isinstance(inputs, pd.DataFrame) else inputs[first]
         a = self._fit_privileged(privileged, n)
         self.input_encoder_ = InputEncoder().fit(inputs) if self.trunk is None else None
@@ -176,23 +139,12 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         data, held_out = Annotations(x, torch.from_numpy(row), a, target), None
         if self.patience is not None:
             data, held_out = hold_out(data, self.validation_fraction, seed)
+        self.widths_ = {"inputs": x.shape[1], "privileged": a.shape[1], "outputs": outputs}
         with seed_noise(seed, torch.device(self.device)):
-            make_trunk = self._trunk_maker(x.shape[1])
-            self.widths_ = {
-                "inputs": x.shape[1],
-                "features": measure_width(make_trunk(), x),
-                "privileged": a.shape[1],
-                "outputs": outputs,
-            }
+            self.widths_["features"] = measure_width(self._make_trunk(), x)
         with seed_noise(seed, torch.device(self.device)):
-            self.method_ = self._build(make_trunk)
-        return Training(method=self.method_, data=data, held_out=held_out, settings=settings, seed=seed)
-
-    def _finish(self, history: list[Epoch]) -> Self:
-        """Keep the history and the predictor of the trained network."""
-        self.history_ = history
-        self.predictor_ = self.method_.predictor().eval()
-        return self
+            self.method_ = self._build()
+        return data, held_out, settings, seed
 
     def _check_parameters(self) -> Settings:
         """Check the parameters before looking at data, and return the settings of training."""
@@ -206,39 +158,39 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             if not isinstance(options := getattr(self, name), Mapping | None):
                 raise ValueError(f"Expected `{name}` to be a dict of options, but got {options!r}.")
         check_device(self.device)
-        check_widths("hidden", self.hidden)
-        check_widths("tower", self.tower, count=2)
-        known = [name for name in Settings.__dataclass_fields__ if name not in FLAT_SETTINGS]
-        for name in self.training or {}:
-            if name not in known:
-                raise ValueError(f"Expected `training` to have options among {', '.join(known)}, but got {name!r}.")
+        arguments.check_widths("hidden", self.hidden)
+        arguments.check_widths("tower", self.tower, count=2)
+        parameters, options = self.get_params(deep=False), self.training or {}
+        names = [field.name for field in fields(Settings)]
+        for name in options:
+            if name in parameters or name not in names:
+                known = ", ".join(name for name in names if name not in parameters)
+                raise ValueError(f"Expected `training` to have options among {known}, but got {name!r}.")
         share = self.validation_fraction
         if not (isinstance(share, Real) and 0 < share < 1):
             raise ValueError(f"Expected `validation_fraction` to be a number between 0 and 1, but got {share!r}.")
-        flat = {name: to_python(getattr(self, name)) for name in FLAT_SETTINGS}  # a search may set numpy numbers
-        return Settings(**flat, **(self.training or {}))
+        return Settings(**{name: value for name, value in parameters.items() if name in names}, **options)
 
-    def _check_inputs(self, X: Any, *, reset: bool) -> Inputs:
-        if self.trunk is not None:
-            x = to_tensor(X)
-            if reset:
-                self.n_features_in_ = x.shape[1]
-            elif x.shape[1] != self.n_features_in_:
-                raise ValueError(f"X has {x.shape[1]} features, but the model was fitted with {self.n_features_in_}.")
-            return x
+    def _check_inputs(self, X: Any, *, reset: bool) -> NDArray[Any] | pd.DataFrame:
         if type(X).__module__.startswith("polars."):
             X = X.to_pandas()
-        if isinstance(X, pd.DataFrame):
+        if isinstance(X, Tensor):
+            X = (X.float() if X.is_floating_point() else X).numpy(force=True)
+        if self.trunk is None and isinstance(X, pd.DataFrame):
             validate_data(self, X, reset=reset, skip_check_array=True)
             return check_inputs(X)
-        X = validate_data(self, X, reset=reset, ensure_all_finite=False)
-        check_inputs(X)  # its message names the row and column of NaN and infinity
+        X = validate_data(self, X, reset=reset, ensure_all_finite=False, allow_nd=self.trunk is not None)
+        if self.trunk is None:
+            check_inputs(X)
+        else:
+            arguments.check_finite(X)
         return X  # type: ignore[no-any-return]
 
-    def _encode_inputs(self, inputs: Inputs) -> Tensor:
-        if self.input_encoder_ is None:
-            return torch.as_tensor(inputs)
-        return torch.from_numpy(self.input_encoder_.transform(inputs))
+    def _encode_inputs(self, inputs: NDArray[Any] | pd.DataFrame) -> Tensor:
+        if self.input_encoder_ is not None:
+            return torch.from_numpy(self.input_encoder_.transform(inputs))
+        x = torch.from_numpy(np.require(inputs, requirements="W"))  # torch warns of read-only memory
+        return x.float() if x.is_floating_point() else x
 
     def _fit_privileged(self, privileged: Any, n: int) -> Tensor | SparseRows:
         self.privileged_encoder_ = None
@@ -256,18 +208,18 @@ class PrivilegedEstimator(BaseEstimator, ABC):
     def _encode_privileged(self, privileged: Any, n: int) -> SparseRows:
         assert self.privileged_encoder_ is not None
         a = SparseRows.from_matrix(self.privileged_encoder_.transform(privileged))
-        check_length("privileged", a.shape[0], n)
+        arguments.check_length("privileged", a.shape[0], n)
         return a
 
-    def _trunk_maker(self, inputs: int) -> Callable[[], nn.Module]:
+    def _make_trunk(self) -> nn.Module:
         if self.trunk is None:
-            return partial(MLP, inputs, tuple(map(int, self.hidden)))
-        return partial(copy.deepcopy, self.trunk) if isinstance(self.trunk, nn.Module) else self.trunk
+            return MLP(self.widths_["inputs"], tuple(map(int, self.hidden)))
+        return copy.deepcopy(self.trunk) if isinstance(self.trunk, nn.Module) else self.trunk()
 
-    def _build(self, trunk: Callable[[], nn.Module]) -> methods.Method:
+    def _build(self) -> methods.Method:
         first, second = map(int, self.tower)
         parts = Parts(
-            trunk=trunk,
+            self._make_trunk,
             features=self.widths_["features"],
             privileged=self.widths_["privileged"],
             outputs=self.widths_["outputs"],
@@ -282,28 +234,29 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             raise ValueError(f"Expected `method` to make a lupi.methods.Method, but got {type(method).__name__}.")
         return method
 
-    def _outputs(self, X: Any) -> Tensor:
-        """Return the output of the predictor."""
+    def _predict(self, X: Any) -> NDArray[np.float64]:
+        """Return the expected y; double precision lets probabilities sum to one as scikit-learn expects."""
         check_is_fitted(self, "predictor_")
-        return over_examples(self.predictor_, self._encode_inputs(self._check_inputs(X, reset=False))).cpu()
+        x = self._encode_inputs(self._check_inputs(X, reset=False))
+        return self._decode(over_examples(self.predictor_, x).cpu().double()).numpy()
 
-    def _outputs_given(self, X: Any, privileged: Any) -> Tensor:
-        """Return the output of the conditional head."""
+    def _predict_given(self, X: Any, privileged: Any) -> NDArray[np.float64]:
+        """Return the expected y of the conditional head."""
         check_is_fitted(self, "predictor_")
         method = self.method_
         if not isinstance(method, methods.Conditional):
             raise ValueError(f"Expected a method with a conditional head, but {self.method!r} has none.")
         if self.privileged_encoder_ is None:
             raise ValueError("Expected a model that was fitted with `privileged`, but this one was not.")
-        check_index(X, privileged)
+        arguments.check_index(X, privileged)
         x = self._encode_inputs(self._check_inputs(X, reset=False))
-        a = self._encode_privileged(privileged, x.shape[0])
-        data = Annotations(x, torch.arange(x.shape[0]), a, torch.zeros(x.shape[0]))
+        n = x.shape[0]
+        data = Annotations(x, torch.arange(n), self._encode_privileged(privileged, n), torch.zeros(n))
 
         def conditional(batch: Batch) -> Tensor:
             return method.given(batch._replace(a=F.pad(batch.a, (0, method.random))))  # no random features for new rows
 
-        return over_annotations(method, conditional, data).cpu()
+        return self._decode(over_annotations(method, conditional, data).cpu().double()).numpy()
 
     def save(self, path: str | Path) -> None:
         """Write the model to a folder that `lupi.load` reads.
@@ -334,8 +287,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             "widths": self.widths_,
             "ships_privileged": self.method_.ships_privileged,
         }
-        names = (*ENCODERS, *self._target_attributes)
-        fitted = {name: value for name, value in vars(self).items() if name in names}
+        fitted = {name: value for name, value in vars(self).items() if name in FITTED}
         return StoredModel(facts, self.method_.state_dict(), fitted)
 
     @classmethod
@@ -356,12 +308,11 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             if not own and passed is not None:
                 raise ValueError(f"Expected `{name}` to be None, since {path} was trained without a {name} of yours.")
         model = cls(method or facts["method"], trunk=trunk, device=device, **facts["parameters"])
-        names = (*ENCODERS, *cls._target_attributes)
-        model.__dict__.update({name: value for name, value in fitted.items() if name in names})
+        model.__dict__.update({name: value for name, value in fitted.items() if name in FITTED})
         model.likelihood_ = LIKELIHOODS[facts["likelihood"]]
         model.widths_ = facts["widths"]
         with seed_noise(0, torch.device("cpu")):  # building a network draws weights, which are then replaced
-            model.method_ = model._build(model._trunk_maker(model.widths_["inputs"]))
+            model.method_ = model._build()
         try:
             model.method_.load_state_dict(weights)
         except RuntimeError as error:
@@ -385,27 +336,20 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         """
         check_is_fitted(self, "predictor_")
         encoder = self.input_encoder_
-        encode: nn.Module = nn.Identity()
+        if encoder is None and X is None:
+            raise ValueError("Expected `X` to be a few inputs, since the trunk is your own, but got None.")
         if encoder is not None and not encoder.numeric_:
             kinds = encoder.encoder_.kinds_
             category = next(name for name, kind in kinds.items() if kind == "category")
             raise ValueError(
                 f"Expected all columns of X to be numbers for an ONNX file, but {category!r} is a category."
             )
-        if encoder is not None:
-            encode = Standardize(encoder.mean_, encoder.scale_)
-            if X is None:
-                noise = np.random.default_rng(0).normal(size=(10, self.n_features_in_))
-                X = noise * encoder.scale_ + encoder.mean_
-            else:
-                X = self._check_inputs(X, reset=False)
-            x = torch.from_numpy(np.array(X, dtype=np.float32))
-        elif X is None:
-            raise ValueError("Expected `X` to be a few inputs, since the trunk is your own, but got None.")
-        else:
-            x = torch.as_tensor(self._check_inputs(X, reset=False))
-        deployed = nn.Sequential(encode, self.predictor_, Mean(self.likelihood_), self._decoder())
-        export_onnx(copy.deepcopy(deployed).eval().cpu(), x, path)
+        if X is not None:
+            X = self._check_inputs(X, reset=False)
+        elif encoder is not None:
+            X = np.random.default_rng(0).normal(encoder.mean_, encoder.scale_, size=(10, self.n_features_in_))
+        x = self._encode_inputs(X) if encoder is None else torch.from_numpy(np.array(X, dtype=np.float32))
+        export_onnx(Deployed(copy.deepcopy(self.predictor_).cpu(), self._decode, encoder), x, path)
 
 
 def fit_together(models: Sequence[PrivilegedEstimator], sets: Sequence[Mapping[str, Any]]) -> None:
@@ -433,20 +377,19 @@ def fit_together(models: Sequence[PrivilegedEstimator], sets: Sequence[Mapping[s
     for name in ("fabric", "checkpoint"):
         if getattr(first, name) is not None:
             raise ValueError(f"Expected `{name}` to be None for models that train together.")
-    trainings = [
-        model._prepare(**{"privileged": None, "example": None, **one}) for model, one in zip(models, sets, strict=True)
-    ]
+    prepared = [model._prepare(**one) for model, one in zip(models, sets, strict=True)]
+    data, held_out, settings, seeds = zip(*prepared, strict=True)
     histories = fit_seeds(
-        [training.method for training in trainings],
-        [training.data for training in trainings],
-        trainings[0].settings,
-        validation=[training.held_out for training in trainings],
-        seeds=[training.seed for training in trainings],
+        [model.method_ for model in models],
+        data,
+        settings[0],
+        validation=held_out,
+        seeds=seeds,
         device=first.device,
         progress=bool(first.verbose),
     )
     for model, history in zip(models, histories, strict=True):
-        model._finish(history)
+        model.history_, model.predictor_ = history, model.method_.predictor().eval()
 
 
 def hold_out(data: Annotations, fraction: float, seed: int) -> tuple[Annotations, Annotations]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Number
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -88,8 +88,6 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
     (500, 10)
     """
 
-    _target_attributes: ClassVar = ("classes_", "multi_label_")
-
     def _fit_targets(self, y: Any) -> tuple[Tensor, Likelihood, int]:
         y = check_targets(y)
         self.multi_label_ = y.ndim == 2 and y.shape[1] > 1
@@ -120,20 +118,19 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probabilities of the classes, or of each label to be 1."""
-        return self._probabilities(self._outputs(X))
+        return self._predict(X)
 
     def predict_proba_given(self, X: Any, privileged: Any) -> NDArray[np.float64]:
         """Return the probabilities of the conditional head, for methods that have one."""
-        return self._probabilities(self._outputs_given(X, privileged))
+        return self._predict_given(X, privileged)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class, or 1 for each label with a probability over one half."""
         p = self.predict_proba(X)
         return (p > 0.5).astype(int) if self.multi_label_ else self.classes_[p.argmax(1)]
 
-    def _probabilities(self, output: Tensor) -> NDArray[np.float64]:
-        """Convert logits in double precision, so that probabilities sum to one as scikit-learn expects."""
-        return self.likelihood_.mean(output.double()).numpy()
+    def _decode(self, output: Tensor) -> Tensor:
+        return self.likelihood_.mean(output)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

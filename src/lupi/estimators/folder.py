@@ -68,13 +68,13 @@ def save_model_folder(path: str | Path, model: StoredModel, notes: Mapping[str, 
     }
     files = {WEIGHTS: safetensors.torch.save(weights), ENCODERS: skops.io.dumps(model.encoders)}
     digests = {name: hash_bytes(content) for name, content in files.items()}
-    facts = {"format": FORMAT, **model.facts, **({"notes": sorted(notes)} if notes else {}), "sha256": digests}
+    facts = {"format": FORMAT, **model.facts, "notes": sorted(notes), "sha256": digests}
     digests[FACTS] = hash_bytes(encode_facts(facts))
     files[FACTS] = json.dumps(facts, indent=2, default=to_plain).encode() + b"\n"
     files |= {name: note.encode("utf-8", "replace") for name, note in notes.items()}
     with replace_folder(path) as partial:
-        if path.exists():
-            old = {*files, *list_notes(path)}
+        if (path / FACTS).exists():
+            old = {*files, *json.loads((path / FACTS).read_bytes()).get("notes", [])}
             shutil.copytree(
                 path, partial, ignore=lambda folder, _: old if Path(folder) == path else (), dirs_exist_ok=True
             )
@@ -84,22 +84,10 @@ def save_model_folder(path: str | Path, model: StoredModel, notes: Mapping[str, 
 
 def is_replaceable(path: Path) -> bool:
     """Return whether a path is an empty folder or a model folder."""
-    if not path.is_dir():
-        return False
-    if not any(path.iterdir()):
-        return True
     try:
-        return {"format", "sha256"} <= set(json.loads((path / FACTS).read_bytes()))
+        return not any(path.iterdir()) or {"format", "sha256"} <= set(json.loads((path / FACTS).read_bytes()))
     except (OSError, ValueError, TypeError):
         return False
-
-
-def list_notes(path: Path) -> list[str]:
-    """Return the names of the notes in a model folder, which describe that model and are replaced with it."""
-    try:
-        return [str(name) for name in json.loads((path / FACTS).read_bytes()).get("notes", [])]
-    except FileNotFoundError:  # an empty folder
-        return []
 
 
 def read_model_folder(path: str | Path) -> StoredModel:
@@ -111,17 +99,15 @@ def read_model_folder(path: str | Path) -> StoredModel:
         raise FileNotFoundError(f"Expected {path} to be a model folder, but it does not exist.")
     try:
         facts = json.loads(read_file(path, FACTS))
-        version, digests = facts["format"], facts["sha256"]
-        expected = digests.pop(FACTS)
+        version, digests = facts["format"], dict(facts["sha256"])
+        del facts["sha256"][FACTS]  # the facts were hashed before their own hash was among them
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"Expected {path / FACTS} to describe a model, but it is truncated or not JSON.") from error
     if version != FORMAT:
         older = isinstance(version, int) and version < FORMAT
         what = ", written by an earlier lupi: train and save the model again." if older else ": upgrade lupi."
         raise ValueError(f"Expected {path} to be in format {FORMAT}, but it is in format {version}{what}")
-    if expected != hash_bytes(encode_facts(facts)):
-        raise ValueError(f"Expected {path / FACTS} to be unchanged since it was written, but it differs.")
-    contents = {name: read_file(path, name) for name in (WEIGHTS, ENCODERS)}
+    contents = {FACTS: encode_facts(facts), WEIGHTS: read_file(path, WEIGHTS), ENCODERS: read_file(path, ENCODERS)}
     for name, content in contents.items():
         if hash_bytes(content) != digests.get(name):
             raise ValueError(f"Expected {path / name} to be unchanged since it was written, but it differs.")

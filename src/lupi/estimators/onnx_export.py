@@ -1,60 +1,51 @@
-"""Export a predictor to ONNX: modules that take unscaled inputs and return probabilities or real numbers."""
+"""Export a predictor to ONNX."""
 
 from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from lupi._internal.files import replace_file
-from lupi.likelihoods import Likelihood
+from lupi.tabular import InputEncoder
 
 
-class Affine(nn.Module):
-    """Compute x·scale + shift."""
+class Deployed(nn.Module):
+    """A predictor that takes unscaled inputs and returns probabilities or real numbers.
 
-    def __init__(self, scale: ArrayLike, shift: ArrayLike) -> None:
+    Parameters
+    ----------
+    predictor : Module
+        The predictor of encoded inputs.
+    decode : callable
+        Maps its output to the expected y.
+    encoder : InputEncoder, optional
+        The encoder of the inputs, which are all numbers; without one, the predictor takes the inputs as they are.
+    """
+
+    def __init__(
+        self, predictor: nn.Module, decode: Callable[[Tensor], Tensor], encoder: InputEncoder | None = None
+    ) -> None:
         super().__init__()
-        self.scale = nn.Buffer(torch.as_tensor(scale, dtype=torch.float32))
-        self.shift = nn.Buffer(torch.as_tensor(shift, dtype=torch.float32))
+        self.predictor, self.decode, self.encoded = predictor, decode, encoder is not None
+        if encoder is not None:
+            mean = torch.from_numpy(encoder.mean_)
+            self.mean = nn.Buffer(mean.float())
+            self.rest = nn.Buffer((mean - self.mean).float())  # one float32 number cannot hold a date in seconds
+            self.scale = nn.Buffer(torch.from_numpy(encoder.scale_).float())
+        self.eval()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return x·scale + shift."""
-        return x * self.scale + self.shift
-
-
-class Standardize(nn.Module):
-    """Compute (x − mean) / scale, with the mean as two float32 numbers, since one cannot hold a date in seconds."""
-
-    def __init__(self, mean: NDArray[np.float64], scale: NDArray[np.float64]) -> None:
-        super().__init__()
-        exact = torch.from_numpy(mean)
-        self.mean = nn.Buffer(exact.float())
-        self.rest = nn.Buffer((exact - self.mean).float())
-        self.scale = nn.Buffer(torch.from_numpy(scale).float())
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return (x − mean) / scale."""
-        return (x - self.mean - self.rest) / self.scale
-
-
-class Mean(nn.Module):
-    """Compute the expected y of an output."""
-
-    def __init__(self, likelihood: Likelihood) -> None:
-        super().__init__()
-        self.likelihood = likelihood
-
-    def forward(self, output: Tensor) -> Tensor:
-        """Return probabilities or real numbers."""
-        return self.likelihood.mean(output)
+        """Return the expected y."""
+        if self.encoded:
+            x = (x - self.mean - self.rest) / self.scale
+        return self.decode(self.predictor(x))
 
 
 def export_onnx(module: nn.Module, x: Tensor, path: str | Path, *, tolerance: float = 1e-5) -> None:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
-from torch import Tensor, nn
+from torch import Tensor
 
 from lupi.estimators.arguments import check_targets, to_python
 from lupi.estimators.base import PrivilegedEstimator
-from lupi.estimators.onnx_export import Affine
 from lupi.likelihoods import Gaussian, Likelihood
 
 
@@ -44,8 +43,6 @@ class PrivilegedRegressor(RegressorMixin, PrivilegedEstimator):
     (500,)
     """
 
-    _target_attributes: ClassVar = ("y_mean_", "y_scale_")
-
     def _fit_targets(self, y: Any) -> tuple[Tensor, Likelihood, int]:
         y = column_or_1d(check_targets(y), warn=True)
         if y.dtype.kind not in "biuf":
@@ -57,17 +54,13 @@ class PrivilegedRegressor(RegressorMixin, PrivilegedEstimator):
         self.y_scale_ = float(y.std()) or 1.0
         return torch.from_numpy(((y - self.y_mean_) / self.y_scale_).astype(np.float32)), Gaussian(), 1
 
-    def _decoder(self) -> nn.Module:
-        return Affine(self.y_scale_, self.y_mean_)
+    def _decode(self, output: Tensor) -> Tensor:
+        return self.likelihood_.mean(output) * self.y_scale_ + self.y_mean_
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return the expected y."""
-        return self._rescale(self._outputs(X))
+        return self._predict(X)
 
     def predict_given(self, X: Any, privileged: Any) -> NDArray[np.float64]:
         """Return the expected y of the conditional head, for methods that have one."""
-        return self._rescale(self._outputs_given(X, privileged))
-
-    def _rescale(self, output: Tensor) -> NDArray[np.float64]:
-        """Convert outputs to the scale of y."""
-        return self.likelihood_.mean(output).double().numpy() * self.y_scale_ + self.y_mean_
+        return self._predict_given(X, privileged)
