@@ -1,25 +1,33 @@
-"""A trained estimator together with what it needs to read tables."""
+"""A model that was trained on a table: predict, save, load and export it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from torch import nn
 
-from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
-from lupi.estimators.folder import StoredModel, save_model_folder, to_plain
+from lupi._internal.devices import check_device
+from lupi._internal.files import check_output, explain_os_errors
+from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor, folder
+from lupi.methods import Method
 from lupi.serving.card import write_card
-from lupi.tabular import Schema
+from lupi.tabular import Schema, TransformerEncoder
 from lupi.tabular.columns import clean_inputs
 from lupi.tabular.features import encode_columns
 from lupi.tabular.kinds import ColumnEncoder
+from lupi.tabular.text import resolve_folder
 
-CARD, RECORD, HISTORY = "README.md", "results.json", "results.csv"
+Estimator = PrivilegedClassifier | PrivilegedRegressor
+ESTIMATORS: dict[str, type[Estimator]] = {
+    "PrivilegedClassifier": PrivilegedClassifier,
+    "PrivilegedRegressor": PrivilegedRegressor,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +46,7 @@ class TableModel:
         What is known about the training: the table and its size, classes, settings, notes, losses and versions.
     """
 
-    estimator: PrivilegedClassifier | PrivilegedRegressor
+    estimator: Estimator
     schema: Schema
     encoders: dict[str, ColumnEncoder]
     record: Mapping[str, Any]
@@ -83,8 +91,101 @@ class TableModel:
         facts, weights, fitted = self.estimator._to_stored()
         facts |= {"table": self.schema.to_json(), "record": dict(self.record)}
         notes = {
-            CARD: write_card(self.schema, facts),
-            RECORD: json.dumps(self.record, indent=2, default=to_plain) + "\n",
-            HISTORY: pd.DataFrame(self.record["history"]).to_csv(index=False),
+            "README.md": write_card(self.schema, facts),
+            "results.json": json.dumps(self.record, indent=2, default=folder.to_plain) + "\n",
+            "results.csv": pd.DataFrame(self.record["history"]).to_csv(index=False),
         }
-        save_model_folder(path, StoredModel(facts, weights, fitted | {"text_encoders_": self.encoders}), notes)
+        stored = folder.StoredModel(facts, weights, fitted | {"text_encoders_": self.encoders})
+        folder.save_model_folder(path, stored, notes)
+
+
+def load(
+    path: str | Path,
+    *,
+    trunk: nn.Module | Callable[[], nn.Module] | None = None,
+    method: Callable[..., Method] | None = None,
+    text_encoder: str | None = None,
+    device: str = "cpu",
+) -> Estimator | TableModel:
+    """Load a saved model. Nothing in its folder is executed.
+
+    Parameters
+    ----------
+    path : str or Path
+        The model folder.
+    trunk : Module or callable, optional
+        The trunk, if the model was trained with one of your own.
+    method : callable, optional
+        The method, if the model was trained with one of your own.
+    text_encoder : str, optional
+        Name or folder of the Hugging Face model that encodes text columns, if it has moved since training.
+    device : str
+        Device to predict on.
+
+    Returns
+    -------
+    PrivilegedClassifier, PrivilegedRegressor or TableModel
+        The estimator that was saved, or a `TableModel` if the model was trained on a table.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import lupi
+    >>> model = lupi.PrivilegedClassifier("no-pi", epochs=1).fit([[0.0], [1.0]], ["no", "yes"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(folder)
+    ...     lupi.load(folder).classes_
+    array(['no', 'yes'], dtype='<U3')
+    """
+    check_device(device)
+    stored = folder.read_model_folder(path)
+    name = stored.facts["estimator"]
+    if name not in ESTIMATORS:
+        raise ValueError(f"Expected {path} to hold one of {', '.join(ESTIMATORS)}, but it holds a {name}.")
+    estimator = ESTIMATORS[name]._from_stored(stored, path, trunk=trunk, method=method, device=device)
+    if "table" not in stored.facts:
+        return estimator
+    encoders = stored.encoders["text_encoders_"]
+    for encoder in encoders.values():
+        if isinstance(encoder, TransformerEncoder):
+            encoder.device = device
+            encoder.name = resolve_folder(text_encoder) if text_encoder else encoder.name
+    return TableModel(
+        estimator=estimator,
+        schema=Schema.from_json(stored.facts["table"]),
+        encoders=encoders,
+        record=stored.facts["record"],
+    )
+
+
+def export_onnx(model: Estimator | TableModel, onnx: str | Path, *, overwrite: bool = False) -> list[str]:
+    """Write the predictor of a model as an ONNX file, without privileged information.
+
+    Parameters
+    ----------
+    model : PrivilegedClassifier, PrivilegedRegressor or TableModel
+        A model whose inputs are all numbers.
+    onnx : str or Path
+        The file.
+    overwrite : bool
+        Whether to replace an existing file.
+
+    Returns
+    -------
+    list of str
+        A description of the graph's input and output.
+    """
+    check_output(Path(onnx), argument="onnx", overwrite=overwrite)
+    if isinstance(model, TableModel):
+        for name in model.encoders:
+            raise ValueError(f"Expected all input columns to be numbers for an ONNX file, but {name!r} is text.")
+        estimator, classes = model.estimator, model.record["classes"]
+    else:
+        estimator, classes = model, getattr(model, "classes_", None)
+    with explain_os_errors(onnx, "onnx"):
+        estimator.export_onnx(onnx)
+    columns = getattr(estimator, "feature_names_in_", [f"x{i}" for i in range(estimator.n_features_in_)])
+    y = "real numbers, [rows]"
+    if classes is not None:
+        y = f"probabilities, [rows, {len(classes)}]: {', '.join(map(str, classes))}"
+    return [f"x: unscaled float32 numbers, [rows, {len(columns)}]: {', '.join(columns)}", f"y: float32 {y}"]

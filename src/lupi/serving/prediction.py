@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -50,66 +50,42 @@ def predict_table(
         The number of rows.
     """
     output = Path(output)
-    find_writer(output)
+    make_writer = find_writer(output)
     check_output(output, overwrite=overwrite)
     if not isinstance(model, TableModel):
         raise ValueError(f"Expected `model` to be trained on a table, but got a {type(model).__name__} that was not.")
-    schema = open_table(table).schema
+    schema, inputs, example = open_table(table).schema, model.schema.inputs, model.schema.roles.example
     kept = split_names(keep, schema.names)
     for name in kept:
         check_name(name, schema.names, "keep")
-    example = model.schema.roles.example
     kept = list(dict.fromkeys([example, *kept] if example and example in schema.names else kept))
-    inputs = model.schema.inputs
     check_matches(schema, inputs, table)
     source = open_table(table, model.schema.csv_types(name for name in kept if name not in inputs))
-    total, done = count_rows(source, table), 0
-    with Steps("predict", total, show=progress) as steps, open_writer(output) as write:
+    total, done, writer = count_rows(source, table), 0, None
+    with (
+        explain_os_errors(output),
+        replace_file(output) as partial,
+        ExitStack() as stack,
+        Steps("predict", total, show=progress) as steps,
+    ):
         for batch in read_batches(source, list(dict.fromkeys([*kept, *inputs])), table):
             if batch.num_rows == 0:
                 continue
-            predicted = pa.Table.from_pandas(model.predict(to_pandas(batch), start=done), preserve_index=False)
-            clash = set(kept) & set(predicted.schema.names)
+            predicted = model.predict(to_pandas(batch), start=done)
+            clash = set(kept) & set(predicted)
             if clash:
                 raise ValueError(f"Expected `keep` to name no column of the output, but got {clash.pop()!r}.")
-            columns = [(name, batch.column(name)) for name in kept]
-            columns += [(name, predicted.column(name)) for name in predicted.schema.names]
-            write(pa.table(dict(columns)))
-            done += batch.num_rows
-            steps.advance(batch.num_rows, "rows")
-    return done
-
-
-@contextmanager
-def open_writer(path: Path) -> Iterator[Callable[[pa.Table], None]]:
-    """Yield a function that appends rows to a file, which appears under its name when it is complete."""
-    make_writer = find_writer(path)
-    writer: Any = None
-
-    def write(rows: pa.Table) -> None:
-        nonlocal writer
-        with explain_os_errors(path):
+            rows = pa.table({name: batch.column(name) for name in kept} | predicted.to_dict("series"))
             try:
                 if writer is None:
-                    writer = make_writer(partial, rows.schema)
+                    writer = stack.enter_context(make_writer(partial, rows.schema))
                 writer.write_table(rows)
             except pa.ArrowException as error:
                 why = " ".join(str(error).split()).removesuffix(".")
-                raise ValueError(f"Expected columns that a {path.suffix} file can hold, but got: {why}.") from error
-
-    with ExitStack() as stack:  # entered and closed by hand: only errors of writing concern the output
-        with explain_os_errors(path):
-            partial = stack.enter_context(replace_file(path))
-        try:
-            yield write
-        except BaseException:
-            if writer is not None:
-                with suppress(OSError):
-                    writer.close()
-            raise
-        with explain_os_errors(path):
-            writer.close()
-            stack.close()
+                raise ValueError(f"Expected columns that a {output.suffix} file can hold, but got: {why}.") from error
+            done += batch.num_rows
+            steps.advance(batch.num_rows, "rows")
+    return done
 
 
 def find_writer(path: Path) -> Callable[..., Any]:
