@@ -7,29 +7,19 @@ from typing import Annotated, Any
 
 import typer
 
+from lupi.cli import options
 from lupi.cli.commands import how_made, say
-from lupi.cli.options import (
-    Device,
-    Jobs,
-    Methods,
-    Output,
-    Overwrite,
-    split_methods,
-    table_options,
-    training_options,
-    with_options,
-)
 
 
-@with_options(spec=table_options, settings=training_options)
+@options.with_options(spec=options.table_options, settings=options.training_options)
 def run(
     spec: Any,
     settings: dict[str, Any],
-    output: Output,
+    output: options.Output,
     test: Annotated[
         Path | None, typer.Option(metavar="TABLE", help="Table with true labels; by default noisy labels are held out.")
     ] = None,
-    methods: Methods = "",
+    methods: options.Methods = "",
     seeds: Annotated[
         int | None, typer.Option(min=2, help="Number of seeds, and of splits without a test table; 10 by default.")
     ] = None,
@@ -40,9 +30,9 @@ def run(
             "--controls", help="Train controls too: zeros, shuffled and random PI, and No PI with early stopping."
         ),
     ] = False,
-    device: Device = "cpu",
-    jobs: Jobs = -1,
-    overwrite: Overwrite = False,
+    device: options.Device = "cpu",
+    jobs: options.Jobs = -1,
+    overwrite: options.Overwrite = False,
 ) -> None:
     """Compare methods with No PI on a table of annotations, to see whether privileged information helps.
 
@@ -56,7 +46,7 @@ def run(
     plan = Plan(
         spec=spec,
         test=test,
-        methods=split_methods(methods),
+        methods=options.split_methods(methods),
         seeds=seeds or 10,
         folds=folds,
         controls=controls,

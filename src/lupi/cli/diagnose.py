@@ -7,25 +7,29 @@ from typing import Annotated, Any
 
 import typer
 
+from lupi.cli import options
 from lupi.cli.commands import how_made, say
-from lupi.cli.options import Device, Jobs, Output, Overwrite, Seed, table_options, training_options, with_options
 
 
-@with_options({"epochs": 100, "batch_size": None, "learning_rate": None}, spec=table_options, settings=training_options)
+@options.with_options(
+    {"epochs": 100, "batch_size": None, "learning_rate": None},
+    spec=options.table_options,
+    settings=options.training_options,
+)
 def run(
     spec: Any,
     settings: dict[str, Any],
-    output: Output,
+    output: options.Output,
     annotator: Annotated[
         str | None, typer.Option(help="Column that says who gave the label; by default found by its name.")
     ] = None,
     gold: Annotated[str | None, typer.Option(help="Column of true labels, used only to score the diagnosis.")] = None,
     method: Annotated[str, typer.Option(help="Method whose predictions judge the labels.")] = "pi-transition",
     folds: Annotated[int, typer.Option(min=2, help="Number of folds; each is judged by models of the others.")] = 5,
-    seed: Seed = 0,
-    device: Device = "cpu",
-    jobs: Jobs = -1,
-    overwrite: Overwrite = False,
+    seed: options.Seed = 0,
+    device: options.Device = "cpu",
+    jobs: options.Jobs = -1,
+    overwrite: options.Overwrite = False,
 ) -> None:
     """Show whether privileged information is worth having, and which annotators and labels are probably wrong."""
     from lupi.diagnose import diagnose_table, format_diagnosis

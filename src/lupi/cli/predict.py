@@ -7,19 +7,19 @@ from typing import Annotated
 
 import typer
 
-from lupi.cli.options import Device, Model, Overwrite, Table
+from lupi.cli import options
 
 
 def run(
-    model: Model,
-    table: Table,
+    model: options.Model,
+    table: options.Table,
     output: Annotated[Path, typer.Option("-o", "--output", help="File for predictions, .parquet or .csv.")],
     keep: Annotated[list[str] | None, typer.Option(help="Comma-separated columns to copy.")] = None,
     text_encoder: Annotated[
         str | None, typer.Option(metavar="NAME_OR_FOLDER", help="Where the model's text encoder is, if it has moved.")
     ] = None,
-    device: Device = "cpu",
-    overwrite: Overwrite = False,
+    device: options.Device = "cpu",
+    overwrite: options.Overwrite = False,
 ) -> None:
     """Predict a table of any length. It needs the model's input columns and no privileged ones."""
     from lupi import serving

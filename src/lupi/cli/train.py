@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
+from lupi.cli import options
 from lupi.cli.commands import how_made, say
-from lupi.cli.options import Device, Overwrite, Seed, table_options, training_options, with_options
 
 
-@with_options(spec=table_options, settings=training_options)
+@options.with_options(spec=options.table_options, settings=options.training_options)
 def run(
     spec: Any,
     settings: dict[str, Any],
@@ -21,9 +21,9 @@ def run(
         int | None,
         typer.Option(min=1, help="Stop after this number of epochs without a lower loss on held-out labels."),
     ] = None,
-    seed: Seed = 0,
-    device: Device = "cpu",
-    overwrite: Overwrite = False,
+    seed: options.Seed = 0,
+    device: options.Device = "cpu",
+    overwrite: options.Overwrite = False,
 ) -> None:
     """Train a model on a table of annotations. Columns without a role are inputs."""
     from lupi import serving
