@@ -25,7 +25,7 @@ from lupi.data import Annotations, SparseRows
 from lupi.likelihoods import Categorical
 from lupi.methods import Method, build
 from lupi.nn import MobileNet, Parts, Projected
-from lupi.nn.mobilenet import triton_backend
+from lupi.nn.mobilenet import network
 from lupi.training import Replicas, Settings, StackedAnnotations, fit
 from lupi.training.fitting import iterate_stages
 from lupi.training.loop import OneDevice, StageLoop, matrix_precision
@@ -93,13 +93,13 @@ STEPPED: list[tuple[str, int, int, int, dict]] = [
 @contextmanager
 def kernels(own: bool) -> Iterator[None]:
     """Enable or disable the Triton kernels."""
-    usual = triton_backend.import_kernels
+    usual = network.import_kernels
     if not own:
-        triton_backend.import_kernels = lambda: None
+        network.import_kernels = lambda: None
     try:
         yield
     finally:
-        triton_backend.import_kernels = usual
+        network.import_kernels = usual
 
 
 def data() -> Annotations:

@@ -57,7 +57,7 @@ def vector(module):
 
 
 def test_images_are_scaled():
-    trunk = ImageTrunk(nn.Flatten(), *colour_statistics({"image_mean": MEAN, "image_std": STD}), example=(32, 32))
+    trunk = ImageTrunk(nn.Flatten(), *colour_statistics({"image_mean": MEAN, "image_std": STD}), None, (32, 32))
     assert trunk.features == 3 * 32 * 32
     torch.testing.assert_close(trunk(IMAGES), scaled(IMAGES).flatten(1), rtol=1e-5, atol=1e-5)
     assert torch.equal(trunk(IMAGES), trunk(IMAGES.float()))
@@ -66,7 +66,7 @@ def test_images_are_scaled():
 
 @pytest.mark.parametrize("size", [(16, 16), (48, 40), (16, 64), (32, 32)])
 def test_images_are_resized(size):
-    trunk = ImageTrunk(nn.Flatten(), [0.0] * 3, [1.0] * 3, size)
+    trunk = ImageTrunk(nn.Flatten(), [0.0] * 3, [1.0] * 3, size, size)
     smaller = min(size) < 32
     expected = F.interpolate(IMAGES.float(), size, mode="bilinear", antialias=smaller).flatten(1)
     torch.testing.assert_close(trunk(IMAGES), expected)
@@ -76,7 +76,7 @@ def test_images_are_resized(size):
 def test_finding_the_features_leaves_the_model_as_it_was():
     model = nn.Sequential(nn.Conv2d(3, 5, 4, 4), nn.BatchNorm2d(5), nn.AdaptiveAvgPool2d(1), nn.Flatten())
     nn.init.ones_(model[0].bias)
-    trunk = ImageTrunk(model, [0.0] * 3, [1.0] * 3, example=(4, 4))  # one value per channel, too few to train on
+    trunk = ImageTrunk(model, [0.0] * 3, [1.0] * 3, None, (4, 4))  # one value per channel, too few to train on
     assert trunk.features == 5
     assert torch.equal(model[1].running_mean, torch.zeros(5))
     assert all(module.training for module in trunk.modules())

@@ -119,15 +119,10 @@ class HeteroscedasticHead(nn.Module):
         if self.training:
             rows, sources = features.shape[0], noise.shape[0]
             noise = torch.randn(rows, sources, self.samples, dtype=noise.dtype, device=noise.device)
-        shape = (self.outputs, self.factors)
-        return average_noisy_logits(
-            self.likelihood,
-            self.mean(features),
-            None if self.factor is None else self.factor(features).unflatten(-1, shape),
-            F.softplus(self.scale(features)) + SMALLEST_SCALE,
-            (noise[..., : self.factors, :].mT, noise[..., self.factors :, :].mT),
-            self.temperature,
-        )
+        factor = None if self.factor is None else self.factor(features).unflatten(-1, (self.outputs, self.factors))
+        scale = F.softplus(self.scale(features)) + SMALLEST_SCALE
+        by_source = noise[..., : self.factors, :].mT, noise[..., self.factors :, :].mT
+        return average_noisy_logits(self.likelihood, self.mean(features), factor, scale, by_source, self.temperature)
 
 
 def probit_logits(mean: Tensor, scale: Tensor) -> Tensor:

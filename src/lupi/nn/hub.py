@@ -8,6 +8,7 @@ They are meant to be fine-tuned: gradients reach all their weights. Load a model
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,6 +24,8 @@ HALF = (0.5, 0.5, 0.5)
 """Default mean and standard deviation of the colour channels, on a scale from 0 to 1."""
 SIDE = 224
 """Default height and width of images."""
+Size = tuple[int, int]
+"""Height and width."""
 
 
 class ImageTrunk(nn.Module):
@@ -36,8 +39,8 @@ class ImageTrunk(nn.Module):
         Mean of each channel, on a scale from 0 to 255.
     std : sequence of float
         Standard deviation of each channel, on the same scale.
-    size : (int, int), optional
-        Height and width to which images are resized, with bilinear interpolation.
+    size : (int, int) or None
+        Height and width to which images are resized, with bilinear interpolation; None to leave them as they are.
     example : (int, int)
         Height and width of images that the model accepts; used to find the number of features.
 
@@ -48,7 +51,7 @@ class ImageTrunk(nn.Module):
 
     Examples
     --------
-    >>> trunk = ImageTrunk(nn.Flatten(), mean=(127.5,) * 3, std=(127.5,) * 3, size=(4, 4))
+    >>> trunk = ImageTrunk(nn.Flatten(), mean=(127.5,) * 3, std=(127.5,) * 3, size=(4, 4), example=(8, 8))
     >>> trunk.features
     48
     >>> trunk(torch.full((2, 3, 8, 8), 255, dtype=torch.uint8))[0, :3]
@@ -59,12 +62,7 @@ class ImageTrunk(nn.Module):
     std: Tensor
 
     def __init__(
-        self,
-        model: nn.Module,
-        mean: Sequence[float],
-        std: Sequence[float],
-        size: tuple[int, int] | None = None,
-        example: tuple[int, int] = (SIDE, SIDE),
+        self, model: nn.Module, mean: Sequence[float], std: Sequence[float], size: Size | None, example: Size
     ) -> None:
         super().__init__()
         self.model, self.size = model, size
@@ -114,9 +112,7 @@ class TextTrunk(nn.Module):
         return (states * weight).sum(1) / weight.sum(1).clamp(min=1)
 
 
-def pretrained(
-    name: str | Path, *, size: int | tuple[int, int] | None = None, **options: Any
-) -> ImageTrunk | TextTrunk:
+def pretrained(name: str | Path, *, size: int | Size | None = None, **options: Any) -> ImageTrunk | TextTrunk:
     """Load a pretrained model as a trunk, in evaluation mode and in float32.
 
     An image model takes images [n, 3, height, width] with values from 0 to 255, and normalises them as in its
@@ -165,7 +161,7 @@ def token_ids(name: str | Path, texts: Sequence[str], *, length: int | None = No
     >>> pretrained("google-bert/bert-base-uncased")(x).shape  # doctest: +SKIP
     torch.Size([2, 768])
     """
-    transformers = import_transformers("text")
+    transformers = import_extra("transformers", "text")
     try:
         pad = getattr(transformers.AutoConfig.from_pretrained(str(name)), "pad_token_id", None)
         tokenizer = transformers.AutoTokenizer.from_pretrained(str(name))
@@ -178,17 +174,16 @@ def token_ids(name: str | Path, texts: Sequence[str], *, length: int | None = No
             f"Expected the model and tokenizer of {str(name)!r} to share a padding id, but got {pad} and "
             f"{tokenizer.pad_token_id}."
         )
-    ids: Tensor = tokenizer(list(texts), padding=True, truncation=True, max_length=length, return_tensors="pt")[
-        "input_ids"
-    ]
-    return ids
+    encoded = tokenizer(list(texts), padding=True, truncation=True, max_length=length, return_tensors="pt")
+    return torch.as_tensor(encoded["input_ids"])
 
 
-def from_hub(name: str, size: tuple[int, int] | None, options: dict[str, Any]) -> ImageTrunk | TextTrunk:
+def from_hub(name: str, size: Size | None, options: dict[str, Any]) -> ImageTrunk | TextTrunk:
     """Load a Hugging Face model as a trunk."""
-    transformers = import_transformers("vision")
+    transformers = import_extra("transformers", "vision")
     from transformers.models.auto.image_processing_auto import get_image_processor_config
 
+    transformers.utils.logging.disable_progress_bar()
     try:
         model, report = transformers.AutoModel.from_pretrained(name, output_loading_info=True, **options)
         scaling = get_image_processor_config(name, **options) if model.main_input_name == "pixel_values" else {}
@@ -197,11 +192,12 @@ def from_hub(name: str, size: tuple[int, int] | None, options: dict[str, Any]) -
     takes, config = model.main_input_name, model.config
     if takes not in ("pixel_values", "input_ids") or hasattr(config, "vision_config"):
         raise ValueError(f"Expected `name` to be an image or a text model, but {name!r} is a {type(model).__name__}.")
-    if takes == "input_ids" and size is not None:
-        raise ValueError(f"Expected `size` to be None for a text model, but got {size}.")
-    if takes == "input_ids" or any("pooler" in key for key in report["missing_keys"]):
-        remove_pooler(model)  # not used, or without pretrained weights
+    unused = takes == "input_ids" or any("pooler" in key for key in report["missing_keys"])
+    if unused and "add_pooling_layer" in inspect.signature(type(model).__init__).parameters:
+        model.register_module("pooler", None)
     if takes == "input_ids":
+        if size is not None:
+            raise ValueError(f"Expected `size` to be None for a text model, but got {size}.")
         encoder = model.get_encoder() if config.is_encoder_decoder else model
         return TextTrunk(encoder.float().eval(), getattr(config, "pad_token_id", None)).eval()
     mean, std = colour_statistics(scaling)
@@ -210,12 +206,9 @@ def from_hub(name: str, size: tuple[int, int] | None, options: dict[str, Any]) -
     return ImageTrunk(model.float().eval(), mean, std, size, example).eval()
 
 
-def from_timm(name: str, size: tuple[int, int] | None, options: dict[str, Any]) -> ImageTrunk:
+def from_timm(name: str, size: Size | None, options: dict[str, Any]) -> ImageTrunk:
     """Load a timm model as a trunk."""
-    try:
-        import timm
-    except ImportError as error:
-        raise ImportError(f"Expected the extra `vision` (pip install 'lupi[vision]'), but {error}.") from error
+    timm = import_extra("timm", "vision")
     try:
         model = timm.create_model(name, **{"pretrained": True, **options, "num_classes": 0})
     except (OSError, ValueError, RuntimeError) as error:
@@ -264,27 +257,18 @@ def pool(outputs: Any) -> Tensor:
     return states.mean(1) if states.ndim == 3 else states.flatten(2).mean(2)
 
 
-def remove_pooler(model: nn.Module) -> None:
-    """Remove the pooling layer of a Hugging Face model, if it is optional."""
-    if "add_pooling_layer" in inspect.signature(type(model).__init__).parameters:
-        model.register_module("pooler", None)
-
-
 def count_features(trunk: nn.Module, x: Tensor) -> int:
     """Return the width of a trunk's output."""
     with evaluation(trunk):  # leaves the running statistics of batch norm alone
         return int(trunk(x).shape[1])
 
 
-def import_transformers(extra: str) -> Any:
-    """Import transformers, which is slow, and turn its progress bar off."""
+def import_extra(name: str, extra: str) -> Any:
+    """Import a module that an extra installs."""
     try:
-        import transformers
-        from transformers.utils import logging
+        return importlib.import_module(name)
     except ImportError as error:
         raise ImportError(f"Expected the extra `{extra}` (pip install 'lupi[{extra}]'), but {error}.") from error
-    logging.disable_progress_bar()
-    return transformers
 
 
 def one_line(error: Exception) -> str:

@@ -7,13 +7,4 @@ from lupi.training.noise import seed_noise
 from lupi.training.replicas import Replicas, StackedAnnotations
 from lupi.training.settings import Settings
 
-__all__ = [
-    "Checkpoint",
-    "Epoch",
-    "Replicas",
-    "Settings",
-    "StackedAnnotations",
-    "fit",
-    "fit_seeds",
-    "seed_noise",
-]
+__all__ = ["Checkpoint", "Epoch", "Replicas", "Settings", "StackedAnnotations", "fit", "fit_seeds", "seed_noise"]

@@ -12,9 +12,8 @@ from torch import Tensor
 
 from lupi._internal.checks import check_integer
 from lupi._internal.files import write_atomic
-from lupi.data import Annotations
 from lupi.methods.base import Method
-from lupi.training.replicas import StackedAnnotations
+from lupi.training.replicas import Data, Replicas, StackedAnnotations
 from lupi.training.settings import Settings
 
 
@@ -62,17 +61,13 @@ class Checkpoint:
 
 
 def describe_run(
-    method: Method,
-    data: Annotations | StackedAnnotations,
-    validation: Annotations | StackedAnnotations | None,
-    settings: Settings,
-    seed: int | list[int],
+    method: Method, data: Data, validation: Data | None, settings: Settings, seeds: list[int]
 ) -> dict[str, Any]:
     """Describe a run, to tell its checkpoint from those of other runs."""
     return {
         "method": type(method).__name__,
         "checksum of the network and its options": zlib.crc32(describe_network(method).encode()),
-        "seed": seed,
+        "seed": seeds if isinstance(method, Replicas) else seeds[0],
         **asdict(settings),
         "annotations": len(data),
         "checksum of the data": compute_checksum(data),
@@ -91,7 +86,7 @@ def describe_network(method: Method) -> str:
     return "\n".join([repr(method), *options])
 
 
-def compute_checksum(data: Annotations | StackedAnnotations) -> int:
+def compute_checksum(data: Data) -> int:
     """Return a checksum of the tensors of a data set."""
     if isinstance(data, StackedAnnotations):
         return zlib.crc32(repr([compute_checksum(part) for part in data.parts]).encode())

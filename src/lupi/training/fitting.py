@@ -14,9 +14,9 @@ from lupi._internal.checks import check_integer
 from lupi.data import Annotations
 from lupi.methods.base import Method, Stage
 from lupi.training.checkpoint import Checkpoint, describe_network, describe_run
-from lupi.training.loop import Data, Epoch, OneDevice, StageLoop, matrix_precision
+from lupi.training.loop import Epoch, OneDevice, StageLoop, matrix_precision
 from lupi.training.noise import seed_noise
-from lupi.training.replicas import Replicas, StackedAnnotations, split_history
+from lupi.training.replicas import Data, Replicas, StackedAnnotations, split_history
 from lupi.training.settings import Settings
 
 FEWEST, LARGEST = 4, 200_000
@@ -109,12 +109,7 @@ def iterate_stages(method: Method, data: Data) -> Generator[Stage, None, None]:
 
 
 def check_arguments(
-    method: Method,
-    data: Data,
-    settings: Settings,
-    validation: Data | None,
-    seed: int | Sequence[int],
-    fabric: Any,
+    method: Method, data: Data, settings: Settings, validation: Data | None, seed: int | Sequence[int], fabric: Any
 ) -> list[int]:
     """Check the arguments of `fit`, and return the seeds of replicas, or a single seed."""
     if settings.patience is not None and validation is None:

@@ -24,7 +24,7 @@ from lupi.methods.base import Method, Stage
 from lupi.nn.inference import ROWS_AT_ONCE, evaluation
 from lupi.training.cuda_graph import GraphedSteps
 from lupi.training.noise import get_noise_state, set_noise_state
-from lupi.training.replicas import Replicas, StackedAnnotations
+from lupi.training.replicas import Data, Replicas, StackedAnnotations
 from lupi.training.settings import Settings
 
 Epoch = dict[str, Any]
@@ -32,7 +32,6 @@ Epoch = dict[str, Any]
 
 A loss of replicas is a list with one number each, NaN for replicas that have stopped early.
 """
-Data = Annotations | StackedAnnotations
 PROGRESS = ("epoch", "step", "best", "waited", "best_weights")
 """Attributes of a `StageLoop` that a checkpoint contains."""
 

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
@@ -122,6 +123,9 @@ class StackedAnnotations:
         return StackedAnnotations([part.without_privileged() for part in self.parts])
 
 
+Data = Annotations | StackedAnnotations
+
+
 def concatenate_rows(rows: Sequence[Tensor | SparseRows]) -> Tensor | SparseRows:
     """Concatenate the rows of several sets, padding sparse rows to the largest number of entries."""
     dense = [part for part in rows if isinstance(part, Tensor)]
@@ -129,11 +133,8 @@ def concatenate_rows(rows: Sequence[Tensor | SparseRows]) -> Tensor | SparseRows
         return torch.cat(dense)
     sparse = [part if isinstance(part, SparseRows) else SparseRows.from_matrix(part) for part in rows]
     entries = max(part.index.shape[1] for part in sparse)
-    padded = [
-        [nn.functional.pad(values, (0, entries - values.shape[1])) for values in (part.index, part.value)]
-        for part in sparse
-    ]
-    index, value = (torch.cat(values) for values in zip(*padded, strict=True))
+    index = torch.cat([F.pad(part.index, (0, entries - part.index.shape[1])) for part in sparse])
+    value = torch.cat([F.pad(part.value, (0, entries - part.value.shape[1])) for part in sparse])
     return SparseRows(index, value, sparse[0].width)
 
 
@@ -163,11 +164,11 @@ class Replicas(Method):
 
     def __init__(self, members: Sequence[Method]) -> None:
         super().__init__()
-        first, *others = [
-            {name: (value.shape, value.requires_grad) for name, value in member.named_parameters()}
+        kinds = {
+            tuple((name, value.shape, value.requires_grad) for name, value in member.named_parameters())
             for member in members
-        ]
-        if any(other != first for other in others):
+        }
+        if len(kinds) > 1:
             raise ValueError("Expected the networks of all seeds to have the same shapes and frozen parameters.")
         self.members: Sequence[Method] = nn.ModuleList(members)  # type: ignore[assignment]
         self.likelihood = members[0].likelihood

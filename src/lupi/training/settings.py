@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import torch
@@ -88,25 +89,21 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name, kind in get_type_hints(Settings).items():
-            choices = (False, True) if kind is bool else get_args(kind) if get_origin(kind) is Literal else None
-            if choices and getattr(self, name) not in choices:
-                raise ValueError(
-                    f"Expected `{name}` to be one of {', '.join(map(str, choices))}, but got {getattr(self, name)!r}."
-                )
-        checked: dict[str, Any] = {
-            name: check_integer(name, getattr(self, name), 1) for name in ("epochs", "batch_size")
-        }
-        for name in ("learning_rate", "momentum", "eps", "l2", "weight_decay", "factor", "warmup"):
-            checked[name] = check_number(name, getattr(self, name))
-        if self.patience is not None:
-            checked["patience"] = check_integer("patience", self.patience, 1)
-        if self.clip is not None:
-            checked["clip"] = check_positive("clip", self.clip)
-        if not isinstance(self.milestones, tuple | list):
-            raise ValueError(f"Expected `milestones` to be a tuple of numbers, but got {self.milestones!r}.")
-        checked["milestones"] = tuple(check_number("milestones", value) for value in self.milestones)
-        for name, value in checked.items():  # Python's own numbers, which a checkpoint can store
-            object.__setattr__(self, name, value)
+            value: Any = getattr(self, name)
+            if kind is bool or get_origin(kind) is Literal:
+                choices = get_args(kind) or (False, True)
+                if value not in choices:
+                    raise ValueError(
+                        f"Expected `{name}` to be one of {', '.join(map(str, choices))}, but got {value!r}."
+                    )
+            elif name == "milestones":
+                if not isinstance(value, tuple | list):
+                    raise ValueError(f"Expected `milestones` to be a tuple of numbers, but got {value!r}.")
+                value = tuple(check_number(name, milestone) for milestone in value)
+            elif value is not None or kind in (int, float):
+                check = partial(check_integer, minimum=1) if kind in (int, int | None) else check_number
+                value = check_positive(name, value) if name == "clip" else check(name, value)
+            object.__setattr__(self, name, value)  # Python's own numbers, which a checkpoint can store
         if self.weight_decay and self.optimizer != "adamw":
             raise ValueError(f"Expected `weight_decay` with optimizer 'adamw', but got {self.optimizer!r}: use `l2`.")
         if self.l2 and self.optimizer == "adamw":

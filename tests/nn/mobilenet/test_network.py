@@ -1,4 +1,5 @@
 import copy
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ from torch import nn
 from lupi.data import Annotations
 from lupi.methods import TRAM
 from lupi.nn import MobileNet, Projected, Tower
-from lupi.nn.mobilenet.network import WIDTHS, Depthwise, FirstConvolution
+from lupi.nn.mobilenet import network
+from lupi.nn.mobilenet.network import WIDTHS, Depthwise, FirstConvolution, kernels_for
 from lupi.training import Replicas, Settings, StackedAnnotations, fit
 
 
@@ -166,3 +168,17 @@ def test_replicas_are_the_single_networks():
         )
         for name, value in one.state_dict().items():
             torch.testing.assert_close(value, other.state_dict()[name], rtol=1e-5, atol=1e-6)
+
+
+def test_kernels_are_for_eager_float32_on_a_gpu(monkeypatch):
+    monkeypatch.setattr(network, "import_kernels", lambda: "own")
+    on_gpu = SimpleNamespace(is_cuda=True, dtype=torch.float32)
+    assert kernels_for(on_gpu) == "own"
+    assert kernels_for(torch.ones(1)) is None
+    assert kernels_for(SimpleNamespace(is_cuda=True, dtype=torch.float64)) is None
+    with monkeypatch.context() as changed:
+        changed.setattr(torch, "is_autocast_enabled", lambda device: device == "cuda")
+        assert kernels_for(on_gpu) is None
+    with monkeypatch.context() as changed:
+        changed.setattr(torch.compiler, "is_compiling", lambda: True)
+        assert kernels_for(on_gpu) is None

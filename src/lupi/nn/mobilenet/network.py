@@ -12,7 +12,9 @@ contiguous rows, and a depthwise convolution sees the images stacked into one ta
 from __future__ import annotations
 
 import zipfile
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
@@ -21,27 +23,36 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lupi.nn.mobilenet.triton_backend import kernels_for
-
 WIDTHS = (64, 128, 128, 256, 256, 512, 512, 512, 512, 512, 512, 1024, 1024)
 STRIDED = (2, 4, 6, 12)
 """Blocks, counted from 1, that halve height and width, as the first convolution does."""
 FIRST = 32
 
 
-class FirstConvolution(nn.Module):
-    """A 3 × 3 convolution of stride 2 over all channels, as a matrix product with patches."""
+class Pointwise(nn.Module):
+    """A 1 × 1 convolution."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(outputs, 9 * inputs))
+        self.weight = nn.Parameter(torch.empty(outputs, inputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map [inputs, n, H, W] to [outputs, n, H, W]."""
+        return (self.weight @ x.flatten(1)).reshape(-1, *x.shape[1:])
+
+
+class FirstConvolution(Pointwise):
+    """A 3 × 3 convolution of stride 2 over all channels, as a pointwise convolution of patches."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__(9 * inputs, outputs)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map [inputs, n, H, W] to [outputs, n, H/2, W/2]."""
         height, width = x.shape[2:]
         x = F.pad(x, (0, 1, 0, 1))
         patches = [x[:, :, i : i + height : 2, j : j + width : 2] for i in range(3) for j in range(3)]
-        return multiply_channels(self.weight, torch.cat(patches))
+        return super().forward(torch.cat(patches))
 
 
 class Depthwise(nn.Module):
@@ -68,22 +79,10 @@ class Depthwise(nn.Module):
         return y.reshape(channels, images, -1, y.shape[3])[:, :, rows]
 
 
-class Pointwise(nn.Module):
-    """A 1 × 1 convolution."""
-
-    def __init__(self, inputs: int, outputs: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(outputs, inputs))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map [inputs, n, H, W] to [outputs, n, H, W]."""
-        return multiply_channels(self.weight, x)
-
-
 class Layer(nn.Module):
     """A convolution, batch norm and ReLU6."""
 
-    def __init__(self, convolution: FirstConvolution | Depthwise | Pointwise, momentum: float) -> None:
+    def __init__(self, convolution: Pointwise | Depthwise, momentum: float) -> None:
         super().__init__()
         self.convolution = convolution
         self.norm = nn.BatchNorm1d(convolution.weight.shape[0], eps=1e-3, momentum=momentum)
@@ -193,14 +192,10 @@ class MobileNet(nn.Module):
                     )
                 own.copy_(weight.permute(3, 0, 1, 2) if isinstance(layer.convolution, Depthwise) else weight.flatten(1))
                 y = layer.convolution(y)
-                norm = layer.norm
-                assert norm.running_mean is not None
-                assert norm.running_var is not None
                 variance, mean = torch.var_mean(y.flatten(1), 1, correction=0)
-                norm.running_mean.copy_(mean)
-                norm.running_var.copy_(variance)
-                norm.weight.copy_((variance + norm.eps).sqrt())
-                norm.bias.copy_(mean + bias)
+                statistics = {"running_mean": mean, "running_var": variance}
+                inverse = {"weight": (variance + layer.norm.eps).sqrt(), "bias": mean + bias}
+                layer.norm.load_state_dict(statistics | inverse, strict=False)
                 y = F.relu6(y + bias[:, None, None, None])
         return net
 
@@ -214,11 +209,23 @@ def read_arrays(path: str | Path) -> dict[str, NDArray[Any]]:
         raise ValueError(f"Expected {path} to be an .npz file, but it cannot be read.") from error
 
 
+def kernels_for(x: Tensor) -> ModuleType | None:
+    """Return the module of kernels if they apply to x: float32 on a GPU, in eager mode; None otherwise."""
+    if not x.is_cuda or x.dtype != torch.float32 or torch.is_autocast_enabled("cuda") or torch.compiler.is_compiling():
+        return None
+    return import_kernels()
+
+
+@cache
+def import_kernels() -> ModuleType | None:
+    """Import the kernels; return None without Triton."""
+    try:
+        from lupi.nn.mobilenet import kernels
+    except ImportError:
+        return None
+    return kernels
+
+
 def scale_images(images: Tensor, dtype: torch.dtype) -> Tensor:
     """Scale values to [−1, 1] and put channels first."""
     return images.transpose(0, 1).to(dtype) / 127.5 - 1
-
-
-def multiply_channels(weight: Tensor, x: Tensor) -> Tensor:
-    """Multiply the channels of x by a matrix."""
-    return (weight @ x.flatten(1)).reshape(-1, *x.shape[1:])
