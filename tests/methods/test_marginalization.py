@@ -110,4 +110,4 @@ def test_many_rows_of_a_stay_sparse():
     assert method.index.shape == (len(kinds), 3)
     assert sorted(method.weight.tolist()) == pytest.approx(sorted(counts / rows))
     shapes = {tuple(buffer.shape) for _, buffer in method.predictor().named_buffers()}
-    assert shapes == {(8, len(kinds), 1), (3, len(kinds), 1), (3, 8), (1, 1, len(kinds))}
+    assert shapes == {(8, len(kinds), 1), (3, len(kinds), 1), (3, 8), (8, 8), (1, 1, len(kinds))}

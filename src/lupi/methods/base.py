@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from lupi.data import Annotations, Batch
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from lupi.nn import Tower
 
 
 class Method(nn.Module, ABC):
@@ -67,6 +68,35 @@ class Conditional(Method):
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return L(y, q(y | x, a))."""
         return {"conditional": self.likelihood.loss(self.given(batch), batch.y)}
+
+
+class ConditionalMethod(Conditional):
+    """Learn q(y | x, a) with a tower; subclasses define how to predict without a.
+
+    Parameters
+    ----------
+    trunk : Module
+        φ(x).
+    tower : Tower
+        ψ(φ, a).
+    conditional : Module
+        Head on ψ.
+    likelihood : Likelihood
+        The likelihood of the labels.
+    """
+
+    gradients: ClassVar = {"conditional": ("trunk", "tower", "conditional")}
+
+    def __init__(
+        self, trunk: nn.Module, tower: Tower, conditional: nn.Module, *, likelihood: Likelihood = Categorical()
+    ) -> None:
+        super().__init__()
+        self.trunk, self.tower, self.conditional = trunk, tower, conditional
+        self.likelihood = likelihood
+
+    def given(self, batch: Batch) -> Tensor:
+        """Return q(y | x, a)."""
+        return self.conditional(self.tower(batch.spread(self.trunk(batch.x)), batch.a))  # type: ignore[no-any-return]
 
 
 class Stage(NamedTuple):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from lupi.data import Annotations
 from lupi.likelihoods import Categorical, Likelihood
-from lupi.methods.conditional import ConditionalMethod
+from lupi.methods.base import ConditionalMethod
 from lupi.nn import Parts, Tower
 from lupi.nn.towers import FixedTower
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lupi._internal.checks import check_integer
 from lupi.data import Annotations, SparseRows, distinct
 from lupi.likelihoods import Categorical, Likelihood
-from lupi.methods.conditional import ConditionalMethod
+from lupi.methods.base import ConditionalMethod
 from lupi.nn import Parts, Tower
 
 PAIRS_AT_ONCE, PAIRS_ON_A_GPU, ROWS_IN_A_GRAPH = 6144, 2**20, 256
@@ -95,18 +96,18 @@ class Marginalized(nn.Module):
         rows = SparseRows(method.index, method.value, method.tower.first.in_features)
         offsets = []
         for part in torch.split(torch.arange(rows.shape[0], device=rows.index.device), 1024):
-            self.on_features, offset = method.tower.split_at(rows[part])
+            on_features, offset = method.tower.split_at(rows[part])
             offsets.append(offset)
         offset = torch.cat(offsets).mT.contiguous().unsqueeze(2)  # [width, rows, 1]
         head, skip = method.conditional, method.tower.skip
         linear = isinstance(head, nn.Linear)
         self.conditional = LinearOnPairs(head, offset, skip) if linear else HeadOnPairs(head, offset, skip)
-        self.weight = nn.Buffer(method.weight.clone().view(1, 1, -1))
+        self.on_features, self.weight = nn.Buffer(on_features), nn.Buffer(method.weight.clone().view(1, 1, -1))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the logits or Gaussian parameters of the mixture."""
         features = self.trunk(x)
-        on_features = self.on_features(features).mT.contiguous().unsqueeze(1)  # [width, 1, examples]
+        on_features = F.linear(features, self.on_features).mT.contiguous().unsqueeze(1)  # [width, 1, examples]
         at_once = ROWS_IN_A_GRAPH
         if not torch.compiler.is_compiling():  # an exported graph takes any number of examples
             pairs = PAIRS_AT_ONCE if features.is_cpu else PAIRS_ON_A_GPU

@@ -6,34 +6,26 @@ import inspect
 from collections.abc import Callable
 from typing import Any, get_type_hints
 
+from lupi.methods import distillation, dropout, imputation, marginalization, no_pi, pi_dual, slack, tram, transition
 from lupi.methods.base import Method
-from lupi.methods.distillation import distillation, distilled_tram, generalized_distillation
-from lupi.methods.dropout import heteroscedastic_dropout
-from lupi.methods.imputation import mean_imputation, zero_imputation
-from lupi.methods.marginalization import full_marginalization
-from lupi.methods.no_pi import no_pi
-from lupi.methods.pi_dual import pi_dual
-from lupi.methods.slack import miml_fcn_plus
-from lupi.methods.tram import het_tram, tram, tram_plus_plus, two_step_tram
-from lupi.methods.transition import pi_transition
 from lupi.nn import Parts
 
 METHODS: dict[str, Callable[..., Method]] = {
-    "no-pi": no_pi,
-    "zero-imputation": zero_imputation,
-    "mean-imputation": mean_imputation,
-    "full-marginalization": full_marginalization,
-    "heteroscedastic-dropout": heteroscedastic_dropout,
-    "tram": tram,
-    "two-step-tram": two_step_tram,
-    "het-tram": het_tram,
-    "distillation": distillation,
-    "generalized-distillation": generalized_distillation,
-    "distilled-tram": distilled_tram,
-    "miml-fcn-plus": miml_fcn_plus,
-    "tram-plus-plus": tram_plus_plus,
-    "pi-dual": pi_dual,
-    "pi-transition": pi_transition,
+    "no-pi": no_pi.no_pi,
+    "zero-imputation": imputation.zero_imputation,
+    "mean-imputation": imputation.mean_imputation,
+    "full-marginalization": marginalization.full_marginalization,
+    "heteroscedastic-dropout": dropout.heteroscedastic_dropout,
+    "tram": tram.tram,
+    "two-step-tram": tram.two_step_tram,
+    "het-tram": tram.het_tram,
+    "distillation": distillation.distillation,
+    "generalized-distillation": distillation.generalized_distillation,
+    "distilled-tram": distillation.distilled_tram,
+    "miml-fcn-plus": slack.miml_fcn_plus,
+    "tram-plus-plus": tram.tram_plus_plus,
+    "pi-dual": pi_dual.pi_dual,
+    "pi-transition": transition.pi_transition,
 }
 """The functions that make the methods from `Parts` and options; each is annotated with the class that it returns."""
 

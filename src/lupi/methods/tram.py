@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from lupi._internal.checks import check_integer, check_number
 from lupi.data import Annotations, Batch
 from lupi.likelihoods import Categorical, Likelihood
-from lupi.methods.base import Stage
-from lupi.methods.conditional import ConditionalMethod
+from lupi.methods.base import ConditionalMethod, Stage
 from lupi.methods.imputation import ZeroImputation
 from lupi.methods.no_pi import NoPI
 from lupi.methods.random_pi import RandomPI

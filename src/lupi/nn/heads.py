@@ -119,10 +119,11 @@ class HeteroscedasticHead(nn.Module):
         if self.training:
             rows, sources = features.shape[0], noise.shape[0]
             noise = torch.randn(rows, sources, self.samples, dtype=noise.dtype, device=noise.device)
+        mean = self.mean(features)
         factor = None if self.factor is None else self.factor(features).unflatten(-1, (self.outputs, self.factors))
         scale = F.softplus(self.scale(features)) + SMALLEST_SCALE
         by_source = noise[..., : self.factors, :].mT, noise[..., self.factors :, :].mT
-        return average_noisy_logits(self.likelihood, self.mean(features), factor, scale, by_source, self.temperature)
+        return average_noisy_logits(self.likelihood, mean, factor, scale, by_source, self.temperature)
 
 
 def probit_logits(mean: Tensor, scale: Tensor) -> Tensor:

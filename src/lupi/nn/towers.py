@@ -49,18 +49,14 @@ class Tower(nn.Module):
         """Return ψ for pairs of features [n, F] and privileged information [n, P]."""
         hidden = F.relu(self.first(a))
         psi = F.relu(self.second(torch.cat([hidden, features], -1)))
-        return append_features(psi, features) if self.skip else psi
+        return torch.cat([psi, features], -1) if self.skip else psi
 
-    def split_at(self, a: Tensor) -> tuple[nn.Linear, Tensor]:
-        """Split layer 2 for fixed rows a [S, P] into a layer on φ and one offset per row, [S, width]."""
-        split = self.first.out_features
-        inputs, outputs, dtype = self.second.in_features - split, self.second.out_features, self.second.weight.dtype
-        on_features = nn.Linear(inputs, outputs, bias=False, device="meta", dtype=dtype)  # draws no random number
-        on_features.to_empty(device=a.device)
+    def split_at(self, a: Tensor) -> tuple[Tensor, Tensor]:
+        """Split layer 2 for fixed rows a [S, P] into weights on φ, [width, F], and one offset per row, [S, width]."""
+        on_hidden, on_features = self.second.weight.detach().tensor_split([self.first.out_features], 1)
         with torch.no_grad():
-            on_features.weight.copy_(self.second.weight[:, split:])
-            offset = self.second.weight[:, :split] @ F.relu(self.first(a)).T
-            return on_features, offset.T + self.second.bias
+            offset = on_hidden @ F.relu(self.first(a)).T
+            return on_features.clone(memory_format=torch.contiguous_format), offset.T + self.second.bias
 
 
 class FixedTower(nn.Module):
@@ -68,16 +64,10 @@ class FixedTower(nn.Module):
 
     def __init__(self, tower: Tower, a: Tensor) -> None:
         super().__init__()
-        self.on_features, offset = tower.split_at(a[None])
-        self.offset = nn.Buffer(offset[0])
-        self.skip = tower.skip
+        on_features, offset = tower.split_at(a[None])
+        self.on_features, self.offset, self.skip = nn.Buffer(on_features), nn.Buffer(offset[0]), tower.skip
 
     def forward(self, features: Tensor) -> Tensor:
         """Return ψ for features [n, F]."""
-        psi = F.relu(self.on_features(features) + self.offset)
-        return append_features(psi, features) if self.skip else psi
-
-
-def append_features(psi: Tensor, features: Tensor) -> Tensor:
-    """Return [ψ, φ(x)]."""
-    return torch.cat([psi, features.expand(*psi.shape[:-1], -1)], -1)
+        psi = F.relu(F.linear(features, self.on_features) + self.offset)
+        return torch.cat([psi, features], -1) if self.skip else psi

@@ -110,7 +110,6 @@ class StageLoop:
         number: int,
         data: Data,
         validation: Data | None,
-        *,
         settings: Settings,
         place: Any,
         seeds: list[int],
