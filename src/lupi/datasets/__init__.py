@@ -11,7 +11,7 @@ from lupi.datasets.cifar_n import CIFARN, load_cifar10n, load_cifar100n
 from lupi.datasets.civil_comments import CivilComments, load_civil_comments
 from lupi.datasets.digits import AnnotatedDigits, load_digits_annotated
 from lupi.datasets.imagenet_pi import ImageNetPI, load_imagenet_pi
-from lupi.datasets.relabelling import MALICIOUS, Annotator, Relabelled, annotate, relabel
+from lupi.datasets.relabelling import MALICIOUS, Relabelled, annotate, relabel
 
 __all__ = [
     "CIFAR",
@@ -19,7 +19,6 @@ __all__ = [
     "CIFARN",
     "MALICIOUS",
     "AnnotatedDigits",
-    "Annotator",
     "CivilComments",
     "ImageNetPI",
     "Relabelled",

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lupi.datasets.files import check_names, find_file
 from lupi.datasets.pickles import unpickle
 
 URL = "https://www.cs.toronto.edu/~kriz"
-ARCHIVES = {"cifar-10-batches-py": "cifar-10-python.tar.gz", "cifar-100-python": "cifar-100-python.tar.gz"}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -67,14 +67,9 @@ def load_cifar10(folder: str | Path, batches: int = 5) -> CIFAR:
     """
     if batches not in range(1, 6):
         raise ValueError(f"Expected `batches` to be 1 to 5, but got {batches}.")
+    train = [f"data_batch_{number}" for number in range(1, batches + 1)]
     return _load(
-        folder,
-        "cifar-10-batches-py",
-        train=[f"data_batch_{number}" for number in range(1, batches + 1)],
-        test="test_batch",
-        meta="batches.meta",
-        labels="labels",
-        names="label_names",
+        folder, "cifar-10-batches-py", archive="cifar-10-python", train=train, test="test_batch", meta="batches.meta"
     )
 
 
@@ -108,62 +103,40 @@ def load_cifar100(folder: str | Path) -> CIFAR:
     return _load(
         folder,
         "cifar-100-python",
+        archive="cifar-100-python",
         train=["train"],
         test="test",
         meta="meta",
-        labels="fine_labels",
-        names="fine_label_names",
+        prefix="fine_",
     )
 
 
 def _load(
-    folder: str | Path, name: str, *, train: Sequence[str], test: str, meta: str, labels: str, names: str
+    folder: str | Path, name: str, *, archive: str, train: Sequence[str], test: str, meta: str, prefix: str = ""
 ) -> CIFAR:
-    """Load the published folder `name`, from the keys `labels` and `names` of its files."""
-    inside = Path(folder)
-    if (inside / name).is_dir():
-        inside /= name
-    for file in (*train, test, meta):
-        if not (inside / file).is_file():
-            raise FileNotFoundError(
-                f"Expected `folder` to contain {name}/{file}, but got {folder} without it: download "
-                f"{URL}/{ARCHIVES[name]} and unpack it there."
-            )
-    X_train, y_train = _images(inside, train, labels)
-    X_test, y_test = _images(inside, [test], labels)
-    classes = tuple(_text(one) for one in _read(inside / meta, names)[names])
+    """Load the published folder `name`; `prefix` is that of the keys of labels."""
+
+    def read(file: str, *keys: str) -> list[Any]:
+        how = f"download {URL}/{archive}.tar.gz and unpack it there"
+        path = find_file("folder", folder, [f"{name}/{file}", file], how)
+        with path.open("rb") as opened:
+            content = unpickle(opened)
+        check_names(path, content, keys)
+        return [content[key] for key in keys]
+
+    def read_images(files: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        images, labels = [], []
+        for file in files:
+            data, label = map(np.asarray, read(file, "data", f"{prefix}labels"))
+            if data.dtype != np.uint8 or data.shape != (len(label), 3072):
+                raise ValueError(
+                    f"Expected `data` of {file} to be uint8 of shape ({len(label)}, 3072), one row per label, but got "
+                    f"{data.dtype} of shape {data.shape}."
+                )
+            images.append(data)
+            labels.append(label.astype(np.int64))
+        return np.concatenate(images).reshape(-1, 3, 32, 32), np.concatenate(labels)
+
+    (X_train, y_train), (X_test, y_test) = read_images(train), read_images([test])
+    classes = tuple(read(meta, f"{prefix}label_names")[0])
     return CIFAR(X_train=X_train, y_train=y_train, X_test=X_test, y_test=y_test, classes=classes)
-
-
-def _images(folder: Path, files: Sequence[str], key: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Read images and labels of some batches."""
-    images, labels = [], []
-    for file in files:
-        batch = _read(folder / file, "data", key)
-        data, label = batch["data"], np.asarray(batch[key])
-        if not (isinstance(data, np.ndarray) and data.dtype == np.uint8 and data.shape == (len(label), 3072)):
-            got = f"{data.dtype} {data.shape}" if isinstance(data, np.ndarray) else type(data).__name__
-            raise ValueError(
-                f"Expected `data` of {folder / file} to be uint8 of shape ({len(label)}, 3072), one row per label, "
-                f"but got {got}."
-            )
-        images.append(data)
-        labels.append(label.astype(np.int64))
-    return np.concatenate(images).reshape(-1, 3, 32, 32), np.concatenate(labels)
-
-
-def _read(path: Path, *keys: str) -> dict[str, Any]:
-    """Read a dictionary, and check that it has these keys."""
-    with path.open("rb") as file:
-        content = unpickle(file)
-    if isinstance(content, dict):  # copies of the files that Python 3 wrote may have bytes for text
-        content = {_text(key): value for key, value in content.items()}
-    if not (isinstance(content, dict) and content.keys() >= set(keys)):
-        got = list(content) if isinstance(content, dict) else type(content).__name__
-        raise ValueError(f"Expected {path} to be a dictionary with keys {list(keys)}, but got {got}.")
-    return content
-
-
-def _text(value: Any) -> Any:
-    """Return text for bytes, and other values as they are."""
-    return value.decode() if isinstance(value, bytes) else value

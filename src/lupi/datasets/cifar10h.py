@@ -15,16 +15,17 @@ Privileged Information*, ICML 2022, appendix: the subsample of 82 annotators.
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from lupi.datasets.files import check_names, find_file
+
 URL = "https://github.com/jcpeterson/cifar-10h/raw/master/data/cifar10h-raw.zip"
-COLUMNS = ["annotator_id", "trial_index", "is_attn_check", "true_label", "chosen_label", "reaction_time"]
-INDEX = ["cifar10_test_test_idx", "cifar10_test_set_idx"]
-"""Column of the image, as the published file and its description name it."""
+INDEX = "cifar10_test_test_idx"
+"""Column of the image; the description of the published file calls it cifar10_test_set_idx."""
+COLUMNS = ["annotator_id", "trial_index", "is_attn_check", "true_label", "chosen_label", INDEX, "reaction_time"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,10 +74,7 @@ class CIFAR10H:
                 f"{below:.0%}, but got {others}."
             )
         drawn = np.random.default_rng(random_state).choice(len(good), others, replace=False)
-        return self._take(self.privileged["annotator"].isin(bad.append(good[drawn])).to_numpy())
-
-    def _take(self, keep: NDArray[np.bool_]) -> "CIFAR10H":
-        """Select rows."""
+        keep = self.privileged["annotator"].isin(bad.append(good[drawn])).to_numpy()
         privileged = self.privileged[keep].reset_index(drop=True)
         privileged["annotator"] = privileged["annotator"].cat.remove_unused_categories()
         return CIFAR10H(self.y[keep], privileged, self.example[keep], self.gold[keep])
@@ -121,11 +119,15 @@ def load_cifar10h(path: str | Path) -> CIFAR10H:
     >>> labels.example, labels.agreement().to_dict()
     (array([0, 1, 2, 0]), {'0': 1.0, '1': 0.5})
     """
-    table = _read(_file(Path(path)))
+    file = find_file("path", path, ["cifar10h-raw.csv", "cifar10h-raw.zip"], f"download {URL}")
+    source = zipfile.Path(file, "cifar10h-raw.csv") if file.suffix == ".zip" else file
+    with source.open() as opened:
+        table = pd.read_csv(opened).rename(columns={"cifar10_test_set_idx": INDEX})
+    check_names(file, table, COLUMNS)
     table = table[table["is_attn_check"] == 0].sort_values(["annotator_id", "trial_index"], ignore_index=True)
-    if not table["example"].between(0, 9999).all():
-        wrong = table["example"][~table["example"].between(0, 9999)].iloc[0]
-        raise ValueError(f"Expected image indices of {path} to be 0 to 9999, but got {wrong}.")
+    wrong = table[INDEX][~table[INDEX].between(0, 9999)]
+    if len(wrong):
+        raise ValueError(f"Expected image indices of {path} to be 0 to 9999, but got {wrong.iloc[0]}.")
     person, names = pd.factorize(table["annotator_id"])
     privileged = pd.DataFrame(
         {
@@ -134,33 +136,5 @@ def load_cifar10h(path: str | Path) -> CIFAR10H:
             "earlier": table.groupby("annotator_id").cumcount(),
         }
     )
-    y, example, gold = (table[name].to_numpy(np.int64) for name in ("chosen_label", "example", "true_label"))
+    y, example, gold = (table[name].to_numpy(np.int64) for name in ("chosen_label", INDEX, "true_label"))
     return CIFAR10H(y, privileged, example, gold)
-
-
-def _file(path: Path) -> Path:
-    """Find the published file."""
-    places = [path / f"cifar10h-raw.{kind}" for kind in ("csv", "zip")] if path.is_dir() else [path]
-    for place in places:
-        if place.is_file():
-            return place
-    raise FileNotFoundError(
-        f"Expected `path` to be cifar10h-raw.csv, cifar10h-raw.zip or a folder with one of them, but got {path}: "
-        f"download {URL}."
-    )
-
-
-def _read(path: Path) -> pd.DataFrame:
-    """Read the columns that are needed, and rename the image's to `example`."""
-    wanted: Any = {*COLUMNS, *INDEX}.__contains__
-    if path.suffix == ".zip":
-        with zipfile.ZipFile(path) as archive, archive.open("cifar10h-raw.csv") as file:
-            table = pd.read_csv(file, usecols=wanted)
-    else:
-        table = pd.read_csv(path, usecols=wanted)
-    table = table.rename(columns=dict.fromkeys(INDEX, "example"))
-    missing = {*COLUMNS, "example"} - {*table}
-    if missing:
-        names = ", ".join(sorted(missing)).replace("example", INDEX[0])
-        raise ValueError(f"Expected {path} to have the columns of cifar10h-raw.csv, but got no {names}.")
-    return table

@@ -17,7 +17,7 @@ Annotations*, ICLR 2022; https://github.com/UCSC-REAL/cifar-10-100n.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from lupi.datasets.files import check_names, find_file
 from lupi.datasets.pickles import ALLOWED, Array, DType, unpickle, unwrap
 
 URL = "https://github.com/UCSC-REAL/cifar-10-100n"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class CIFARN:
     """Labels of the CIFAR training images, one row per label, ordered by image."""
 
@@ -87,11 +88,9 @@ def load_cifar10n(folder: str | Path) -> CIFARN:
     31       198     27.0
     32       584     92.0
     """
-    three = [f"random_label{number}" for number in (1, 2, 3)]
-    labels = _labels(Path(folder), "10", ["clean_label", "aggre_label", "worse_label", *three])
-    combined = pd.DataFrame({"aggregate": labels["aggre_label"], "worst": labels["worse_label"]})
-    workers = [(f"Worker{number}-id", f"Work-time-in-seconds-{number}") for number in (1, 2, 3)]
-    return _load(Path(folder), "10", [labels[name] for name in three], workers, labels["clean_label"], combined)
+    given = [f"random_label{number}" for number in (1, 2, 3)]
+    workers = {f"Worker{number}-id": f"Work-time-in-seconds-{number}" for number in (1, 2, 3)}
+    return _load(folder, "10", given, workers, combined={"aggre_label": "aggregate", "worse_label": "worst"})
 
 
 def load_cifar100n(folder: str | Path) -> CIFARN:
@@ -122,39 +121,40 @@ def load_cifar100n(folder: str | Path) -> CIFARN:
     >>> labels.y[:6], labels.gold[:6], labels.privileged["annotator"][:6].tolist()
     (array([9, 8, 7, 6, 5, 4]), array([0, 1, 2, 3, 4, 5]), ['514', '514', '514', '514', '514', '239'])
     """
-    labels = _labels(Path(folder), "100", ["clean_label", "noisy_label"])
-    combined = pd.DataFrame(index=range(len(labels["clean_label"])))
-    workers = [("Worker-id", "Work-time-in-seconds")]
-    return _load(Path(folder), "100", [labels["noisy_label"]], workers, labels["clean_label"], combined)
+    return _load(folder, "100", ["noisy_label"], {"Worker-id": "Work-time-in-seconds"}, combined={})
 
 
 def _load(
-    folder: Path,
-    classes: str,
-    labels: Sequence[NDArray[np.int64]],
-    workers: Sequence[tuple[str, str]],
-    gold: NDArray[np.int64],
-    combined: pd.DataFrame,
+    folder: str | Path, classes: str, given: list[str], workers: Mapping[str, str], combined: dict[str, str]
 ) -> CIFARN:
-    """Combine labels and workers, one row per label."""
-    images = len(gold)
-    path = _file(folder, f"side_info_cifar{classes}N.csv")
+    """Load labels and workers, one row per label.
+
+    Parameters
+    ----------
+    folder, classes
+        The folder, and the number of classes as in the names of its files.
+    given : list of str
+        Names of the labels by workers.
+    workers : mapping
+        Columns of the workers who gave them, and of the seconds they spent.
+    combined : dict
+        Names of combinations of labels, as published and in `CIFARN.combined`.
+    """
+    labels = _read_labels(folder, classes, ["clean_label", *given, *combined])
+    images = len(labels)
+    path = _find(folder, f"side_info_cifar{classes}N.csv")
     batches = pd.read_csv(path)
-    wanted = {"Image-batch", *(name for pair in workers for name in pair)}
-    if not wanted <= {*batches}:
-        names = ", ".join(sorted(wanted - {*batches}))
-        raise ValueError(f"Expected {path} to have the published columns, but got no {names}.")
+    check_names(path, batches, ["Image-batch", *workers, *workers.values()])
     batch = _batch_of_image(batches["Image-batch"], images, path)
-    who = np.stack([batches[name].to_numpy()[batch] for name, _ in workers], axis=1).ravel()
-    seconds = np.stack([batches[name].to_numpy(np.float64)[batch] for _, name in workers], axis=1).ravel()
-    codes, people = pd.factorize(who, sort=True)
+    codes, people = pd.factorize(batches[list(workers)].to_numpy()[batch].ravel(), sort=True)
     annotator = pd.Categorical.from_codes(codes, pd.Index(people.astype(str)))  # an id, not a quantity
+    seconds = batches[list(workers.values())].to_numpy(np.float64)[batch].ravel()
     return CIFARN(
-        y=np.stack(labels, axis=1).ravel(),
+        y=labels[given].to_numpy().ravel(),
         privileged=pd.DataFrame({"annotator": annotator, "seconds": seconds}),
-        example=np.repeat(np.arange(images), len(labels)),
-        gold=np.repeat(gold, len(labels)),
-        combined=combined,
+        example=np.repeat(np.arange(images), len(given)),
+        gold=np.repeat(labels["clean_label"].to_numpy(), len(given)),
+        combined=labels[list(combined)].rename(columns=combined),
     )
 
 
@@ -172,76 +172,48 @@ def _batch_of_image(ranges: "pd.Series[str]", images: int, path: Path) -> NDArra
     return batch[np.argsort(image)]
 
 
-def _labels(folder: Path, classes: str, keys: Sequence[str]) -> dict[str, NDArray[np.int64]]:
+def _read_labels(folder: str | Path, classes: str, keys: Sequence[str]) -> pd.DataFrame:
     """Read the labels in the order of CIFAR's Python version."""
-    ordered = _find(folder, f"CIFAR-{classes}_human_ordered.npy")
-    if ordered is None or _find(folder, f"CIFAR-{classes}_human.pt"):
-        path = _file(folder, f"CIFAR-{classes}_human.pt")
-        return _same_length(_read_pt(path), keys, path)
-    content = _read_npy(ordered)
-    if "noise_label" in content:
+    path = _find(folder, f"CIFAR-{classes}_human.pt", f"CIFAR-{classes}_human_ordered.npy")
+    ordered = path.suffix == ".npy"
+    content = _read_npy(path) if ordered else _read_pt(path)
+    if ordered and "noise_label" in content:
         content["noisy_label"] = content["noise_label"]  # the name in the published .npy file
-    labels = _same_length(content, keys, ordered)
-    order = np.load(_file(folder, f"image_order_c{classes}.npy"), allow_pickle=False)
-    if not np.array_equal(np.sort(order), np.arange(len(labels[keys[0]]))):
+    check_names(path, content, keys)
+    labels = pd.DataFrame({key: np.asarray(content[key], dtype=np.int64).ravel() for key in keys})
+    if not ordered:
+        return labels
+    order = np.load(_find(folder, f"image_order_c{classes}.npy"), allow_pickle=False)
+    if not np.array_equal(np.sort(order), np.arange(len(labels))):
         raise ValueError(f"Expected `image_order_c{classes}.npy` to list each image once, but it does not.")
-    return {key: label[np.argsort(order)] for key, label in labels.items()}
+    return labels.iloc[np.argsort(order)].reset_index(drop=True)
 
 
-def _same_length(content: dict[str, Any], keys: Sequence[str], path: Path) -> dict[str, NDArray[np.int64]]:
-    """Select labels, and check that their lengths are equal."""
-    missing = set(keys) - set(content)
-    if missing:
-        raise ValueError(f"Expected {path} to contain {', '.join(keys)}, but got no {', '.join(sorted(missing))}.")
-    labels = {key: np.asarray(content[key], dtype=np.int64).ravel() for key in keys}
-    lengths = {key: len(label) for key, label in labels.items()}
-    if len(set(lengths.values())) != 1:
-        raise ValueError(f"Expected the labels of {path} to have equal lengths, but got {lengths}.")
-    return labels
-
-
-def _read_pt(path: Path) -> dict[str, Any]:
+def _read_pt(path: Path) -> Any:
     """Read a dictionary of tensors or arrays that ``torch.save`` wrote."""
     import torch  # slow to import
 
     safe = [(stand_in, name) for name, stand_in in ALLOWED.items()]
     try:
         with torch.serialization.safe_globals([*safe, Array, DType]), warnings.catch_warnings(action="ignore"):
-            content = unwrap(torch.load(path, map_location="cpu", weights_only=True))
+            return unwrap(torch.load(path, map_location="cpu", weights_only=True))
     except Exception as error:  # another file may raise anything
         raise ValueError(
             f"Expected {path} to be a torch file that only contains labels, but torch.load(weights_only=True) raised "
             f"{type(error).__name__}."
         ) from error
-    return _check_dictionary(content, path)
 
 
-def _read_npy(path: Path) -> dict[str, Any]:
+def _read_npy(path: Path) -> Any:
     """Read a dictionary of arrays that ``numpy.save`` wrote: a header, then a pickle."""
     with path.open("rb") as file:
         version = np.lib.format.read_magic(file)
         read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         read_header(file)
-        return _check_dictionary(unpickle(file), path)
+        return unpickle(file)
 
 
-def _check_dictionary(content: object, path: Path) -> dict[str, Any]:
-    if not isinstance(content, dict):
-        raise ValueError(f"Expected {path} to contain a dictionary of labels, but got {type(content).__name__}.")
-    return content
-
-
-def _find(folder: Path, name: str) -> Path | None:
-    """Find a file in the folder or in its subfolder data."""
-    return next((place for place in (folder / name, folder / "data" / name) if place.is_file()), None)
-
-
-def _file(folder: Path, name: str) -> Path:
-    """Find a file that must exist."""
-    path = _find(folder, name)
-    if path is None:
-        raise FileNotFoundError(
-            f"Expected `folder` to contain {name}, directly or in its subfolder data, but got {folder} without it: "
-            f"clone {URL}."
-        )
-    return path
+def _find(folder: str | Path, *names: str) -> Path:
+    """Find the first of some files, in the folder or in its subfolder data."""
+    places = [place for name in names for place in (name, f"data/{name}")]
+    return find_file("folder", folder, places, f"clone {URL}")

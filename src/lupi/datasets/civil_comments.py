@@ -12,7 +12,6 @@ Borkan, Dixon, Sorensen, Thain and Vasserman, *Nuanced Metrics for Measuring Uni
 Classification*, 2019; https://www.kaggle.com/c/jigsaw-unintended-bias-in-toxicity-classification/data.
 """
 
-import functools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+
+from lupi.datasets.files import check_names, find_file
 
 URL = "https://www.kaggle.com/c/jigsaw-unintended-bias-in-toxicity-classification/data"
 LABELS = ["toxicity", "severe_toxicity", "obscene", "identity_attack", "insult", "threat", "sexual_explicit"]
@@ -82,54 +83,33 @@ def load_civil_comments(path: str | Path, threshold: float = 0.5) -> CivilCommen
        male  female
     0   1.0     0.0
     """
-    table = _read(Path(path))
-    shares = np.stack([table[name].to_numpy() for name in LABELS], axis=1)
-    if not np.isfinite(shares).all():
-        raise ValueError(
-            f"Expected the labels of {path} to be numbers, but got {(~np.isfinite(shares)).sum()} missing."
-        )
+    table = _read(find_file("path", path, ["train.csv"], f"download it from {URL} (an account is required)"))
     return CivilComments(
         X=table["comment_text"].to_numpy(),
-        y=(shares >= threshold).astype(np.int64),
+        y=np.stack([table[name].to_numpy() >= threshold for name in LABELS], axis=1).astype(np.int64),
         labels=tuple(LABELS),
         privileged=pd.DataFrame({name: table[name].to_numpy() for name in IDENTITIES}),
     )
 
 
 def _read(path: Path) -> Any:
-    """Read the needed columns as an Arrow table, without rows that miss an identity."""
+    """Read the needed columns as an Arrow table, without rows that miss an identity or a label."""
     import pyarrow as pa
     from pyarrow import csv
 
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"Expected `path` to be train.csv of Civil Comments, but got {path}, which does not exist: download it "
-            f"from {URL} (an account is required)."
-        )
-    with path.open(newline="", encoding="utf-8") as file:
-        header = file.readline().rstrip("\r\n").split(",")
-    # train.csv names the label target, the other files toxicity.
-    published = {"toxicity": "target"} if "target" in header else {}
-    columns = {name: published.get(name, name) for name in ["comment_text", *LABELS, *IDENTITIES]}
-    missing = sorted(set(columns.values()) - set(header))
-    if missing:
-        raise ValueError(f"Expected {path} to have the columns of Civil Comments, but got no {missing[0]}.")
-    types = {name: pa.float32() for name in columns.values()} | {"comment_text": pa.string()}
+    header = pd.read_csv(path, nrows=0)
+    toxicity = "target" if "target" in header else "toxicity"  # target in train.csv
+    columns = ["comment_text", toxicity, *LABELS[1:], *IDENTITIES]
+    check_names(path, header, columns)
+    types = dict.fromkeys(columns, pa.float32()) | {"comment_text": pa.string()}
     try:
         blocks = csv.open_csv(
             path,
             read_options=csv.ReadOptions(block_size=_BLOCK),
             parse_options=csv.ParseOptions(newlines_in_values=True),
-            convert_options=csv.ConvertOptions(include_columns=list(columns.values()), column_types=types),
+            convert_options=csv.ConvertOptions(include_columns=columns, column_types=types),
         )
-        kept = [block.filter(_annotated(block)) for block in blocks]
+        table = pa.Table.from_batches((block.drop_null() for block in blocks), blocks.schema)
     except pa.ArrowInvalid as error:
         raise ValueError(f"Expected {path} to be a table of texts and numbers, but got: {error}.") from error
-    return pa.Table.from_batches(kept, blocks.schema).rename_columns(list(columns))
-
-
-def _annotated(block: Any) -> Any:
-    """Return a mask of the rows that have all identities."""
-    from pyarrow import compute
-
-    return functools.reduce(compute.and_, [compute.is_valid(block[name]) for name in IDENTITIES])
+    return table.rename_columns(["comment_text", *LABELS, *IDENTITIES])

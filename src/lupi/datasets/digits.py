@@ -13,21 +13,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn import discriminant_analysis, ensemble, naive_bayes, neighbors, svm, tree
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_digits
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
-from sklearn.naive_bayes import GaussianNB, MultinomialNB
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.svm import SVC
-from sklearn.tree import DecisionTreeClassifier
 
-from lupi.datasets.relabelling import Annotator, annotate
+from lupi.datasets.relabelling import annotate
 
 POOL, TRAIN, TEST = 297, 1000, 500
 
@@ -80,14 +75,11 @@ def load_digits_annotated(annotations: int = 1, random_state: int = 0) -> Annota
     True
     """
     X, y = load_digits(return_X_y=True)
-    pool, train, test = _split(y, random_state)
+    pool, rest = train_test_split(np.arange(len(y)), train_size=POOL, stratify=y, random_state=random_state)
+    train, test = train_test_split(rest, train_size=TRAIN, test_size=TEST, stratify=y[rest], random_state=random_state)
     models = _fit_annotators(X[pool], y[pool], random_state)
     row, label, privileged = annotate(
-        list(models.values()),
-        X[train],
-        names=list(models),
-        annotations=annotations,
-        random_state=random_state,
+        list(models.values()), X[train], names=list(models), annotations=annotations, random_state=random_state
     )
     privileged["probability"] = privileged["probability"].round(3)  # as people would state it: many are 1
     example = train[row]
@@ -102,14 +94,7 @@ def load_digits_annotated(annotations: int = 1, random_state: int = 0) -> Annota
     )
 
 
-def _split(y: NDArray[np.int64], random_state: int) -> tuple[NDArray[np.int64], ...]:
-    """Return the rows of the pool, the training set and the test set, stratified by digit."""
-    pool, rest = train_test_split(np.arange(len(y)), train_size=POOL, stratify=y, random_state=random_state)
-    train, test = train_test_split(rest, train_size=TRAIN, test_size=TEST, stratify=y[rest], random_state=random_state)
-    return pool, train, test
-
-
-def _fit_annotators(X: NDArray[np.float64], y: NDArray[np.int64], random_state: int) -> dict[str, Annotator]:
+def _fit_annotators(X: NDArray[np.float64], y: NDArray[np.int64], random_state: int) -> dict[str, Any]:
     """Fit sixteen annotators; weak ones see few digits or few pixels, or are too simple."""
     seed = {"random_state": random_state}
     left, middle = np.s_[:, :4], np.s_[3:6, 3:6]
@@ -117,22 +102,22 @@ def _fit_annotators(X: NDArray[np.float64], y: NDArray[np.int64], random_state: 
     smooth = {"solver": "lbfgs", "alpha": 1, "tol": 0.01, "max_iter": 1000, **seed}
     # An unfitted classifier, and the number of digits of the pool that it learns from.
     models: dict[str, tuple[Any, int]] = {
-        "nearest neighbour": (KNeighborsClassifier(1), POOL),
-        "five nearest of 60": (KNeighborsClassifier(5), 60),
-        "discriminant": (LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.1), POOL),
+        "nearest neighbour": (neighbors.KNeighborsClassifier(1), POOL),
+        "five nearest of 60": (neighbors.KNeighborsClassifier(5), 60),
+        "discriminant": (discriminant_analysis.LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.1), POOL),
         "logistic regression": (LogisticRegression(**soft), POOL),
         "logistic regression of 40": (LogisticRegression(**soft), 40),
-        "support vectors": (CalibratedClassifierCV(SVC(gamma=0.001), ensemble=False, cv=3), POOL),
+        "support vectors": (CalibratedClassifierCV(svm.SVC(gamma=0.001), ensemble=False, cv=3), POOL),
         "network": (MLPClassifier((32,), **smooth), POOL),
         "network of 30": (MLPClassifier((32,), **smooth), 30),
-        "gaussian bayes": (GaussianNB(), POOL),
-        "left half": (_seeing(left, MultinomialNB()), POOL),
-        "nine middle pixels": (_seeing(middle, MultinomialNB()), POOL),
-        "tree": (DecisionTreeClassifier(**seed), POOL),
-        "tree of depth 5": (DecisionTreeClassifier(max_depth=5, **seed), POOL),
-        "tree of depth 3": (DecisionTreeClassifier(max_depth=3, **seed), POOL),
-        "forest": (RandomForestClassifier(50, **seed), POOL),
-        "boosted stumps": (GradientBoostingClassifier(n_estimators=12, max_depth=1, **seed), POOL),
+        "gaussian bayes": (naive_bayes.GaussianNB(), POOL),
+        "left half": (_seeing(left, naive_bayes.MultinomialNB()), POOL),
+        "nine middle pixels": (_seeing(middle, naive_bayes.MultinomialNB()), POOL),
+        "tree": (tree.DecisionTreeClassifier(**seed), POOL),
+        "tree of depth 5": (tree.DecisionTreeClassifier(max_depth=5, **seed), POOL),
+        "tree of depth 3": (tree.DecisionTreeClassifier(max_depth=3, **seed), POOL),
+        "forest": (ensemble.RandomForestClassifier(50, **seed), POOL),
+        "boosted stumps": (ensemble.GradientBoostingClassifier(n_estimators=12, max_depth=1, **seed), POOL),
     }
     return {name: model.fit(X[:digits], y[:digits]) for name, (model, digits) in models.items()}
 

@@ -10,15 +10,15 @@ Ortiz-Jimenez, Collier, Nawalgaria, D'Amour, Berent, Jenatton and Kokiopoulou, *
 Explain Away Label Noise?*, ICML 2023; https://github.com/google-research-datasets/imagenet_pi.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from lupi.datasets.files import find_file
 from lupi.datasets.relabelling import Relabelled
 
 if TYPE_CHECKING:
@@ -178,36 +178,32 @@ def load_imagenet_pi(
             f"Expected `images` to be the folder of ImageNet's {split} images, but got {images}, which does not exist: "
             "download ILSVRC2012 from https://www.image-net.org/download-images."
         )
-    inside = Path(folder, f"{noise}_noise")
-    names, y = _read(_file(inside, "labels", split), np.int16)
-    others, confidence = _read(_file(inside, "confidences", split), np.float32)
-    if not np.array_equal(names, others):
-        place = pd.Index(others).get_indexer(pd.Index(names))
-        if (place < 0).any():
-            image = names[np.argmax(place < 0)]
-            raise ValueError(
-                f"Expected the confidences of {inside} to have the images of the labels, but got no {image}."
-            )
-        confidence = confidence[place]
-    features = pd.read_csv(_file(inside, "annotator_features"), header=None).to_numpy(np.float64)
-    if features.shape != (len(MODELS), 2):
+    kind = f"{noise}_noise"
+    y = _read(folder, [f"{kind}/labels/{split}.csv", f"{kind}/labels-{split}.csv"], np.int16)
+    confidence = _read(folder, [f"{kind}/confidences/{split}.csv", f"{kind}/confidences-{split}.csv"], np.float32)
+    missing = y.index.difference(confidence.index)
+    if len(missing):
         raise ValueError(
-            f"Expected annotator_features.csv of {inside} to have shape (16, 2), but got {features.shape}."
+            f"Expected the confidences of {kind} to have the images of the labels, but got no {missing[0]}."
         )
-    annotators = pd.DataFrame(features, pd.Index(MODELS, name="annotator"), ["accuracy", "log_parameters"])
-    path = _paths(names, images)
-    return ImageNetPI(images=images, path=path, y=y, confidence=confidence, annotators=annotators, gold=_gold(path))
+    path = _find(folder, [f"{kind}/annotator_features.csv", f"{kind}/annotator-features.csv"])
+    annotators = pd.read_csv(path, header=None, names=["accuracy", "log_parameters"], dtype=np.float64)
+    if len(annotators) != len(MODELS):
+        raise ValueError(f"Expected {path} to have 16 rows, but got {len(annotators)}.")
+    paths = _add_folders(y.index, images)
+    return ImageNetPI(
+        images=images,
+        path=paths,
+        y=y.to_numpy(),
+        confidence=confidence.loc[y.index].to_numpy(),
+        annotators=annotators.set_index(pd.Index(MODELS, name="annotator")),
+        gold=_gold(paths),
+    )
 
 
-def _file(folder: Path, *name: str) -> Path:
+def _find(folder: str | Path, names: list[str]) -> Path:
     """Find a file by its name in the repository's loaders, or in its description."""
-    places = [folder / f"{'/'.join(name)}.csv", folder / f"{'-'.join(name).replace('_', '-')}.csv"]
-    path = next((place for place in places if place.is_file()), None)
-    if path is None:
-        raise FileNotFoundError(
-            f"Expected `folder` to contain {folder.name}/{'/'.join(name)}.csv, but got {folder.parent} without it: "
-            f"clone {URL} and run 'git lfs pull' in it."
-        )
+    path = find_file("folder", folder, names, f"clone {URL} and run 'git lfs pull' in it")
     with path.open("rb") as file:
         if file.read(24) == b"version https://git-lfs.":
             raise FileNotFoundError(
@@ -216,42 +212,26 @@ def _file(folder: Path, *name: str) -> Path:
     return path
 
 
-def _read(path: Path, dtype: type) -> tuple[NDArray[np.object_], NDArray[Any]]:
+def _read(folder: str | Path, names: list[str], dtype: type) -> pd.DataFrame:
     """Read a table without a header: a name and sixteen numbers per row."""
-    import pyarrow as pa
-    from pyarrow import csv
-
-    names = ["image", *MODELS]
-    types = {"image": pa.string(), **dict.fromkeys(MODELS, pa.from_numpy_dtype(dtype))}
+    path = _find(folder, names)
+    types = {"image": str, **dict.fromkeys(MODELS, dtype)}
     try:
-        table = csv.read_csv(
-            path,
-            read_options=csv.ReadOptions(column_names=names, use_threads=False),
-            convert_options=csv.ConvertOptions(column_types=types),
-        )
-    except pa.ArrowInvalid as error:
+        return pd.read_csv(path, names=list(types), dtype=types, index_col="image", na_filter=False)
+    except ValueError as error:
         raise ValueError(f"Expected {path} to have an image and 16 numbers per row, but got: {error}.") from error
-    numbers: NDArray[Any] = np.empty((len(table), len(MODELS)), dtype)
-    for place, name in enumerate(MODELS):
-        numbers[:, place] = table[name].to_numpy()
-    return table["image"].to_numpy(), numbers
 
 
-def _paths(names: NDArray[np.object_], images: Path) -> NDArray[np.object_]:
+def _add_folders(names: pd.Index, images: Path) -> NDArray[np.object_]:
     """Prepend the class folder, which is in the names of training images and may exist for validation images."""
-    if all(_class_of(name) for name in names):
-        return np.array([f"{_class_of(name)}/{name}" for name in names], dtype=object)
+    folder = names.str.extract(r"^(n\d{8})_", expand=False)
+    if folder.notna().all():
+        return (folder + "/" + names).to_numpy(object)
     inside = {path.name: f"{path.parent.name}/{path.name}" for path in images.glob("n*/*")}
     return np.array([inside.get(name, name) for name in names], dtype=object)
 
 
-def _class_of(name: str) -> str:
-    """Return the WordNet id that starts a name, as in n02097047_2079.JPEG, or an empty string."""
-    start = name.partition("_")[0]
-    return start if len(start) == 9 and start[0] == "n" and start[1:].isdigit() else ""
-
-
-def _gold(paths: Sequence[str] | NDArray[np.object_]) -> NDArray[np.int64] | None:
+def _gold(paths: NDArray[np.object_]) -> NDArray[np.int64] | None:
     """Return class numbers by folder, if there is a folder for each of the classes."""
     folder = [path.rpartition("/")[0] for path in paths]
     code, folders = pd.factorize(np.array(folder, dtype=object), sort=True)

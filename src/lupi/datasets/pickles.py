@@ -93,11 +93,13 @@ def unpickle(file: BinaryIO) -> Any:
 
 
 def unwrap(content: Any) -> Any:
-    """Replace stand-ins by the arrays that they rebuilt."""
+    """Replace stand-ins by the arrays that they rebuilt, and bytes by text: Python 2 wrote text as bytes."""
     if isinstance(content, Array):
         return unwrap(content.value)
+    if isinstance(content, bytes):
+        return content.decode("latin1")
     if isinstance(content, dict):
-        return {key: unwrap(value) for key, value in content.items()}
+        return {unwrap(key): unwrap(value) for key, value in content.items()}
     if isinstance(content, list | tuple):
         return type(content)(unwrap(value) for value in content)
     return content

@@ -13,12 +13,14 @@ Collier, Jenatton, Kokiopoulou and Berent, *Transfer and Marginalize: Explaining
 Privileged Information*, ICML 2022: the experiment on ImageNet ILSVRC12.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+
+from lupi._internal.checks import check_integer, check_number
 
 MALICIOUS = "malicious"
 """Name of the annotator that answers at random."""
@@ -36,17 +38,6 @@ class Relabelled(NamedTuple):
     """Label of each annotation."""
     privileged: pd.DataFrame
     """`annotator` (categorical), and the `probability` that they gave the label."""
-
-
-class Annotator(Protocol):
-    """A fitted scikit-learn classifier, or any object with these two attributes."""
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """Labels, one per column of `predict_proba`."""
-
-    def predict_proba(self, X: Any, /) -> NDArray[np.floating]:
-        """Return the predictive distribution of each example."""
 
 
 def relabel(
@@ -102,11 +93,13 @@ def relabel(
     3       mild     0.500000
     """
     models = _as_models(probabilities)
-    if annotations < 1:
-        raise ValueError(f"Expected `annotations` to be at least 1, but got {annotations}.")
-    if not 0 <= malicious <= 1:
-        raise ValueError(f"Expected `malicious` to be a probability, but got {malicious}.")
-    names = _as_names(names, len(models))
+    check_integer("annotations", annotations, 1)
+    check_number("malicious", malicious, maximum=1)
+    names = [f"model-{number}" for number in range(len(models))] if names is None else list(names)
+    if len(names) != len(models) or len({*names, MALICIOUS}) != len(models) + 1:
+        raise ValueError(
+            f"Expected `names` to be {len(models)} distinct names other than {MALICIOUS!r}, but got {names}."
+        )
     examples, classes = models[0].shape
     rng = np.random.default_rng(random_state)
 
@@ -120,7 +113,9 @@ def relabel(
     probability = np.full(len(row), 1 / classes)
     for number, model in enumerate(models):
         own = np.flatnonzero(annotator == number)
-        for start, block in _blocks(model):
+        size = max(1, _BLOCK // classes)
+        for start in range(0, examples, size):
+            block = model[start : start + size]
             _check_distributions(block, number, start)
             some = own[slice(*np.searchsorted(row[own], [start, start + len(block)]))]
             label[some] = _at_quantile(block[row[some] - start], quantile[some])
@@ -132,7 +127,7 @@ def relabel(
 
 
 def annotate(
-    models: Sequence[Annotator],
+    models: Sequence[Any],
     X: Any,
     *,
     annotations: int = 1,
@@ -146,8 +141,8 @@ def annotate(
 
     Parameters
     ----------
-    models : sequence of Annotator
-        Fitted classifiers.
+    models : sequence of classifiers
+        Fitted scikit-learn classifiers, or any objects with `classes_` and `predict_proba`.
     X : array or DataFrame
         Examples, as the models accept them.
     annotations, malicious, names, random_state
@@ -194,13 +189,6 @@ def _at_quantile(distributions: NDArray[np.floating], quantile: NDArray[np.float
     return label
 
 
-def _blocks(model: NDArray[np.floating]) -> Iterator[tuple[int, NDArray[np.floating]]]:
-    """Yield blocks of rows, each with the index of its first row."""
-    size = max(1, _BLOCK // model.shape[1])
-    for start in range(0, len(model), size):
-        yield start, model[start : start + size]
-
-
 def _as_models(probabilities: Sequence[ArrayLike] | NDArray[np.floating]) -> list[NDArray[np.floating]]:
     """Return one array [examples, classes] per model, without copying."""
     models = [np.asarray(model) for model in probabilities]
@@ -214,30 +202,13 @@ def _as_models(probabilities: Sequence[ArrayLike] | NDArray[np.floating]) -> lis
     return models
 
 
-def _as_names(names: Sequence[str] | None, models: int) -> list[str]:
-    """Return checked or default names."""
-    if names is None:
-        return [f"model-{number}" for number in range(models)]
-    if len(names) != models or len({*names, MALICIOUS}) != models + 1:
-        raise ValueError(
-            f"Expected `names` to be {models} distinct names other than {MALICIOUS!r}, but got {list(names)}."
-        )
-    return list(names)
-
-
 def _check_distributions(block: NDArray[np.floating], model: int, start: int) -> None:
     """Raise an error unless the rows are distributions."""
-    total = block.sum(axis=1, dtype=np.float64)
-    wrong = ~(np.abs(total - 1) <= _TOLERANCE)  # written such that NaN is wrong too
+    total, least = block.sum(axis=1, dtype=np.float64), block.min(axis=1)
+    wrong = ~((np.abs(total - 1) <= _TOLERANCE) & (least >= 0))  # written such that NaN is wrong too
     if wrong.any():
         example = int(np.argmax(wrong))
         raise ValueError(
-            f"Expected `probabilities` to sum to one over the classes, but got a sum of {total[example]:g} "
-            f"for model {model}, example {start + example}."
-        )
-    if block.min() < 0:
-        example = int(np.argmax(block.min(axis=1) < 0))
-        raise ValueError(
-            f"Expected `probabilities` to be at least zero, but got {block[example].min():g} "
-            f"for model {model}, example {start + example}."
+            "Expected `probabilities` to be at least zero and to sum to one over the classes, but got a minimum of "
+            f"{least[example]:g} and a sum of {total[example]:g} for model {model}, example {start + example}."
         )

@@ -1,0 +1,35 @@
+"""Find published files and check what they contain."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+
+def find_file(argument: str, given: str | Path, names: Sequence[str], how: str) -> Path:
+    """Return the file `given`, or the first of these names that is a file in the folder `given`.
+
+    Parameters
+    ----------
+    argument : str
+        Name of the argument that holds `given`, for the error.
+    given : path
+        A file or folder.
+    names : sequence of str
+        Paths inside the folder.
+    how : str
+        How to get the file, for the error.
+    """
+    for place in (Path(given), *(Path(given, name) for name in names)):
+        if place.is_file():
+            return place
+    raise FileNotFoundError(f"Expected `{argument}` to contain {names[0]}, but got {given} without it: {how}.")
+
+
+def check_names(path: Path, content: Any, names: Sequence[str]) -> None:
+    """Raise an error unless a dictionary or table has these keys or columns."""
+    known = list(content) if isinstance(content, dict | pd.DataFrame) else []
+    missing = [name for name in names if name not in known]
+    if missing:
+        raise ValueError(f"Expected {path} to be the published file, but got one without {', '.join(missing)}.")
