@@ -6,8 +6,8 @@ from scipy.stats import beta
 from lupi.crowd import infer, majority_vote, sample_reliability, summarize_annotators
 
 
-def tabulate(found, **options):
-    return pd.DataFrame(summarize_annotators(found, **options))
+def tabulate(found):
+    return pd.DataFrame(summarize_annotators(found))
 
 
 def test_perfect_annotators_are_found_to_be_perfect(simulate):
@@ -110,8 +110,3 @@ def test_a_missing_annotator_is_one_more(simulate):
     table = tabulate(infer(p, label, example=example, annotator=ids))
     assert len(table) == 4
     assert table["annotator"].isna().sum() == 1
-
-
-def test_level_is_a_probability():
-    with pytest.raises(ValueError, match=r"level.*95"):
-        tabulate(infer([[0.5, 0.5]] * 2, [0, 1]), level=95)

@@ -5,16 +5,13 @@ ranks the annotators, and `majority_vote` and `pairwise_agreement` are the simpl
 numpy and scipy: nothing in it trains.
 """
 
-from lupi.crowd.agreement import pairwise_agreement
+from lupi.crowd.agreement import count_labels, majority_vote, pairwise_agreement
 from lupi.crowd.annotators import sample_reliability, summarize_annotators
-from lupi.crowd.consensus import count_labels, majority_vote
 from lupi.crowd.inference import Inference, infer
-from lupi.crowd.pool import Pool
 from lupi.crowd.votes import Votes
 
 __all__ = [
     "Inference",
-    "Pool",
     "Votes",
     "count_labels",
     "infer",

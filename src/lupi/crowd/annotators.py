@@ -17,26 +17,21 @@ from lupi.crowd.posterior import TINY, normalize_exp
 from lupi.crowd.votes import Floats
 
 
-def summarize_annotators(
-    found: Inference, *, level: float = 0.95, below: float | None = None
-) -> dict[str, NDArray[Any]]:
+def summarize_annotators(found: Inference) -> dict[str, NDArray[Any]]:
     """Summarize each annotator, as columns of a table in the order of `found.names`.
 
     Parameters
     ----------
     found : Inference
         From `infer`.
-    level : float
-        Probability of the credible interval from `low` to `high`.
-    below : float, optional
-        Annotators whose interval lies below this are flagged; by default the mean reliability over all labels.
 
     Returns
     -------
     dict
         annotator; labels, their number; agreement, the fraction that the model alone would give; confidence, the mean
         probability according to the model alone; support, the mean probability according to the model and the other
-        labels of the example; reliability, the probability that a label of theirs is correct; low; high; flagged.
+        labels of the example; reliability, the probability that a label of theirs is correct, with its 95 % credible
+        interval from low to high; flagged, whether that interval lies below the mean reliability over all labels.
 
     Examples
     --------
@@ -48,13 +43,11 @@ def summarize_annotators(
     >>> columns["agreement"].tolist(), columns["flagged"].tolist()
     ([1.0, 1.0, 0.0], [False, False, True])
     """
-    if not 0 < level < 1:
-        raise ValueError(f"Expected `level` to be between 0 and 1, but got {level!r}.")
     v = found.votes
     row = np.arange(len(v.label))
     total = np.bincount(v.annotator, minlength=v.annotators)
     p = found.p[v.example]
-    reliability, low, high = sample_reliability(found, level)
+    reliability, low, high = sample_reliability(found)
     return {
         "annotator": found.names,
         "labels": total,
@@ -64,7 +57,7 @@ def summarize_annotators(
         "reliability": reliability,
         "low": low,
         "high": high,
-        "flagged": high < (np.average(reliability, weights=total) if below is None else below),
+        "flagged": high < np.average(reliability, weights=total),
     }
 
 

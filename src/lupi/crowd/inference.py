@@ -27,15 +27,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
+from lupi.crowd import posterior
 from lupi.crowd.pool import Pool, accuracy_log_likelihood, fit_pool
-from lupi.crowd.posterior import (
-    TINY,
-    compute_posterior,
-    expected_counts,
-    label_log_likelihood,
-    leave_one_out,
-    normalize_exp,
-)
 from lupi.crowd.votes import Floats, Votes, number_ids
 
 SMALLEST = 1e-6
@@ -66,7 +59,7 @@ class Inference:
     @property
     def others(self) -> Floats:
         """P(z | the other labels of the example, x), [labels, classes]."""
-        return leave_one_out(self.truth, self.confusion, self.votes)
+        return posterior.leave_one_out(self.truth, self.confusion, self.votes)
 
     @property
     def wrong(self) -> Floats:
@@ -77,17 +70,6 @@ class Inference:
         v = self.votes
         truth = self.truth[v.example] if v.annotators > 1 else self.others
         return np.asarray(1 - truth[np.arange(len(v.label)), v.label])
-
-    @property
-    def held_out_log_likelihood(self) -> float:
-        """Mean log-probability of a label given all others, to choose between models without true labels."""
-        v = self.votes
-        own = self.truth[v.example]
-        count = expected_counts(self.truth, v)
-        without = count[v.annotator, :, v.label] - own + self.pool.pseudo[v.annotator, :, v.label]
-        total = (count + self.pool.pseudo).sum(2)[v.annotator] - own
-        predicted = self.others * without.clip(SMALLEST) / total.clip(SMALLEST)
-        return float(np.log(predicted.sum(1)).mean())
 
 
 def infer(p: ArrayLike, label: ArrayLike, *, example: ArrayLike | None = None, annotator: Any = None) -> Inference:
@@ -132,9 +114,8 @@ def infer(p: ArrayLike, label: ArrayLike, *, example: ArrayLike | None = None, a
             f"Expected `label` to be columns of `p`, 0 to {p.shape[1] - 1}, but got {label.min()} to {label.max()}."
         )
     of_example, ids = number_ids("example", np.arange(len(label)) if example is None else example, len(label))
-    of_annotator, names = number_ids(
-        "annotator", np.zeros(len(label), int) if annotator is None else annotator, len(label)
-    )
+    whose = np.zeros(len(label), int) if annotator is None else annotator
+    of_annotator, names = number_ids("annotator", whose, len(label))
     votes = Votes(
         example=of_example,
         annotator=of_annotator,
@@ -149,16 +130,16 @@ def infer(p: ArrayLike, label: ArrayLike, *, example: ArrayLike | None = None, a
     guess = p.copy()  # the model counts as one more vote
     np.add.at(guess, (votes.example, votes.label), 1)
     log_prior, truth = log_p, guess / guess.sum(1, keepdims=True)
-    pool = fit_pool(expected_counts(truth, votes))
+    pool = fit_pool(posterior.expected_counts(truth, votes))
     for _ in range(50):
         before = truth
         confusion, _, _ = run_em(log_prior, pool.pseudo, votes, truth)
-        log_prior, beta = recalibrate(log_p, label_log_likelihood(confusion, votes))
-        truth, _ = compute_posterior(log_prior, confusion, votes)
+        log_prior, beta = recalibrate(log_p, posterior.label_log_likelihood(confusion, votes))
+        truth, _ = posterior.compute_posterior(log_prior, confusion, votes)
         if np.abs(truth - before).max() < 1e-3:
             break
-        others = leave_one_out(truth, confusion, votes)
-        pool = fit_pool(expected_counts(truth, votes), accuracy_log_likelihood(others, pool.errors, votes))
+        others = posterior.leave_one_out(truth, confusion, votes)
+        pool = fit_pool(posterior.expected_counts(truth, votes), accuracy_log_likelihood(others, pool.errors, votes))
     return Inference(
         votes=votes, names=names, p=p, log_prior=log_prior, truth=truth, confusion=confusion, pool=pool, beta=beta
     )
@@ -170,10 +151,10 @@ def run_em(
     """Run Dawid and Skene's EM, and return confusions, truth and the log-posterior after each step."""
     trace: list[float] = []
     for _ in range(500):
-        confusion = expected_counts(truth, votes) + pseudo
+        confusion = posterior.expected_counts(truth, votes) + pseudo
         confusion /= confusion.sum(2, keepdims=True)
-        truth, evidence = compute_posterior(log_prior, confusion, votes)
-        trace.append(evidence + float((pseudo * np.log(confusion.clip(TINY))).sum()))
+        truth, evidence = posterior.compute_posterior(log_prior, confusion, votes)
+        trace.append(evidence + float((pseudo * np.log(confusion.clip(posterior.TINY))).sum()))
         if len(trace) > 1 and trace[-1] - trace[-2] < tolerance * len(votes.label):
             break
     return confusion, truth, trace
@@ -192,7 +173,7 @@ def recalibrate(log_p: Floats, evidence: Floats) -> tuple[Floats, float]:
     def loss(t: Floats) -> tuple[float, Floats]:
         log = log_softmax(t)
         joint = log + evidence
-        rest = np.exp(log) - normalize_exp(joint)
+        rest = np.exp(log) - posterior.normalize_exp(joint)
         slope = np.append((rest * log_p).sum() * np.exp(t[0]) + t[0], rest.sum(0) + t[1:] / 10)
         return float(t[0] ** 2 / 2 + (t[1:] ** 2).sum() / 20 - logsumexp(joint, axis=1).sum()), slope
 

@@ -134,11 +134,10 @@ def check_gold(data: TableDataset) -> None:
         return
     if data.task != "classification":
         raise ValueError(f"Expected a single target of classes for `gold`, but the task is {data.task}.")
-    known = {as_text(value) for value in data.gold.dropna().unique()}
-    classes = {as_text(value) for value in data.classes}
+    known, classes = ({as_text(value) for value in values} for values in (data.gold.dropna(), data.classes))
     if not known & classes:
-        got = repr(min(known)) if known else "no value"
-        raise ValueError(f"Expected `gold` to have labels such as {min(classes)!r}, but got {got}.")
+        got = min(known, default="no value")
+        raise ValueError(f"Expected `gold` to have labels such as {min(classes)!r}, but got {got!r}.")
 
 
 def write_diagnosis(found: Diagnosis, folder: Path, facts: Mapping[str, Any]) -> list[Path]:

@@ -4,31 +4,18 @@ Closed forms and the simulations that check them; nothing here trains a network.
 """
 
 from lupi.theory.information import binned_information, draw_synthetic, exact_information, plug_in_information
-from lupi.theory.risk import (
-    Condition,
-    Estimate,
-    LinearModel,
-    Moments,
-    Simulation,
-    conditions,
-    estimate_model,
-    moments,
-    risks,
-    simulate,
-)
+from lupi.theory.risk import Condition, Estimate, LinearModel, Simulation, conditions, estimate_model, risks, simulate
 
 __all__ = [
     "Condition",
     "Estimate",
     "LinearModel",
-    "Moments",
     "Simulation",
     "binned_information",
     "conditions",
     "draw_synthetic",
     "estimate_model",
     "exact_information",
-    "moments",
     "plug_in_information",
     "risks",
     "simulate",

@@ -392,34 +392,29 @@ def affine(constant: float, factor: float, estimate: Estimate) -> Estimate:
 
 def check_array(name: str, value: Any, *shape: int | None) -> Array:
     """Return an array of finite numbers with a shape, in which None is any length but zero."""
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"Expected `{name}` to be an array of numbers, but got {value!r}.") from None
+    array = np.asarray(value, dtype=np.float64)
     lengths_match = [n > 0 if wanted is None else n == wanted for n, wanted in zip(array.shape, shape, strict=False)]
-    if array.ndim != len(shape) or not all(lengths_match):
+    if array.ndim != len(shape) or not all(lengths_match) or not np.isfinite(array).all():
         wanted = ", ".join("any" if n is None else str(n) for n in shape)
-        raise ValueError(f"Expected `{name}` to have shape ({wanted}), but got {array.shape}.")
-    if not np.isfinite(array).all():
-        place = np.argwhere(~np.isfinite(array))[0].tolist()
-        raise ValueError(f"Expected `{name}` to be finite numbers, but got {array[tuple(place)]} at {place}.")
+        got = "NaN or infinity" if array.size and not np.isfinite(array).all() else f"shape {array.shape}"
+        raise ValueError(f"Expected `{name}` to be finite numbers of shape ({wanted}), but got {got}.")
     return array
 
 
-def check_rank(name: str, made: Array) -> None:
+def check_rank(name: str, matrix: Array) -> None:
     """Raise an error if columns are linearly dependent."""
-    rank = int(np.linalg.matrix_rank(made))
-    if rank < made.shape[1]:
-        raise ValueError(f"Expected {name} to have {made.shape[1]} independent columns, but got rank {rank}.")
+    rank = int(np.linalg.matrix_rank(matrix))
+    if rank < matrix.shape[1]:
+        raise ValueError(f"Expected {name} to have {matrix.shape[1]} independent columns, but got rank {rank}.")
 
 
 def covariance_root(covariance: Any, n: int, m: int) -> Array:
     """Return B with B Bᵀ = Σ(x) for each row, as an array of shape (n, m, m)."""
-    made = check_array("covariance", covariance, *((n, m, m) if np.ndim(covariance) == 3 else (m, m)))
-    tiny = 1e-10 * float(np.abs(made).max())
-    if np.abs(made - made.swapaxes(-1, -2)).max() > tiny:
+    matrices = check_array("covariance", covariance, *((n, m, m) if np.ndim(covariance) == 3 else (m, m)))
+    tiny = 1e-10 * float(np.abs(matrices).max())
+    if np.abs(matrices - matrices.swapaxes(-1, -2)).max() > tiny:
         raise ValueError("Expected `covariance` to be symmetric, but got a matrix that is not.")
-    values, vectors = np.linalg.eigh(made)
+    values, vectors = np.linalg.eigh(matrices)
     if values.min() < -tiny:
         raise ValueError(f"Expected `covariance` to have no negative eigenvalue, but got {values.min():.3g}.")
     return np.broadcast_to(vectors * np.sqrt(values.clip(0))[..., None, :], (n, m, m))
