@@ -20,15 +20,10 @@ def check_length(name: str, length: int, expected: int) -> None:
 
 def check_widths(name: str, widths: Any, count: int | None = None) -> None:
     """Check a sequence of layer widths."""
-    if (
-        isinstance(widths, Sequence | np.ndarray)
-        and not isinstance(widths, str)
-        and all(isinstance(width, Integral) and int(width) > 0 for width in widths)
-        and count in (None, len(widths))
-    ):
-        return
-    what = f"{count} positive integers" if count else "a sequence of positive integers"
-    raise ValueError(f"Expected `{name}` to be {what}, but got {widths!r}.")
+    listed = isinstance(widths, Sequence | np.ndarray) and count in (None, len(widths))
+    if not (listed and all(isinstance(width, Integral) and int(width) > 0 for width in widths)):
+        what = f"{count} positive integers" if count else "a sequence of positive integers"
+        raise ValueError(f"Expected `{name}` to be {what}, but got {widths!r}.")
 
 
 def check_index(X: Any, privileged: Any) -> None:
@@ -84,10 +79,3 @@ def find_examples(example: Any, inputs: NDArray[Any] | pd.DataFrame) -> tuple[ND
             f"both of example {to_python(ids[i])!r}, differ."
         )
     return first, codes
-
-
-def check_finite(X: NDArray[Any]) -> None:
-    """Check the inputs of a user's own trunk, an array whose first dimension is the rows."""
-    finite = np.isfinite(X).reshape(len(X), -1).all(axis=1)
-    if not finite.all():
-        raise ValueError(f"Input X contains NaN or infinity in row {finite.argmin()}.")

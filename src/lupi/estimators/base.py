@@ -7,7 +7,6 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
-from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -22,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from lupi import __version__, methods
+from lupi._internal.checks import check_number
 from lupi._internal.devices import check_device
 from lupi.data import Annotations, Batch, SparseRows
 from lupi.estimators import arguments
@@ -33,6 +33,8 @@ from lupi.nn.inference import over_annotations, over_examples
 from lupi.tabular.encoding import InputEncoder, PrivilegedEncoder, check_inputs
 from lupi.training import Checkpoint, Settings, fit, fit_seeds, seed_noise
 
+Trunk = nn.Module | Callable[[], nn.Module]
+MethodMaker = Callable[..., methods.Method]
 NOT_STORED = ("method", "trunk", "device", "fabric", "checkpoint", "random_state")
 """Parameters that a model folder does not hold, or does not hold as parameters."""
 FITTED: tuple[str, ...] = ("input_encoder_", "privileged_encoder_", "n_features_in_", "feature_names_in_")
@@ -47,10 +49,10 @@ class PrivilegedEstimator(BaseEstimator, ABC):
 
     __metadata_request__fit: ClassVar = {"privileged": True, "example": True}
 
-    method: str | Callable[..., methods.Method] = "tram"
+    method: str | MethodMaker = "tram"
     _: KW_ONLY
     method_options: Mapping[str, Any] | None = None
-    trunk: nn.Module | Callable[[], nn.Module] | None = None
+    trunk: Trunk | None = None
     hidden: Sequence[int] = (64, 64)
     tower: Sequence[int] = (64, 64)
     tower_skip: bool = False
@@ -148,10 +150,8 @@ class PrivilegedEstimator(BaseEstimator, ABC):
 
     def _check_parameters(self) -> Settings:
         """Check the parameters before looking at data, and return the settings of training."""
-        if isinstance(self.method, str):
+        if not callable(self.method):
             methods.kind(self.method)
-        elif not callable(self.method):
-            raise ValueError(f"Expected `method` to be a name or a callable, but got {self.method!r}.")
         if not (self.trunk is None or callable(self.trunk)):
             raise ValueError(f"Expected `trunk` to be a module or a callable that makes one, but got {self.trunk!r}.")
         for name in ("method_options", "training"):
@@ -166,9 +166,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             if name in parameters or name not in names:
                 known = ", ".join(name for name in names if name not in parameters)
                 raise ValueError(f"Expected `training` to have options among {known}, but got {name!r}.")
-        share = self.validation_fraction
-        if not (isinstance(share, Real) and 0 < share < 1):
-            raise ValueError(f"Expected `validation_fraction` to be a number between 0 and 1, but got {share!r}.")
+        check_number("validation_fraction", self.validation_fraction, maximum=1)
         return Settings(**{name: value for name, value in parameters.items() if name in names}, **options)
 
     def _check_inputs(self, X: Any, *, reset: bool) -> NDArray[Any] | pd.DataFrame:
@@ -182,8 +180,8 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         X = validate_data(self, X, reset=reset, ensure_all_finite=False, allow_nd=self.trunk is not None)
         if self.trunk is None:
             check_inputs(X)
-        else:
-            arguments.check_finite(X)
+        elif not (finite := np.isfinite(X).reshape(len(X), -1).all(axis=1)).all():
+            raise ValueError(f"Input X contains NaN or infinity in row {finite.argmin()}.")
         return X  # type: ignore[no-any-return]
 
     def _encode_inputs(self, inputs: NDArray[Any] | pd.DataFrame) -> Tensor:
@@ -194,19 +192,19 @@ class PrivilegedEstimator(BaseEstimator, ABC):
 
     def _fit_privileged(self, privileged: Any, n: int) -> Tensor | SparseRows:
         self.privileged_encoder_ = None
-        if privileged is None:
-            if not isinstance(self.method, str) or methods.kind(self.method).uses_privileged:
-                warnings.warn(
-                    f"{type(self).__name__}.fit got no `privileged` information: method {self.method!r} trains "
-                    "without it, as if it were all zeros.",
-                    stacklevel=4,
-                )
-            return torch.zeros(n, 1)
-        self.privileged_encoder_ = PrivilegedEncoder(self.numbers, self.quantiles).fit(privileged)
+        if privileged is not None:
+            self.privileged_encoder_ = PrivilegedEncoder(self.numbers, self.quantiles).fit(privileged)
+        elif not isinstance(self.method, str) or methods.kind(self.method).uses_privileged:
+            warnings.warn(
+                f"{type(self).__name__}.fit got no `privileged` information: method {self.method!r} trains "
+                "without it, as if it were all zeros.",
+                stacklevel=4,
+            )
         return self._encode_privileged(privileged, n)
 
-    def _encode_privileged(self, privileged: Any, n: int) -> SparseRows:
-        assert self.privileged_encoder_ is not None
+    def _encode_privileged(self, privileged: Any, n: int) -> Tensor | SparseRows:
+        if self.privileged_encoder_ is None:
+            return torch.zeros(n, 1)
         a = SparseRows.from_matrix(self.privileged_encoder_.transform(privileged))
         arguments.check_length("privileged", a.shape[0], n)
         return a
@@ -292,13 +290,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
 
     @classmethod
     def _from_stored(
-        cls,
-        stored: StoredModel,
-        path: str | Path,
-        *,
-        trunk: nn.Module | Callable[[], nn.Module] | None,
-        method: Callable[..., methods.Method] | None,
-        device: str,
+        cls, stored: StoredModel, path: str | Path, *, trunk: Trunk | None, method: MethodMaker | None, device: str
     ) -> Self:
         """Restore a model from the contents of the folder at `path`."""
         facts, weights, fitted = stored
@@ -339,11 +331,8 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         if encoder is None and X is None:
             raise ValueError("Expected `X` to be a few inputs, since the trunk is your own, but got None.")
         if encoder is not None and not encoder.numeric_:
-            kinds = encoder.encoder_.kinds_
-            category = next(name for name, kind in kinds.items() if kind == "category")
-            raise ValueError(
-                f"Expected all columns of X to be numbers for an ONNX file, but {category!r} is a category."
-            )
+            name = next(name for name, kind in encoder.encoder_.kinds_.items() if kind == "category")
+            raise ValueError(f"Expected all columns of X to be numbers for an ONNX file, but {name!r} is a category.")
         if X is not None:
             X = self._check_inputs(X, reset=False)
         elif encoder is not None:
@@ -398,13 +387,10 @@ def hold_out(data: Annotations, fraction: float, seed: int) -> tuple[Annotations
     count = round(examples * fraction)
     if not 0 < count < examples:
         raise ValueError(
-            f"Expected `validation_fraction` to hold out some of {examples} examples, "
-            f"but {fraction} of them is {count}."
+            f"Expected `validation_fraction` to hold out examples, but {fraction} of {examples} is {count}."
         )
     order = torch.randperm(examples, generator=torch.Generator().manual_seed(seed))
-    is_held = torch.zeros(examples, dtype=torch.bool)
-    is_held[order[:count]] = True
-    held = is_held[data.row]
+    held = torch.isin(data.row, order[:count])
     return data.take((~held).nonzero().squeeze(1)), data.take(held.nonzero().squeeze(1))
 
 

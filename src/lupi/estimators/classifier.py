@@ -95,19 +95,17 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
             wrong = np.argwhere((y != 0) & (y != 1))
             if len(wrong):
                 row, column = map(int, wrong[0])
-                raise ValueError(
-                    f"Expected a y with several columns to be 0 or 1, one column per label, "
-                    f"but got {to_python(y[row, column])!r} in row {row}, column {column}."
-                )
+                got = f"{to_python(y[row, column])!r} in row {row}, column {column}"
+                raise ValueError(f"Expected a y with several columns to be 0 or 1, but got {got}.")
             self.classes_ = np.arange(y.shape[1])
             return torch.from_numpy(np.array(y, dtype=np.float32)), Bernoulli(), y.shape[1]
         y = column_or_1d(y, warn=True)
         if y.dtype == object:
-            kind, *others = {type(label) for label in y}
-            if others:
-                names = sorted(kind.__name__ for kind in (kind, *others))
+            kinds = {type(label) for label in y}
+            if len(kinds) > 1:
+                names = sorted(kind.__name__ for kind in kinds)
                 raise ValueError(f"Expected y to be labels of one type, but got {' and '.join(names)}.")
-            if issubclass(kind, Number | np.generic):
+            if issubclass(kinds.pop(), Number | np.generic):
                 y = np.array(y.tolist())
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import safetensors.torch
-import torch
 from torch import Tensor
 
 from lupi._internal.files import replace_folder
@@ -51,6 +50,7 @@ def save_model_folder(path: str | Path, model: StoredModel, notes: Mapping[str, 
     Examples
     --------
     >>> import tempfile
+    >>> import torch
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save_model_folder(Path(folder, "model"), StoredModel({"method": "tram"}, {"w": torch.ones(2)}, {}))
     ...     read_model_folder(Path(folder, "model")).weights
@@ -62,10 +62,7 @@ def save_model_folder(path: str | Path, model: StoredModel, notes: Mapping[str, 
     if path.exists() and not is_replaceable(path):
         raise FileExistsError(f"Expected {path} to be a new folder or a model to replace, but it is something else.")
     # Clone the weights, since safetensors refuses tensors that share memory, as tied weights do.
-    weights = {
-        name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
-        for name, tensor in model.weights.items()
-    }
+    weights = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in model.weights.items()}
     files = {WEIGHTS: safetensors.torch.save(weights), ENCODERS: skops.io.dumps(model.encoders)}
     digests = {name: hash_bytes(content) for name, content in files.items()}
     facts = {"format": FORMAT, **model.facts, "notes": sorted(notes), "sha256": digests}

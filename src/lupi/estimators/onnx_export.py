@@ -25,13 +25,11 @@ class Deployed(nn.Module):
         The predictor of encoded inputs.
     decode : callable
         Maps its output to the expected y.
-    encoder : InputEncoder, optional
-        The encoder of the inputs, which are all numbers; without one, the predictor takes the inputs as they are.
+    encoder : InputEncoder or None
+        The encoder of inputs that are all numbers; if None, the predictor takes the inputs as they are.
     """
 
-    def __init__(
-        self, predictor: nn.Module, decode: Callable[[Tensor], Tensor], encoder: InputEncoder | None = None
-    ) -> None:
+    def __init__(self, predictor: nn.Module, decode: Callable[[Tensor], Tensor], encoder: InputEncoder | None) -> None:
         super().__init__()
         self.predictor, self.decode, self.encoded = predictor, decode, encoder is not None
         if encoder is not None:

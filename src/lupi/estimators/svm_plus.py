@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ from scipy.linalg import cho_factor, cho_solve
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.preprocessing import label_binarize
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
@@ -86,6 +88,7 @@ def step_fraction(point: Array, step: Array) -> float:
     return float(1 / max(1.0, (-step / point).max()))
 
 
+@dataclass(eq=False, repr=False)
 class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
     r"""Support vector machine whose slacks are predicted from the privileged information.
 
@@ -162,28 +165,16 @@ class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
 
     __metadata_request__fit: ClassVar = {"privileged": True}
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        privileged_C: float = 1.0,
-        own_C: float = np.inf,
-        kernel: Kernel = "rbf",
-        gamma: str | float = "scale",
-        privileged_kernel: Kernel = "rbf",
-        privileged_gamma: str | float = "scale",
-        tol: float = 1e-6,
-        max_iter: int = 100,
-    ) -> None:
-        self.C = C
-        self.privileged_C = privileged_C
-        self.own_C = own_C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.privileged_kernel = privileged_kernel
-        self.privileged_gamma = privileged_gamma
-        self.tol = tol
-        self.max_iter = max_iter
+    C: float = 1.0
+    _: KW_ONLY
+    privileged_C: float = 1.0  # noqa: N815 - named after scikit-learn's C
+    own_C: float = np.inf  # noqa: N815
+    kernel: Kernel = "rbf"
+    gamma: str | float = "scale"
+    privileged_kernel: Kernel = "rbf"
+    privileged_gamma: str | float = "scale"
+    tol: float = 1e-6
+    max_iter: int = 100
 
     def fit(self, X: Any, y: Any, *, privileged: Any = None) -> Self:
         """Train on labels.
@@ -207,17 +198,29 @@ class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
         check_index(X, privileged)
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
             raise ValueError(f"Expected y to have at least two classes, but got one class, {self.classes_[0]!r}.")
         self.gamma_ = kernel_coefficient("gamma", self.gamma, X)
         K = kernel_matrix("kernel", self.kernel, X, X, self.gamma_)
-        R = self._slack_matrix(X, privileged) + np.eye(len(X)) / self.own_C
-        positives = range(len(self.classes_)) if len(self.classes_) > 2 else [1]
-        signs = np.array([np.where(codes == k, 1.0, -1.0) for k in positives])
+        R = np.eye(len(X)) / self.C
+        if privileged is None:
+            warnings.warn(
+                "SVMPlusClassifier.fit got no `privileged` information: it trains a plain SVM with squared hinge loss.",
+                stacklevel=2,
+            )
+        else:
+            encoder = PrivilegedEncoder(numbers="standardize").fit(privileged)
+            A = encoder.transform(privileged).toarray().astype(np.float64)
+            check_consistent_length(X, A)
+            gamma = kernel_coefficient("privileged_gamma", self.privileged_gamma, A)
+            K_star = kernel_matrix("privileged_kernel", self.privileged_kernel, A, A, gamma)
+            R = slack_matrix(K_star, self.C, self.privileged_C)
+        R += np.eye(len(X)) / self.own_C
+        signs = label_binarize(y, classes=self.classes_, neg_label=-1).T  # one row if there are two classes
         solutions = [solve_dual(np.outer(sign, sign) * K + R, self.tol, self.max_iter) for sign in signs]
-        coefficients = signs * np.array([alpha for alpha, _, _ in solutions])
-        self.dual_gap_, self.n_iter_ = np.array([s[1] for s in solutions]), np.array([s[2] for s in solutions])
+        alpha, self.dual_gap_, self.n_iter_ = map(np.array, zip(*solutions, strict=True))
+        coefficients = signs * alpha
         self.support_ = np.flatnonzero(coefficients.any(axis=0))
         self.support_vectors_, self.dual_coef_ = X[self.support_], coefficients[:, self.support_]
         if self.dual_gap_.max() > self.tol:
@@ -246,20 +249,6 @@ class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
         """Return the class of each row."""
         f = self.decision_function(X)
         return np.asarray(self.classes_[(f > 0).astype(int) if f.ndim == 1 else f.argmax(axis=1)])
-
-    def _slack_matrix(self, X: Array, privileged: Any) -> Array:
-        if privileged is None:
-            warnings.warn(
-                "SVMPlusClassifier.fit got no `privileged` information: it trains a plain SVM with squared hinge loss.",
-                stacklevel=3,
-            )
-            return np.eye(len(X)) / self.C
-        A = PrivilegedEncoder(numbers="standardize").fit(privileged).transform(privileged).toarray().astype(np.float64)
-        check_consistent_length(X, A)
-        width = kernel_coefficient("privileged_gamma", self.privileged_gamma, A)
-        return slack_matrix(
-            kernel_matrix("privileged_kernel", self.privileged_kernel, A, A, width), self.C, self.privileged_C
-        )
 
 
 def kernel_matrix(name: str, kernel: Kernel, X: Array, Y: Array, gamma: float) -> Array:

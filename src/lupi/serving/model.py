@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from torch import nn
 
 from lupi._internal.devices import check_device
 from lupi._internal.files import check_output, explain_os_errors
 from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor, folder
-from lupi.methods import Method
+from lupi.estimators.base import MethodMaker, Trunk
 from lupi.serving.card import write_card
 from lupi.tabular import Schema, TransformerEncoder
 from lupi.tabular.columns import clean_inputs
@@ -24,10 +23,7 @@ from lupi.tabular.kinds import ColumnEncoder
 from lupi.tabular.text import resolve_folder
 
 Estimator = PrivilegedClassifier | PrivilegedRegressor
-ESTIMATORS: dict[str, type[Estimator]] = {
-    "PrivilegedClassifier": PrivilegedClassifier,
-    "PrivilegedRegressor": PrivilegedRegressor,
-}
+ESTIMATORS: dict[str, type[Estimator]] = {kind.__name__: kind for kind in (PrivilegedClassifier, PrivilegedRegressor)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,8 +98,8 @@ class TableModel:
 def load(
     path: str | Path,
     *,
-    trunk: nn.Module | Callable[[], nn.Module] | None = None,
-    method: Callable[..., Method] | None = None,
+    trunk: Trunk | None = None,
+    method: MethodMaker | None = None,
     text_encoder: str | None = None,
     device: str = "cpu",
 ) -> Estimator | TableModel:
