@@ -92,7 +92,13 @@ def relabel(
     2       sure     1.000000
     3       mild     0.500000
     """
-    models = _as_models(probabilities)
+    models: list[NDArray[np.floating]] = [np.asarray(model) for model in probabilities]
+    shapes = sorted({model.shape for model in models})
+    if len(shapes) != 1 or models[0].ndim != 2 or models[0].size == 0:
+        raise ValueError(
+            "Expected `probabilities` to have the shape [models, examples, classes] without zeros, but got models of "
+            f"shapes {shapes}."
+        )
     check_integer("annotations", annotations, 1)
     check_number("malicious", malicious, maximum=1)
     names = [f"model-{number}" for number in range(len(models))] if names is None else list(names)
@@ -187,19 +193,6 @@ def _at_quantile(distributions: NDArray[np.floating], quantile: NDArray[np.float
     # The total is not exactly one because of rounding; scaling by it ensures that each quantile < 1 has a class.
     label: NDArray[np.int64] = np.sum(cumulative <= quantile[:, None] * cumulative[:, -1:], axis=1)
     return label
-
-
-def _as_models(probabilities: Sequence[ArrayLike] | NDArray[np.floating]) -> list[NDArray[np.floating]]:
-    """Return one array [examples, classes] per model, without copying."""
-    models = [np.asarray(model) for model in probabilities]
-    shapes = {model.shape for model in models}
-    if len(shapes) != 1 or models[0].ndim != 2 or models[0].size == 0:
-        got = ", ".join(map(str, sorted(shapes))) or "no models"
-        raise ValueError(
-            "Expected `probabilities` to have the shape [models, examples, classes] without zeros, "
-            f"but got models of shape {got}."
-        )
-    return models
 
 
 def _check_distributions(block: NDArray[np.floating], model: int, start: int) -> None:

@@ -11,16 +11,13 @@ leak.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from lupi.tabular.folds import grouped_folds
-
-if TYPE_CHECKING:
-    Column: TypeAlias = pd.Series[Any]
 
 Floats = NDArray[np.float64]
 
@@ -45,7 +42,9 @@ class Alone(NamedTuple):
     """Share of rows whose value also occurs in other examples."""
 
 
-def predict_alone(column: Column, kind: str, y: NDArray[np.int64], example: NDArray[Any], *, folds: int = 5) -> Alone:
+def predict_alone(
+    column: pd.Series[Any], kind: str, y: NDArray[np.int64], example: NDArray[Any], *, folds: int = 5
+) -> Alone:
     """Predict held-out labels from one column on its own.
 
     Parameters
@@ -86,7 +85,7 @@ def predict_alone(column: Column, kind: str, y: NDArray[np.int64], example: NDAr
     return Alone(losses, max(0.0, 1 - float(losses.mean() / without.mean())), float(known.mean()))
 
 
-def code_values(column: Column, kind: str, bins: int | None = None) -> NDArray[np.int64]:
+def code_values(column: pd.Series[Any], kind: str, bins: int | None = None) -> NDArray[np.int64]:
     """Number the values of a column, or the bins of a numeric one; a missing value has a number too.
 
     Examples
