@@ -26,7 +26,7 @@ def test_csv_columns_have_types(csv):
     assert [stored_as(field.type) for field in rows.schema] == ["number", "number", "boolean", "string"]
     assert rows.column("note").to_pylist() == ["a", None]
     assert rows.column("id").to_pylist() == [7, 8]
-    assert read_table(csv, ["id"], strings=["id"]).column("id").to_pylist() == ["007", "008"]
+    assert read_table(csv, ["id"], types={"id": pa.string()}).column("id").to_pylist() == ["007", "008"]
 
 
 def test_csv_types_are_those_of_all_rows(tmp_path):

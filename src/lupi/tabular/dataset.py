@@ -29,7 +29,7 @@ from lupi.tabular.columns import (
 from lupi.tabular.encoding import ID, as_text
 from lupi.tabular.features import encode_columns, fit_encoders
 from lupi.tabular.kinds import KINDS
-from lupi.tabular.reading import explain_unreadable, open_table, read_table, to_pandas
+from lupi.tabular.reading import open_table, read_table, to_pandas
 from lupi.tabular.spec import TableSpec
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def read_annotations(spec: TableSpec) -> AnnotationTable:
     extra = [name for name in (spec.gold, spec.annotator) if name is not None]
     used = list(dict.fromkeys([*roles.used, *extra]))
     strings = [*(name for name, kind in spec.kind.items() if kind != "number"), *example]
-    table = read_table(spec.table, used, strings)
+    table = read_table(spec.table, used, dict.fromkeys(strings, pa.string()))
     for columns, role in ((roles.target, "target"), (example, "example"), (extra[:1] if spec.gold else [], "gold")):
         check_types(table.schema, columns, role, ("boolean", "number", "string"))
     frame = to_pandas(table)
@@ -263,13 +263,7 @@ def read_test(path: Path, schema: Schema, trained: pa.Schema) -> pd.DataFrame:
     check_matches(columns, schema.inputs, path)
     example = [name for name in (schema.roles.example,) if name is not None and name in columns.names]
     strings = [name for name in schema.roles.target if stored_as(trained.field(name).type) == "string"]
-    source = open_table(path, schema.csv_types([*example, *strings]), whole=True)
-    try:
-        rows = source.to_table(columns=[*schema.roles.target, *example, *schema.inputs])
-    except (pa.ArrowException, OSError) as error:
-        raise explain_unreadable(path, error) from error
-    if rows.num_rows == 0:
-        raise ValueError(f"Expected {path} to have rows, but it is empty.")
+    rows = read_table(path, [*schema.roles.target, *example, *schema.inputs], schema.csv_types([*example, *strings]))
     for name in schema.roles.target:
         expected, got = stored_as(trained.field(name).type), stored_as(rows.schema.field(name).type)
         if expected != got:

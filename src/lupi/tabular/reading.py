@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,7 @@ def csv_options(types: Mapping[str, pa.DataType], size: int) -> tuple[Any, Any, 
     )
 
 
-def read_table(path: str | Path, columns: Sequence[str], strings: Iterable[str] = ()) -> pa.Table:
+def read_table(path: str | Path, columns: Sequence[str], types: Mapping[str, pa.DataType] | None = None) -> pa.Table:
     r"""Read columns of a table into memory.
 
     Parameters
@@ -72,8 +72,8 @@ def read_table(path: str | Path, columns: Sequence[str], strings: Iterable[str] 
         The table.
     columns : sequence of str
         Their names.
-    strings : iterable of str
-        Columns of a CSV file to read as strings, so that 007 does not become 7.
+    types : mapping, optional
+        Types of columns of a CSV file, such as strings for ids, so that 007 does not become 7.
 
     Examples
     --------
@@ -81,10 +81,10 @@ def read_table(path: str | Path, columns: Sequence[str], strings: Iterable[str] 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder, "table.csv")
     ...     _ = file.write_text("id,label\n007,yes\n008,no\n")
-    ...     read_table(file, ["id", "label"], strings=["id"]).to_pylist()
+    ...     read_table(file, ["id", "label"], {"id": pa.string()}).to_pylist()
     [{'id': '007', 'label': 'yes'}, {'id': '008', 'label': 'no'}]
     """
-    table = open_table(path, dict.fromkeys(strings, pa.string()), whole=True)
+    table = open_table(path, types, whole=True)
     try:
         rows = table.to_table(columns=list(columns))
     except (pa.ArrowException, OSError) as error:
