@@ -152,7 +152,7 @@ def test_missing_files_say_what_to_download(tmp_path):
     ("content", "message"),
     [
         ({"clean_label": np.arange(3)}, r"human\.pt.*without random_label1.*worse_label"),
-        (labels10() | {"worse_label": np.arange(3)}, "same length"),
+        (labels10() | {"worse_label": np.arange(3)}, "'worse_label': 3"),
         (np.arange(3), r"human\.pt.*without clean_label"),
     ],
 )

@@ -75,13 +75,17 @@ def test_any_text(comments, tmp_path_factory):
     assert list(load_civil_comments(path).X) == comments
 
 
-def test_a_row_with_a_missing_identity_or_label_is_left_out(tmp_path):
+def test_a_row_with_a_missing_identity_is_left_out(tmp_path):
     table = published(8)
     table[IDENTITIES] = 0.5
     table.loc[3, "other_disability"] = np.nan
-    table.loc[5, "insult"] = np.nan
     got = load_civil_comments(write(tmp_path / "train.csv", table))
-    assert list(got.X) == list(table["comment_text"].drop([3, 5]))
+    assert list(got.X) == list(table["comment_text"].drop(3))
+
+
+def test_a_missing_label_is_an_error(tmp_path):
+    with pytest.raises(ValueError, match=r"train\.csv.*'insult'"):
+        load_civil_comments(write(tmp_path / "train.csv", published().assign(insult=np.nan)))
 
 
 def test_threshold(tmp_path):

@@ -180,7 +180,11 @@ def _read_labels(folder: str | Path, classes: str, keys: Sequence[str]) -> pd.Da
     if ordered and "noise_label" in content:
         content["noisy_label"] = content["noise_label"]  # the name in the published .npy file
     check_names(path, content, keys)
-    labels = pd.DataFrame({key: np.asarray(content[key], dtype=np.int64).ravel() for key in keys})
+    columns = {key: np.asarray(content[key], dtype=np.int64).ravel() for key in keys}
+    lengths = {key: len(column) for key, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"Expected the labels of {path} to have equal lengths, but got {lengths}.")
+    labels = pd.DataFrame(columns)
     if not ordered:
         return labels
     order = np.load(_find(folder, f"image_order_c{classes}.npy"), allow_pickle=False)

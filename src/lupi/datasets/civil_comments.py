@@ -13,6 +13,7 @@ Classification*, 2019; https://www.kaggle.com/c/jigsaw-unintended-bias-in-toxici
 """
 
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -93,9 +94,9 @@ def load_civil_comments(path: str | Path, threshold: float = 0.5) -> CivilCommen
 
 
 def _read(path: Path) -> Any:
-    """Read the needed columns as an Arrow table, without rows that miss an identity or a label."""
+    """Read the needed columns as an Arrow table, without rows that miss an identity."""
     import pyarrow as pa
-    from pyarrow import csv
+    from pyarrow import compute, csv
 
     header = pd.read_csv(path, nrows=0)
     toxicity = "target" if "target" in header else "toxicity"  # target in train.csv
@@ -109,7 +110,13 @@ def _read(path: Path) -> Any:
             parse_options=csv.ParseOptions(newlines_in_values=True),
             convert_options=csv.ConvertOptions(include_columns=columns, column_types=types),
         )
-        table = pa.Table.from_batches((block.drop_null() for block in blocks), blocks.schema)
+        annotated = (
+            block.filter(reduce(compute.and_, [block[name].is_valid() for name in IDENTITIES])) for block in blocks
+        )
+        table = pa.Table.from_batches(annotated, blocks.schema)
     except pa.ArrowInvalid as error:
         raise ValueError(f"Expected {path} to be a table of texts and numbers, but got: {error}.") from error
+    missing = [name for name in columns if table[name].null_count]
+    if missing:
+        raise ValueError(f"Expected every comment of {path} to have a label, but got missing values of {missing[0]!r}.")
     return table.rename_columns(["comment_text", *LABELS, *IDENTITIES])
