@@ -2,8 +2,10 @@
 
 import numpy as np
 import pandas as pd
+from torch import nn
 
 from lupi import PrivilegedClassifier, PrivilegedRegressor
+from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 
 QUICK = {"epochs": 2, "hidden": (8,), "tower": (8, 8), "random_state": 0}
 RNG = np.random.default_rng(0)
@@ -15,6 +17,19 @@ A, A_NEW = (
     pd.DataFrame({"annotator": RNG.choice(["ann", "bob", "eve", None], n), "seconds": RNG.exponential(size=n)})
     for n in (60, 25)
 )
+IMAGES = RNG.normal(size=(60, 1, 8, 8)).astype(np.float32)
+LABELS = {
+    "classes": (PrivilegedClassifier, Y, Categorical),
+    "multi-label": (PrivilegedClassifier, MULTI, Bernoulli),
+    "real": (PrivilegedRegressor, REAL, Gaussian),
+}
+
+
+class Net(nn.Sequential):
+    """A small convolutional network."""
+
+    def __init__(self, channels=4):
+        super().__init__(nn.Conv2d(1, channels, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
 
 
 def classifier(method="tram", **parameters):

@@ -14,21 +14,11 @@ from sklearn.base import clone
 from torch import nn
 
 import lupi
-from lupi import PrivilegedClassifier, PrivilegedRegressor, methods
+from lupi import PrivilegedClassifier, methods
 from lupi.estimators import folder as model_folder
-from lupi.likelihoods import Bernoulli, Categorical, Gaussian
+from tests.estimators.helpers import A_NEW, IMAGES, LABELS, QUICK, RNG, X_NEW, A, Net, X, Y
 
 FILES = ("model.json", "weights.safetensors", "encoders.skops")
-QUICK = {"epochs": 1, "hidden": (8,), "tower": (8, 8), "random_state": 0}
-RNG = np.random.default_rng(0)
-X, X_NEW = RNG.normal(size=(60, 3)), RNG.normal(size=(200, 3))
-PRIVILEGED = pd.DataFrame({"annotator": RNG.choice(["ann", "bob", None], 60), "seconds": RNG.exponential(size=60)})
-NEW_PRIVILEGED = pd.DataFrame({"annotator": RNG.choice(["ann", "eve"], 200), "seconds": RNG.exponential(size=200)})
-LABELS = {
-    "classes": (PrivilegedClassifier, RNG.integers(3, size=60), Categorical),
-    "multi-label": (PrivilegedClassifier, RNG.integers(2, size=(60, 4)), Bernoulli),
-    "real": (PrivilegedRegressor, RNG.normal(size=60), Gaussian),
-}
 
 
 def possible(names):
@@ -43,7 +33,7 @@ def possible(names):
 
 def fitted(method="tram", labels="classes", **parameters):
     kind, y, _ = LABELS[labels]
-    return kind(method, **QUICK | parameters).fit(X, y, privileged=PRIVILEGED)
+    return kind(method, **QUICK | parameters).fit(X, y, privileged=A)
 
 
 def expected_y(model, X):
@@ -53,16 +43,6 @@ def expected_y(model, X):
 def given(model, X, privileged):
     name = "predict_proba_given" if isinstance(model, PrivilegedClassifier) else "predict_given"
     return getattr(model, name)(X, privileged)
-
-
-class Net(nn.Sequential):
-    """A small convolutional network."""
-
-    def __init__(self, channels=4):
-        super().__init__(nn.Conv2d(1, channels, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
-
-
-IMAGES = RNG.normal(size=(60, 1, 8, 8)).astype(np.float32)
 
 
 # -------------------------------------------------------------------------------- there and back
@@ -76,7 +56,7 @@ def test_a_model_comes_back(method, labels, tmp_path):
     np.testing.assert_array_equal(expected_y(loaded, X_NEW), expected_y(model, X_NEW))
     np.testing.assert_array_equal(loaded.predict(X_NEW), model.predict(X_NEW))
     if isinstance(model.method_, methods.Conditional):
-        np.testing.assert_array_equal(given(loaded, X_NEW, NEW_PRIVILEGED), given(model, X_NEW, NEW_PRIVILEGED))
+        np.testing.assert_array_equal(given(loaded, X_NEW, A_NEW), given(model, X_NEW, A_NEW))
     assert sorted(path.name for path in (tmp_path / "model").iterdir()) == sorted(FILES)
     assert not loaded.method_.training
 
@@ -95,7 +75,7 @@ def test_a_model_comes_back(method, labels, tmp_path):
 )
 def test_classes_keep_their_type(classes, tmp_path):
     y = classes[np.arange(60) % len(classes)]
-    model = PrivilegedClassifier(**QUICK).fit(X, y, privileged=PRIVILEGED)
+    model = PrivilegedClassifier(**QUICK).fit(X, y, privileged=A)
     model.save(tmp_path / "model")
     loaded = lupi.load(tmp_path / "model")
     assert loaded.classes_.dtype == model.classes_.dtype == y.dtype
@@ -113,7 +93,7 @@ def test_names_categories_and_parameters_come_back(tmp_path):
         training={"schedule": "step", "milestones": (1, 2)},
         l2=np.float64(0.01),
         **QUICK | {"hidden": [9, 7]},
-    ).fit(table, LABELS["classes"][1], privileged=PRIVILEGED)
+    ).fit(table, Y, privileged=A)
     model.save(tmp_path / "model")
     loaded = lupi.load(tmp_path / "model")
     assert loaded.feature_names_in_.tolist() == ["size", "city", "open"]
@@ -122,20 +102,20 @@ def test_names_categories_and_parameters_come_back(tmp_path):
     with pytest.raises(ValueError, match="feature names should match"):
         loaded.predict(table[["city", "size", "open"]])
     with pytest.raises(ValueError, match="Expected privileged information with columns"):
-        loaded.predict_proba_given(table, PRIVILEGED[["seconds"]])
+        loaded.predict_proba_given(table, A[["seconds"]])
     assert (loaded.method, loaded.l2, loaded.numbers) == ("het-tram", 0.01, {"seconds": "standardize"})
-    refitted = clone(loaded).set_params(random_state=0).fit(table, LABELS["classes"][1], privileged=PRIVILEGED)
+    refitted = clone(loaded).set_params(random_state=0).fit(table, Y, privileged=A)
     np.testing.assert_array_equal(refitted.predict_proba(table), model.predict_proba(table))
 
 
 @pytest.mark.filterwarnings("ignore:.*got no `privileged` information:UserWarning")
 def test_a_model_without_privileged_information_comes_back(tmp_path):
-    model = PrivilegedClassifier(**QUICK).fit(X, LABELS["classes"][1])
+    model = PrivilegedClassifier(**QUICK).fit(X, Y)
     model.save(tmp_path / "model")
     loaded = lupi.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
     with pytest.raises(ValueError, match="fitted with `privileged`"):
-        loaded.predict_proba_given(X, PRIVILEGED)
+        loaded.predict_proba_given(X, A)
 
 
 def test_a_loaded_model_is_saved_again(tmp_path):
@@ -174,8 +154,7 @@ def own_method(parts, beta=1.0):
 
 @pytest.mark.parametrize("trunk", [Net(), Net], ids=["module", "callable"])
 def test_a_trunk_of_your_own_is_passed_again(trunk, tmp_path):
-    y = LABELS["classes"][1]
-    model = PrivilegedClassifier(trunk=trunk, **QUICK).fit(IMAGES, y, privileged=PRIVILEGED)
+    model = PrivilegedClassifier(trunk=trunk, **QUICK).fit(IMAGES, Y, privileged=A)
     model.save(tmp_path / "model")
     loaded = lupi.load(tmp_path / "model", trunk=trunk)
     np.testing.assert_array_equal(loaded.predict_proba(IMAGES), model.predict_proba(IMAGES))

@@ -12,31 +12,15 @@ from torch import nn
 
 from lupi import PrivilegedClassifier, PrivilegedRegressor, methods
 from lupi.estimators import onnx_export
-from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 from lupi.nn import MLP, Parts
+from tests.estimators.helpers import IMAGES, LABELS, QUICK, RNG, A, Net, X, Y
 
-QUICK = {"epochs": 1, "hidden": (8,), "tower": (8, 8), "random_state": 0}
-RNG = np.random.default_rng(0)
-X, X_NEW = RNG.normal(size=(60, 3)), RNG.normal(size=(1000, 3))
-PRIVILEGED = pd.DataFrame({"annotator": RNG.choice(["ann", "bob", None], 60), "seconds": RNG.exponential(size=60)})
-LABELS = {
-    "classes": (PrivilegedClassifier, RNG.integers(3, size=60), Categorical),
-    "multi-label": (PrivilegedClassifier, RNG.integers(2, size=(60, 4)), Bernoulli),
-    "real": (PrivilegedRegressor, RNG.normal(size=60), Gaussian),
-}
-IMAGES = RNG.normal(size=(60, 1, 8, 8)).astype(np.float32)
-
-
-class Net(nn.Sequential):
-    """A small convolutional network."""
-
-    def __init__(self):
-        super().__init__(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+X_NEW = RNG.normal(size=(1000, 3))
 
 
 @pytest.fixture(scope="module")
 def model():
-    return PrivilegedClassifier(**QUICK).fit(X, LABELS["classes"][1], privileged=PRIVILEGED)
+    return PrivilegedClassifier(**QUICK).fit(X, Y, privileged=A)
 
 
 def run(path, x):
@@ -70,7 +54,7 @@ def test_there_are_structures_of_every_likelihood():
 @pytest.mark.parametrize(("method", "labels"), STRUCTURES)
 def test_onnx_equals_torch(method, labels, tmp_path, capfd, caplog):
     kind, y, _ = LABELS[labels]
-    model = kind(method, **QUICK).fit(NUMBERS[:60], y, privileged=PRIVILEGED)
+    model = kind(method, **QUICK).fit(NUMBERS[:60], y, privileged=A)
     file = tmp_path / "folder" / "model.onnx"
     with warnings.catch_warnings(record=True, action="always") as warned:
         model.export_onnx(file)
@@ -86,14 +70,13 @@ def test_onnx_equals_torch(method, labels, tmp_path, capfd, caplog):
 
 
 def test_a_trunk_of_your_own_is_exported(tmp_path):
-    y = LABELS["classes"][1]
-    images = PrivilegedClassifier(trunk=Net(), **QUICK).fit(IMAGES, y, privileged=PRIVILEGED)
+    images = PrivilegedClassifier(trunk=Net(), **QUICK).fit(IMAGES, Y, privileged=A)
     with pytest.raises(ValueError, match=r"`X`.* None"):
         images.export_onnx(tmp_path / "images.onnx")
     images.export_onnx(tmp_path / "images.onnx", X=IMAGES[:5].astype(np.float64))
     np.testing.assert_allclose(run(tmp_path / "images.onnx", IMAGES), images.predict_proba(IMAGES), rtol=0, atol=1e-5)
     tokens = RNG.integers(20, size=(60, 5))
-    texts = PrivilegedClassifier(trunk=Words(), **QUICK).fit(tokens, y, privileged=PRIVILEGED)
+    texts = PrivilegedClassifier(trunk=Words(), **QUICK).fit(tokens, Y, privileged=A)
     texts.export_onnx(tmp_path / "texts.onnx", X=tokens[:1])
     np.testing.assert_allclose(run(tmp_path / "texts.onnx", tokens), texts.predict_proba(tokens), rtol=0, atol=1e-5)
 
@@ -119,7 +102,7 @@ def test_large_numbers_keep_their_precision(tmp_path):
 
 def test_categories_cannot_be_exported(tmp_path):
     table = pd.DataFrame({"size": X[:, 0], "city": RNG.choice(["Bern", "Rome"], 60)})
-    model = PrivilegedClassifier(**QUICK).fit(table, LABELS["classes"][1], privileged=PRIVILEGED)
+    model = PrivilegedClassifier(**QUICK).fit(table, Y, privileged=A)
     with pytest.raises(ValueError, match="'city' is a category"):
         model.export_onnx(tmp_path / "model.onnx")
     assert not any(tmp_path.iterdir())

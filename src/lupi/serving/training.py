@@ -86,8 +86,9 @@ def train(
     X = clean_inputs(frame, schema.inputs)
     encoders = fit_encoders(X, schema.inputs, spec.text_encoder, device)
     kind = PrivilegedRegressor if schema.task == "regression" else PrivilegedClassifier
-    parameters = {"numbers": schema.numbers, "random_state": seed, "verbose": progress, **(settings or {})}
-    estimator = kind(method, device=device, **parameters).fit(
+    options = settings or {}
+    estimator = kind(method, numbers=schema.numbers, device=device, random_state=seed, verbose=progress, **options)
+    estimator.fit(
         encode_columns(X, encoders),
         frame[roles.target[0]] if len(roles.target) == 1 else frame[list(roles.target)].astype(int),
         privileged=frame[list(roles.privileged)] if uses_privileged else None,
