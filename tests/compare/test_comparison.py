@@ -10,6 +10,7 @@ from sklearn.model_selection import GroupShuffleSplit
 
 from lupi import PrivilegedClassifier, PrivilegedRegressor
 from lupi.compare import Plan, arms, compare_table, format_table, write_results
+from lupi.compare.arrays import predict_test
 from lupi.metrics import clustered_error, evaluate
 from lupi.tabular import TableSpec
 
@@ -154,7 +155,7 @@ def test_the_error_of_rmse_is_that_of_a_bootstrap():
     """The rows of RMSE are its derivative, so that their spread is that of RMSE over test sets."""
     test = TEST.assign(id=np.arange(40), price=TEST["size"] + np.random.default_rng(1).normal(size=40))
     model = PrivilegedRegressor("no-pi", epochs=2, random_state=0).fit(TABLE[["size"]], TABLE["price"])
-    scores = evaluate(test["price"].to_numpy(), arms.predict_rows(model, test[["size"]], 0))
+    scores = evaluate(*predict_test(model, test[["size"]], test["price"].to_numpy()))
     error, _ = clustered_error(scores["rmse"].rows)
     squared = np.square(model.predict(test[["size"]]) - test["price"].to_numpy())
     draws = np.random.default_rng(0).integers(40, size=(4000, 40))
@@ -174,8 +175,8 @@ def test_multi_label(tmp_path):
 
 def test_controls_are_rows_and_only_early_stopping_stops_early(tmp_path, monkeypatch):
     trained = []
-    train = arms.fit_estimators
-    monkeypatch.setattr(arms, "fit_estimators", lambda m, s: trained.append(m[0]) or train(m, s))
+    train = arms.fit_and_score
+    monkeypatch.setattr(arms, "fit_and_score", lambda m, s: trained.append(m[0]) or train(m, s))
     found = found_of(tmp_path, controls=True)
     names = ["no-pi", "tram", "no-pi [early stopping]", "tram [PI zeros]", "tram [PI shuffled]", "tram [PI random]"]
     assert found.summary.index.tolist() == names
@@ -229,6 +230,6 @@ def test_a_method_that_fails_is_named(tmp_path):
 
 
 def test_warnings_of_training_become_notes(tmp_path, monkeypatch):
-    train = arms.fit_estimators
-    monkeypatch.setattr(arms, "fit_estimators", lambda m, s: warnings.warn("slow", stacklevel=1) or train(m, s))
+    train = arms.fit_and_score
+    monkeypatch.setattr(arms, "fit_and_score", lambda m, s: warnings.warn("slow", stacklevel=1) or train(m, s))
     assert "no-pi: slow" in found_of(tmp_path).notes

@@ -8,13 +8,13 @@ from lupi.compare.page import comparison_page
 
 def test_a_metric_is_written_with_its_difference(make):
     found = replace(make.compared(["no-pi", "tram"], seeds=4), notes=["Note."])
-    page = comparison_page(found, command="lupi compare", versions={"lupi": "1"})
-    assert (page.verdict, page.command) == ("It helps.", "lupi compare")
+    page = comparison_page(found)
+    assert page.verdict == "It helps."
     first = page.sections[0]
     assert "4 seeds" in first.text
     assert "95% interval" in first.text
     assert "control" not in first.text
-    assert first.notes == ("Note.",)
+    assert first.notes == ["Note."]
     assert [figure.caption.partition(" to ")[0] for figure in first.figures] == [
         "Difference in NLL",
         "Difference in accuracy",

@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lupi.compare.arms import take_splits
+from lupi.compare.arms import make_tasks
 from lupi.compare.plan import Plan, make_splits
 from lupi.tabular import TableSpec, read_dataset, text
 
@@ -55,11 +55,11 @@ def test_a_test_table_is_scored_whole(tmp_path):
     test = TABLE[["size", "label"]].iloc[::-1][:20]
     test.to_parquet(tmp_path / "test.parquet")
     plan, data = read(tmp_path, test=tmp_path / "test.parquet")
-    first, *others = take_splits(data, make_splits(plan, data))
+    first, *others = make_tasks(data, make_splits(plan, data))
     assert all(other is first for other in others)
-    assert len(first.train.y) == len(TABLE)
-    np.testing.assert_array_equal(np.array(data.classes)[first.test.y], test["label"])
-    np.testing.assert_array_equal(first.test.X["size"], test["size"])
+    assert len(first.y_train) == len(TABLE)
+    np.testing.assert_array_equal(np.array(data.classes)[first.y_test], test["label"])
+    np.testing.assert_array_equal(first.X_test["size"], test["size"])
 
 
 def test_a_test_table_of_one_example_is_refused(tmp_path):
@@ -76,13 +76,13 @@ def test_text_encoders_are_fitted_on_training_rows_only(tmp_path, monkeypatch):
     fit = text.TfidfEncoder.fit
     monkeypatch.setattr(text.TfidfEncoder, "fit", lambda self, texts: learned.append(set(texts)) or fit(self, texts))
     splits = make_splits(plan, data)
-    parts = take_splits(data, splits)
+    parts = make_tasks(data, splits)
     assert len(learned) == 3
     for (train, test), part, texts in zip(splits, parts, learned, strict=True):
         assert texts == set(table["note"].iloc[train])
         assert not texts & set(table["note"].iloc[test])
-        assert list(part.train.X) == list(part.test.X)
-        assert len(part.test.X) == len(test)
+        assert list(part.X_train) == list(part.X_test)
+        assert len(part.X_test) == len(test)
 
 
 def test_held_out_labels_of_classes_that_training_lacks_are_not_scored(tmp_path):

@@ -38,10 +38,10 @@ def pages(make, tmp_path_factory):
         reliability = pd.concat([bins.assign(method=name) for name in methods[:3]])
         found = replace(found, reliability=reliability, notes=texts.get("notes", []))
         facts = {name: value for name, value in texts.items() if name != "notes"}
-        made[f"comparison-{kind}"] = comparison_page(found, **facts)
-        made[f"diagnosis-{kind}"] = diagnosis_page(replace(make.diagnosed(people), notes=found.notes), **facts)
-    made["large"] = diagnosis_page(make.diagnosed([f"worker {i}" for i in range(200)], 6000))
-    return {name: write_report(page, folder / f"{name}.html") for name, page in made.items()}
+        made[f"comparison-{kind}"] = comparison_page(found), facts
+        made[f"diagnosis-{kind}"] = diagnosis_page(replace(make.diagnosed(people), notes=found.notes)), facts
+    made["large"] = diagnosis_page(make.diagnosed([f"worker {i}" for i in range(200)], 6000)), {}
+    return {name: write_report(page, folder / f"{name}.html", **facts) for name, (page, facts) in made.items()}
 
 
 PAGES = ["comparison-plain", "diagnosis-plain", "comparison-hostile", "diagnosis-hostile"]

@@ -30,8 +30,6 @@ def page_of(*tables, **options):
         title="Title",
         verdict="Verdict.",
         sections=[Section(heading="Part", tables=tables, **options)],
-        command="lupi compare",
-        versions={"lupi": "1"},
     )
 
 
@@ -48,10 +46,9 @@ def test_parts_come_in_order_the_verdict_first():
             ),
             Section(heading="Two"),
         ],
-        command="lupi compare -o run",
-        versions={"lupi": "0.1", "torch": "2.13"},
     )
-    text = Seen(render(page).partition("<body>")[2]).text
+    html = render(page, command="lupi compare -o run", versions={"lupi": "0.1", "torch": "2.13"})
+    text = Seen(html.partition("<body>")[2]).text
     order = ["The title", "The verdict.", "More of it.", "One", "First text.", "Second text.", "The caption", "A note"]
     places = [text.index(part) for part in [*order, "Two", "lupi compare -o run", "lupi 0.1, torch 2.13."]]
     assert places == sorted(places)
@@ -83,9 +80,8 @@ def test_every_text_is_escaped(place):
     hints = {column: evil if place == "hint" else ""}
     table = Table(caption=at["caption"], frame=pd.DataFrame({column: [evil]}), hints=hints)
     section = Section(heading=at["heading"], text=at["text"], tables=[table], notes=[at["note"]])
-    html = render(
-        Page(title=at["title"], verdict=at["verdict"], sections=[section], command=evil, versions={evil: evil})
-    )
+    page = Page(title=at["title"], verdict=at["verdict"], sections=[section])
+    html = render(page, command=evil, versions={evil: evil})
     seen = Seen(html)
     assert seen.tags.count("script") == 1
     assert evil in Seen(html.partition("<body>")[2]).text
@@ -103,11 +99,11 @@ def test_cells_are_formatted_by_their_type():
         }
     )
     table = Table(caption="T", frame=frame, formats={"whole": ",d", "real": "+.2f"}, texts={"worded": ["two", "none"]})
-    rows = list(table.rows())
-    assert [cell.text for cell in rows[0].cells] == ["a", "1,234", "−0.12", "yes", "2024-01-02 00:00:00", "two"]
-    assert [cell.text for cell in rows[1].cells] == ["–", "–", "–", "no", "–", "none"]
-    assert [cell.value for cell in rows[0].cells] == [None, "1234", "-0.12345", None, None, "2.0"]
-    assert [cell.value for cell in rows[1].cells] == [None, "NaN", "NaN", None, None, "NaN"]
+    (_, first), (_, second) = table.rows()
+    assert [cell.text for cell in first] == ["a", "1,234", "−0.12", "yes", "2024-01-02 00:00:00", "two"]
+    assert [cell.text for cell in second] == ["–", "–", "–", "no", "–", "none"]
+    assert [cell.value for cell in first] == [None, "1234", "-0.12345", None, None, "2.0"]
+    assert [cell.value for cell in second] == [None, "NaN", "NaN", None, None, "NaN"]
     assert [heading.number for heading in table.headings()] == [False, True, True, False, False, True]
 
 
@@ -136,18 +132,13 @@ def test_an_empty_table_and_an_empty_page_are_valid():
     [
         ({"formats": {"b": "d"}}, r"Expected a column among \['a'\], but got 'b'"),
         ({"sorted_by": "-b"}, r"Expected a column among \['a'\], but got 'b'"),
-        ({"marked": [True]}, "marked.* 2 rows, but got 1"),
-        ({"texts": {"a": ["1"]}}, "marked.* 2 rows, but got 1"),
+        ({"marked": [True]}, "longer"),
+        ({"texts": {"a": ["1"]}}, "shorter"),
     ],
 )
 def test_a_table_whose_parts_do_not_match_is_refused(options, message):
     with pytest.raises(ValueError, match=message):
-        Table(caption="T", frame=pd.DataFrame({"a": [1, 2]}), **options)
-
-
-def test_columns_of_one_name_are_refused():
-    with pytest.raises(ValueError, match=r"different names.*'a', 'a'"):
-        Table(caption="T", frame=pd.DataFrame([[1, 2]], columns=["a", "a"]))
+        render(page_of(Table(caption="T", frame=pd.DataFrame({"a": [1, 2]}), **options)))
 
 
 def test_the_same_page_gives_the_same_file(tmp_path):

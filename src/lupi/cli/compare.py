@@ -56,7 +56,7 @@ def run(
     found = compare_table(plan, output, jobs=jobs, overwrite=overwrite, say=say, progress=True)
     facts = how_made()
     files = write_results(found, output, facts)
-    files.append(write_report(comparison_page(found, **facts), output / "report.html"))
+    files.append(write_report(comparison_page(found), output / "report.html", **facts))
     say(f"\n{format_table(found)}\n\n{found.verdict}\n")
     for note in found.notes:
         say(f"Note: {note}")

@@ -38,5 +38,5 @@ def run(
     print(format_digits(found))
     facts = how_made()
     files = write_results(found, output, facts)
-    files.append(write_report(comparison_page(found, **facts), output / "report.html"))
+    files.append(write_report(comparison_page(found), output / "report.html", **facts))
     print(f"\nAll results: {', '.join(map(str, files))}")

@@ -7,24 +7,21 @@ stopping on held-out noisy labels, because much of a gain on noisy labels can be
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from lupi import methods as known
-from lupi._internal.devices import one_thread
+from lupi.compare.arrays import Task, fit_and_score
 from lupi.compare.plan import Plan, Split
 from lupi.compare.statistics import BASELINE
-from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor, fit_together
-from lupi.estimators.base import PrivilegedEstimator
+from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
 from lupi.likelihoods import Categorical, Gaussian
-from lupi.metrics import Normal, evaluate, reliability
-from lupi.tabular.dataset import TableDataset, TableRows
+from lupi.metrics import reliability
+from lupi.tabular.dataset import TableDataset
 from lupi.tabular.features import encode_columns, fit_encoders
 
 ZEROS, SHUFFLED, RANDOM, EARLY = "PI zeros", "PI shuffled", "PI random", "early stopping"
@@ -104,27 +101,25 @@ def make_privileged(
 # -------------------------------------------------------------------------------- training
 
 
-class TrainTest(NamedTuple):
-    """Training rows with their privileged information, and test rows; texts are encoded."""
+def make_tasks(data: TableDataset, splits: Sequence[Split]) -> list[Task]:
+    """Take the rows of each split; with a test table all splits are equal, and their rows are taken once."""
+    if data.test is not None:
+        return [make_task(data, splits[0])] * len(splits)
+    return [make_task(data, split) for split in splits]
 
-    train: TableRows
-    privileged: pd.DataFrame
-    test: TableRows
 
-
-def take_split(data: TableDataset, split: Split) -> TrainTest:
+def make_task(data: TableDataset, split: Split) -> Task:
     """Take the rows of a split; encoders are fitted on the training rows only."""
     train, test = data.train.take(split.train), (data.test or data.train).take(split.test)
     encoders = fit_encoders(train.X, {name: data.schema.inputs[name] for name in data.encoded})
-    train, test = (TableRows(encode_columns(part.X, encoders), part.y, part.example) for part in (train, test))
-    return TrainTest(train, data.privileged.iloc[split.train].reset_index(drop=True), test)
-
-
-def take_splits(data: TableDataset, splits: Sequence[Split]) -> list[TrainTest]:
-    """Take the rows of several splits; with a test table they are all the same, and taken once."""
-    if data.test is not None:
-        return [take_split(data, splits[0])] * len(splits)
-    return [take_split(data, split) for split in splits]
+    return Task(
+        X_train=encode_columns(train.X, encoders),
+        y_train=train.y,
+        privileged=data.privileged.iloc[split.train].reset_index(drop=True),
+        example=train.example,
+        X_test=encode_columns(test.X, encoders),
+        y_test=test.y,
+    )
 
 
 def train_variant(
@@ -138,56 +133,27 @@ def train_variant(
         The metrics and seconds of each run, and for the group as a whole, in its first dict: the warnings, the
         contributions of the test rows summed over the runs (`rows_…`) and the sums of the reliability diagram (`bins`).
     """
-    parts = take_splits(data, [splits[seed] for seed in seeds])
     make = PrivilegedRegressor if data.task == "regression" else PrivilegedClassifier
     parameters = {**plan.settings, "patience": PATIENCE if variant.control == EARLY else None, "device": plan.device}
-    models, sets = [], []
-    for part, seed in zip(parts, seeds, strict=True):
-        privileged, numbers = make_privileged(variant, part.privileged, data.schema.privileged, seed)
+    models, tasks = [], []
+    for task, seed in zip(make_tasks(data, [splits[seed] for seed in seeds]), seeds, strict=True):
+        privileged, numbers = make_privileged(variant, task.privileged, data.schema.privileged, seed)
         models.append(make(variant.method, numbers=numbers, random_state=seed, **parameters))
-        sets.append({"X": part.train.X, "y": part.train.y, "privileged": privileged, "example": part.train.example})
-    with one_thread(), warnings.catch_warnings(record=True) as caught:
+        tasks.append(task._replace(privileged=privileged))
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            seconds = fit_estimators(models, sets)
-            predictions = [
-                predict_rows(model, part.test.X, len(data.classes)) for model, part in zip(models, parts, strict=True)
-            ]
+            results = fit_and_score(models, tasks)
         except (ValueError, FloatingPointError) as error:
             raise ValueError(f"Expected {variant.name} to train, but got: {error}") from error
-    scores = [evaluate(part.test.y, prediction) for part, prediction in zip(parts, predictions, strict=True)]
-    found: list[dict[str, Any]] = [
-        {**{metric: score.value for metric, score in own.items()}, "seconds": seconds} for own in scores
-    ]
+    found = [result.values() for result in results]
     found[0]["warnings"] = np.array(sorted({str(warning.message) for warning in caught}), dtype=str)
     if data.test is not None:
-        for metric in scores[0]:
-            rows = [score.rows for own in scores if (score := own[metric]).rows is not None]
+        for metric in results[0].scores:
+            rows = [score.rows for result in results if (score := result.scores[metric]).rows is not None]
             if rows:
-                found[0][f"rows_{metric}"] = np.sum(np.stack(rows), axis=0)
+                found[0][f"rows_{metric}"] = np.sum(rows, axis=0)
     if data.task != "regression":
-        tables = [reliability(part.test.y, np.asarray(p)) for part, p in zip(parts, predictions, strict=True)]
+        tables = [reliability(result.y, np.asarray(result.prediction)) for result in results]
         found[0]["bins"] = np.sum([table[SUMS].to_numpy(float) for table in tables], axis=0)
     return found
-
-
-def fit_estimators(models: Sequence[PrivilegedEstimator], sets: Sequence[Mapping[str, Any]]) -> float:
-    """Fit estimators that differ in seed and data, together if possible, and return the seconds per estimator."""
-    begin = time.perf_counter()
-    fit_together(models, sets)
-    return (time.perf_counter() - begin) / len(models)
-
-
-def predict_rows(model: PrivilegedEstimator, X: pd.DataFrame, classes: int) -> NDArray[np.float64] | Normal:
-    """Predict the probabilities of all classes, or normal distributions."""
-    if isinstance(model, PrivilegedRegressor):
-        output = model._outputs(X).double().numpy()
-        variance = output[:, 1] * model.y_scale_**2 if output.shape[1] == 2 else None
-        return Normal(model.predict(X), variance)
-    assert isinstance(model, PrivilegedClassifier)
-    p = model.predict_proba(X)
-    if model.multi_label_:
-        return p
-    full = np.zeros((len(p), classes))
-    full[:, model.classes_] = p  # the training rows may lack a rare class
-    return full

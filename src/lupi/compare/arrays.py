@@ -1,62 +1,55 @@
-"""Compare methods on arrays, with other data for every seed if need be."""
+"""Compare methods on arrays, with different data for every seed if need be."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from lupi._internal.devices import one_thread
-from lupi.compare.arms import fit_estimators
-from lupi.compare.engine import Arm, run_arms, to_frame
-from lupi.compare.results import Comparison
-from lupi.compare.statistics import BASELINE, summarize
-from lupi.compare.verdict import write_verdict
-from lupi.estimators import PrivilegedClassifier
+from lupi.compare.engine import Arm, run_arms
+from lupi.compare.results import Comparison, conclude
+from lupi.compare.statistics import BASELINE
+from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor, fit_together
 from lupi.methods import kind
-from lupi.metrics import METRICS, evaluate
-
-SEEDS_AT_ONCE = 20
+from lupi.metrics import Normal, Score, evaluate
 
 
-class Task(Protocol):
-    """Annotations to train on, and a test set with true labels."""
+class Task(NamedTuple):
+    """Annotations to train on, and a test set to score on.
 
-    @property
-    def X_train(self) -> Any:  # noqa: N802
-        """Inputs, one row per annotation."""
+    Parameters
+    ----------
+    X_train, y_train : array or DataFrame
+        Inputs and noisy labels, one row per annotation.
+    privileged : array or DataFrame
+        Privileged information, one row per annotation.
+    X_test, y_test : array or DataFrame
+        Inputs and true labels, one row per example.
+    example : array, optional
+        Ids; annotations with equal ids are labels of one example.
+    """
 
-    @property
-    def y_train(self) -> Any:
-        """Noisy labels."""
-
-    @property
-    def privileged(self) -> Any:
-        """Privileged information."""
-
-    @property
-    def example(self) -> Any:
-        """Ids of examples."""
-
-    @property
-    def X_test(self) -> Any:  # noqa: N802
-        """Inputs, one row per example."""
-
-    @property
-    def y_test(self) -> Any:
-        """True labels."""
+    X_train: Any
+    y_train: Any
+    privileged: Any
+    X_test: Any
+    y_test: Any
+    example: Any = None
 
 
 def compare_methods(
-    make_task: Callable[[int], Task],
+    make_task: Callable[[int], Any],
     methods: Sequence[str],
     seeds: Sequence[int],
     *,
     parameters: Mapping[str, Any] | None = None,
-    seeds_at_once: int = SEEDS_AT_ONCE,
+    seeds_at_once: int = 20,
     jobs: int = 1,
     progress: bool = False,
 ) -> Comparison:
@@ -65,7 +58,7 @@ def compare_methods(
     Parameters
     ----------
     make_task : callable
-        From a seed to the data; all methods get the same data for one seed.
+        From a seed to a `Task`, or to an object with its attributes; all methods get the same data for one seed.
     methods : sequence of str
         Names of methods. No PI is always included.
     seeds : sequence of int
@@ -89,36 +82,59 @@ def compare_methods(
     """
     tasks = {seed: make_task(seed) for seed in seeds}
     chosen = list(dict.fromkeys([BASELINE, *methods]))
-    arms = [Arm(name=name, train=partial(train_method, name, tasks, dict(parameters or {}))) for name in chosen]
-    runs = to_frame(run_arms(arms, seeds, seeds_at_once=seeds_at_once, jobs=jobs, progress=progress))
-    runs.insert(1, "control", value=False)
-    metrics = tuple(name for name in METRICS if name in runs)
-    with_pi = [name for name in chosen if kind(name).uses_privileged]
-    return Comparison(
-        runs=runs,
-        summary=summarize(runs, metrics),
-        verdict=write_verdict(runs, with_pi, metrics[0]),
-        metrics=metrics,
-    )
+    arms = [Arm(name=name, train=partial(train_method, name, tasks, parameters or {})) for name in chosen]
+    runs = run_arms(arms, seeds, seeds_at_once=seeds_at_once, jobs=jobs, progress=progress)
+    return conclude(runs, [name for name in chosen if kind(name).uses_privileged])
 
 
 def train_method(
-    method: str, tasks: Mapping[int, Task], parameters: Mapping[str, Any], seeds: Sequence[int]
-) -> list[dict[str, float]]:
+    method: str, tasks: Mapping[int, Any], parameters: Mapping[str, Any], seeds: Sequence[int]
+) -> list[dict[str, Any]]:
     """Train a method with a group of seeds, together if possible, and score it."""
     models = [PrivilegedClassifier(method, random_state=seed, **parameters) for seed in seeds]
-    own = [tasks[seed] for seed in seeds]
+    return [result.values() for result in fit_and_score(models, [tasks[seed] for seed in seeds])]
+
+
+class Result(NamedTuple):
+    """The predictions of a fitted estimator on a test set, their scores, and the seconds of training."""
+
+    y: NDArray[Any]
+    prediction: NDArray[np.float64] | Normal
+    scores: dict[str, Score]
+    seconds: float
+
+    def values(self) -> dict[str, Any]:
+        """Return the numbers of the run, by name."""
+        return {name: score.value for name, score in self.scores.items()} | {"seconds": self.seconds}
+
+
+def fit_and_score(models: Sequence[PrivilegedClassifier | PrivilegedRegressor], tasks: Sequence[Any]) -> list[Result]:
+    """Fit estimators that differ in seed and data, together if possible, and score each on its test set."""
     sets = [
-        {"X": task.X_train, "y": task.y_train, "privileged": task.privileged, "example": task.example} for task in own
+        {"X": task.X_train, "y": task.y_train, "privileged": task.privileged, "example": task.example} for task in tasks
     ]
     with one_thread():
-        seconds = fit_estimators(models, sets)
-        found = []
-        for model, task in zip(models, own, strict=True):
-            codes = pd.Index(model.classes_).get_indexer(pd.Index(np.asarray(task.y_test)))
-            if (codes < 0).any():
-                label = np.asarray(task.y_test)[codes.argmin()]
-                raise ValueError(f"Expected `y_test` to hold labels of the training set, but got {label!r}.")
-            scores = evaluate(codes, model.predict_proba(task.X_test))
-            found.append({**{name: score.value for name, score in scores.items()}, "seconds": seconds})
-    return found
+        begin = time.perf_counter()
+        fit_together(models, sets)
+        seconds = (time.perf_counter() - begin) / len(models)
+        results = []
+        for model, task in zip(models, tasks, strict=True):
+            y, prediction = predict_test(model, task.X_test, np.asarray(task.y_test))
+            results.append(Result(y, prediction, evaluate(y, prediction), seconds))
+    return results
+
+
+def predict_test(
+    model: PrivilegedClassifier | PrivilegedRegressor, X: Any, y: NDArray[Any]
+) -> tuple[NDArray[Any], NDArray[np.float64] | Normal]:
+    """Return the labels as `lupi.metrics` takes them, and predicted probabilities or normal distributions."""
+    if isinstance(model, PrivilegedRegressor):
+        output = model._outputs(X).numpy()
+        variance = output[:, 1] * model.y_scale_**2 if output.shape[1] == 2 else None
+        return y, Normal(model.predict(X), variance)
+    if not model.multi_label_:
+        codes = pd.Index(model.classes_).get_indexer(pd.Index(y))
+        if (codes < 0).any():
+            raise ValueError(f"Expected `y_test` to hold labels of the training set, but got {y[codes.argmin()]!r}.")
+        y = codes
+    return y, model.predict_proba(X)

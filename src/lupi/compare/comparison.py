@@ -6,7 +6,7 @@ that an interrupted comparison can be resumed with the same results.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,19 +14,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 
 from lupi import __version__
 from lupi._internal.checks import check_jobs
 from lupi.compare.arms import SUMS, Variant, list_variants, train_variant
 from lupi.compare.cache import open_run_folder
-from lupi.compare.engine import Arm, Run, run_arms, to_frame
+from lupi.compare.engine import Arm, Run, run_arms
 from lupi.compare.plan import HELD_OUT, Plan, make_splits
-from lupi.compare.results import BIN_COLUMNS, Comparison
-from lupi.compare.statistics import BASELINE, Uncertainty, summarize
-from lupi.compare.verdict import write_verdict
+from lupi.compare.results import BIN_COLUMNS, Comparison, conclude
+from lupi.compare.statistics import Uncertainty
 from lupi.crowd import pairwise_agreement
-from lupi.metrics import BINS, METRICS
+from lupi.metrics import BINS
 from lupi.tabular.dataset import TableDataset, read_dataset
 from lupi.tabular.text import hash_folder, resolve_folder
 
@@ -82,16 +80,8 @@ def compare_table(
     about = describe_plan(plan, data, variants)
     open_run_folder(folder, about, overwrite=overwrite)
     arms = [Arm(name=one.name, train=partial(train_variant, one, plan, data, splits)) for one in variants]
-    runs = run_arms(
-        arms,
-        range(plan.runs),
-        seeds_at_once=SEEDS_AT_ONCE,
-        keep_groups=True,
-        folder=folder,
-        jobs=jobs,
-        progress=progress,
-        say=say,
-    )
+    options: dict[str, Any] = {"seeds_at_once": SEEDS_AT_ONCE, "keep_groups": True, "folder": folder, "jobs": jobs}
+    runs = run_arms(arms, range(plan.runs), **options, progress=progress, say=say)
     return summarize_runs(plan, data, variants, runs, about)
 
 
@@ -120,55 +110,46 @@ def summarize_runs(
     plan: Plan, data: TableDataset, variants: Sequence[Variant], found: Sequence[Run], about: dict[str, Any]
 ) -> Comparison:
     """Compute differences and their uncertainty from the runs, and draw conclusions."""
-    controls = [variant.name for variant in variants if variant.control]
-    runs = to_frame(found)
-    metrics = [name for name in METRICS if name in runs]
-    runs.insert(1, "control", runs["method"].isin(controls))
-    runs = runs[["method", "control", "seed", *metrics, "seconds"]]
-    if data.test is None:  # see `describe_scoring`
-        metrics.sort(key=lambda name: name != "accuracy")
-    compared = tuple(name for name in metrics if runs.loc[runs["method"] == BASELINE, name].notna().all())
-    sums: dict[tuple[str, str], Any] = {}
+    sums: dict[str, dict[str, Any]] = {}
     warned: dict[str, None] = {}
     for run in found:
         for name, value in run.values.items():
             if name == "warnings":
                 warned |= dict.fromkeys(f"{run.arm}: {message}" for message in value)
             elif np.ndim(value):
-                sums[run.arm, name] = sums.get((run.arm, name), 0) + value
-    overlap = 0.0
-    if data.test is None:
-        overlap = 1 / (plan.folds - 1) if plan.folds else HELD_OUT / (1 - HELD_OUT)
+                own = sums.setdefault(name, {})
+                own[run.arm] = own.get(run.arm, 0) + value
+    bins = sums.pop("bins", {})
     rows = {
-        (arm, name.removeprefix("rows_")): value / plan.runs
-        for (arm, name), value in sums.items()
-        if name.startswith("rows_")
+        (arm, name.removeprefix("rows_")): value / plan.runs for name, own in sums.items() for arm, value in own.items()
     }
-    uncertainty = Uncertainty(overlap, rows, None if data.test is None else data.test.example)
-    summary = summarize(runs, compared, uncertainty)
-    summary.insert(0, "control", summary.index.isin(controls))
-    methods = [variant.name for variant in variants if not variant.control and variant.uses_privileged]
-    return Comparison(
-        runs=runs,
-        summary=summary,
-        verdict=write_verdict(runs, methods, compared[0], controls=controls, uncertainty=uncertainty),
-        metrics=compared,
+    if data.test is not None:
+        uncertainty = Uncertainty(rows=rows, example=data.test.example)
+    else:
+        uncertainty = Uncertainty(overlap=1 / (plan.folds - 1) if plan.folds else HELD_OUT / (1 - HELD_OUT))
+    return conclude(
+        found,
+        [variant.name for variant in variants if not variant.control and variant.uses_privileged],
+        controls=[variant.name for variant in variants if variant.control],
+        first="nll" if data.test is not None else "accuracy",  # see `describe_scoring`
+        uncertainty=uncertainty,
         notes=[*describe_scoring(plan, data), *data.notes, *describe_agreement(data), *warned],
-        reliability=average_bins({arm: value for (arm, name), value in sums.items() if name == "bins"}),
+        reliability=average_bins(bins),
         about=about,
     )
 
 
-def average_bins(sums: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:
+def average_bins(sums: dict[str, Any]) -> pd.DataFrame:
     """Turn the sums in the bins of each method into means; empty bins are left out."""
+    if not sums:
+        return pd.DataFrame(columns=BIN_COLUMNS)
     edges = np.linspace(0, 1, BINS + 1)
-    parts = []
-    for name, own in sums.items():
-        table = pd.DataFrame(own, columns=SUMS).assign(method=name, low=edges[:-1], high=edges[1:])
-        table = table[table["count"] > 0].astype({"count": int})
-        means = {"confidence": table["confidence"] / table["count"], "accuracy": table["correct"] / table["count"]}
-        parts.append(table.assign(**means)[list(BIN_COLUMNS)])
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(BIN_COLUMNS))
+    bounds = {"low": edges[:-1], "high": edges[1:]}
+    parts = [pd.DataFrame(own, columns=SUMS).assign(method=name, **bounds) for name, own in sums.items()]
+    table = pd.concat(parts, ignore_index=True)
+    table = table[table["count"] > 0].astype({"count": int}).reset_index(drop=True)
+    means = {"confidence": table["confidence"] / table["count"], "accuracy": table["correct"] / table["count"]}
+    return table.assign(**means)[BIN_COLUMNS]
 
 
 def describe_scoring(plan: Plan, data: TableDataset) -> list[str]:

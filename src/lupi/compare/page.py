@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
+import numpy as np
 import pandas as pd
 
 from lupi.compare.results import Comparison
@@ -13,15 +12,13 @@ from lupi.report.figures import draw_calibration, draw_differences
 from lupi.report.page import Figure, Page, Section, Table, format_intervals, format_number
 
 
-def comparison_page(found: Comparison, *, command: str = "", versions: Mapping[str, str] | None = None) -> Page:
+def comparison_page(found: Comparison) -> Page:
     """Make the page of a comparison.
 
     Parameters
     ----------
     found : Comparison
         The results. In figures a control "METHOD [CONTROL]" is shown in the row of its method.
-    command, versions
-        How it was made.
 
     Examples
     --------
@@ -32,10 +29,9 @@ def comparison_page(found: Comparison, *, command: str = "", versions: Mapping[s
     >>> [section.heading for section in comparison_page(found).sections]
     ['Difference to No PI', 'Every run']
     """
-    control = pd.Series(found.summary.index.isin(_controls(found)), found.summary.index)
-    seeds = found.runs["seed"].nunique()
+    control = found.runs.groupby("method", sort=False)["control"].any()
     text = (
-        f"Every method was trained with {seeds} seed{'s' if seeds != 1 else ''}, each time on the same data as No PI. "
+        f"Every method was trained with {found.runs['seed'].nunique()} seeds, each time on the same data as No PI. "
         "The difference to No PI is paired by seed and has a 95% interval."
     )
     if control.any():
@@ -44,91 +40,60 @@ def comparison_page(found: Comparison, *, command: str = "", versions: Mapping[s
             "replaced values, or No PI with early stopping. What a method gains beyond its controls comes from the "
             "information."
         )
-    scores = _scores_table(found, control)
-    figures = [] if len(found.summary) < 2 else [_difference_figure(found, metric, control) for metric in found.metrics]
-    sections = [
-        Section(heading="Difference to No PI", text=text, tables=[scores], figures=figures, notes=tuple(found.notes))
-    ]
+    figures = [_difference_figure(found, metric, control) for metric in found.metrics] if len(control) > 1 else []
+    table = _scores_table(found, control)
+    sections = [Section(heading="Difference to No PI", text=text, tables=[table], figures=figures, notes=found.notes)]
     bins = found.reliability[~found.reliability["method"].isin(control.index[control])]
     if len(bins):
-        sections.append(
-            Section(
-                heading="Calibration",
-                text="A calibrated model is right 80% of the time when it is 80% confident: its points lie on the "
-                "dashed line. Below the line, the model is overconfident. Larger points hold more predictions. The "
-                "grey line is No PI. ECE, the expected calibration error, is the mean distance to the dashed line.",
-                figures=draw_calibration(bins),
-            )
+        text = (
+            "A calibrated model is right 80% of the time when it is 80% confident: its points lie on the dashed line. "
+            "Below the line, the model is overconfident. Larger points hold more predictions. The grey line is No PI. "
+            "ECE, the expected calibration error, is the mean distance to the dashed line."
         )
+        sections.append(Section(heading="Calibration", text=text, figures=draw_calibration(bins)))
     sections.append(Section(heading="Every run", tables=[_runs_table(found.runs)]))
-    return Page(
-        title="Does privileged information help?",
-        verdict=found.verdict,
-        sections=sections,
-        command=command,
-        versions=versions or {},
-    )
-
-
-def _controls(found: Comparison) -> set[str]:
-    """Return the names of the controls."""
-    return set(found.runs.loc[found.runs["control"].astype(bool), "method"])
+    return Page(title="Does privileged information help?", verdict=found.verdict, sections=sections)
 
 
 def _difference_figure(found: Comparison, name: str, control: pd.Series[bool]) -> Figure:
     """Draw the differences of all methods to No PI in one metric; controls belong to the row of their method."""
-    others = found.summary.index != BASELINE
-    methods = set(control.index[~control]) - {BASELINE}
-    owners = [str(method).partition(" [")[0] if control[method] else "" for method in found.summary.index[others]]
-    columns = {
-        part: found.summary.loc[others, f"{name}_{part}"].to_numpy(float) for part in ("difference", "low", "high")
-    }
-    table = pd.DataFrame(
-        {
-            "method": found.summary.index[others],
-            **columns,
-            "control": control[others].to_numpy(bool),
-            "of": [owner if owner in methods else "" for owner in owners],
-        }
-    )
-    return draw_differences(table, METRICS[name])
+    parts = {f"{name}_{part}": part for part in ("difference", "low", "high")}
+    table = found.summary[list(parts)].rename(columns=parts).assign(control=control).drop(index=BASELINE)
+    owner = table.index.str.partition(" [").get_level_values(0)
+    table["of"] = np.where(owner.isin(table.index[~table["control"]]) & table["control"], owner, "")
+    return draw_differences(table.reset_index(names="method"), METRICS[name])
 
 
 def _scores_table(found: Comparison, control: pd.Series[bool]) -> Table:
     """Make the table of means and differences."""
     summary = found.summary
-    values: dict[str, object] = {"method": summary.index.astype(str)}
+    is_baseline = summary.index == BASELINE
+    values: dict[str, object] = {"method": summary.index}
     texts, hints = {}, {"time": "s per seed"}
     for name in found.metrics:
         metric = METRICS[name]
         mean, spread, gap, low, high = (
-            metric.scale * summary[f"{name}{part}"].to_numpy(float)
-            for part in ("", "_sd", "_difference", "_low", "_high")
+            metric.scale * summary[f"{name}{part}"].to_numpy() for part in ("", "_sd", "_difference", "_low", "_high")
         )
-        style, sign = f"z.{metric.digits}f", f"+z.{metric.digits}f"
-        values[metric.heading] = mean
+        style, change = f"z.{metric.digits}f", f"{metric.label} difference"
+        values |= {metric.heading: mean, change: np.where(is_baseline, np.nan, gap)}
         texts[metric.heading] = [
             f"{format_number(m, style)} ± {format_number(s, style)}" for m, s in zip(mean, spread, strict=True)
         ]
+        texts[change] = np.where(is_baseline, "–", format_intervals(gap, low, high, f"+{style}")).tolist()
         hints[metric.heading] = f"{'higher' if metric.higher_is_better else 'lower'} is better"
-        change = f"{metric.label} difference"
-        values[change] = pd.Series(gap).where(summary.index != BASELINE)
-        intervals = format_intervals(gap, low, high, sign)
-        texts[change] = ["–" if one == BASELINE else text for one, text in zip(summary.index, intervals, strict=True)]
-    values["time"] = summary["seconds"].to_numpy(float)
+    values["time"] = summary["seconds"].to_numpy()
     if control.any():
-        values["kind"] = ["control" if one else "" for one in control]
+        values["kind"] = np.where(control, "control", "")
     caption = "Mean ± standard deviation over seeds, and difference to No PI [interval]."
     return Table(caption=caption, frame=pd.DataFrame(values), formats={"time": ".1f"}, texts=texts, hints=hints)
 
 
 def _runs_table(runs: pd.DataFrame) -> Table:
     """Make the table of all runs."""
-    scaled = runs.copy()
-    names, formats = {}, {"seed": "d", "seconds": ".1f"}
-    for column in runs.columns.intersection(list(METRICS)):
-        metric = METRICS[column]
-        scaled[column] *= metric.scale
-        names[column], formats[metric.heading] = metric.heading, f".{metric.digits + 1}f"
-    caption = "Scores of every method with every seed."
-    return Table(caption=caption, frame=scaled.rename(columns=names), formats=formats)
+    formats = {"seconds": ".1f"}
+    for name in runs.columns.intersection(list(METRICS)):
+        metric = METRICS[name]
+        runs = runs.assign(**{name: metric.scale * runs[name]}).rename(columns={name: metric.heading})
+        formats[metric.heading] = f".{metric.digits + 1}f"
+    return Table(caption="Scores of every method with every seed.", frame=runs, formats=formats)

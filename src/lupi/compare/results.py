@@ -1,9 +1,9 @@
-"""The results of a comparison, as text and in files."""
+"""The results of a comparison: what the runs show, as text and in files."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,12 @@ from typing import Any
 import pandas as pd
 
 from lupi._internal.files import explain_os_errors, to_records, write_text
-from lupi.compare.statistics import BASELINE
+from lupi.compare.engine import Run, to_frame
+from lupi.compare.statistics import BASELINE, RUNS_ONLY, Uncertainty, summarize
+from lupi.compare.verdict import write_verdict
 from lupi.metrics import METRICS
 
-BIN_COLUMNS = ("method", "low", "high", "confidence", "accuracy", "count")
+BIN_COLUMNS = ["method", "low", "high", "confidence", "accuracy", "count"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +28,7 @@ class Comparison:
     runs : DataFrame
         One row per method and seed: method, control (whether it is one), seed, the metrics, seconds.
     summary : DataFrame
-        One row per method, from `lupi.compare.summarize`, with control.
+        One row per method: control, and what `lupi.compare.summarize` returns.
     verdict : str
         The conclusions, one sentence per line.
     notes : list of str
@@ -44,8 +46,44 @@ class Comparison:
     verdict: str
     metrics: tuple[str, ...]
     notes: list[str] = field(default_factory=list)
-    reliability: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=list(BIN_COLUMNS)))
+    reliability: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=BIN_COLUMNS))
     about: dict[str, Any] = field(default_factory=dict)
+
+
+def conclude(
+    found: Sequence[Run],
+    methods: Sequence[str],
+    *,
+    controls: Sequence[str] = (),
+    first: str = "nll",
+    uncertainty: Uncertainty = RUNS_ONLY,
+    **more: Any,
+) -> Comparison:
+    """Summarize runs and draw conclusions.
+
+    Parameters
+    ----------
+    found : sequence of Run
+        The runs of No PI, of methods and of controls.
+    methods, controls : sequence of str
+        The arms with privileged information, and the controls.
+    first : str
+        The metric that the verdict goes by, if the runs have it.
+    uncertainty : Uncertainty
+        Sources of uncertainty besides the variation over seeds.
+    **more
+        Other fields of `Comparison`.
+    """
+    runs = to_frame(found)
+    metrics = [name for name in METRICS if name in runs]
+    runs.insert(1, "control", runs["method"].isin(controls))
+    runs = runs[["method", "control", "seed", *metrics, "seconds"]]
+    scored = runs.loc[runs["method"] == BASELINE, metrics].notna().all()
+    compared = sorted((name for name in metrics if scored[name]), key=lambda name: name != first)
+    summary = summarize(runs, compared, uncertainty)
+    summary.insert(0, "control", summary.index.isin(controls))
+    verdict = write_verdict(runs, methods, compared[0], controls=controls, uncertainty=uncertainty)
+    return Comparison(runs=runs, summary=summary, verdict=verdict, metrics=tuple(compared), **more)
 
 
 def format_table(found: Comparison, metrics: int = 2) -> str:

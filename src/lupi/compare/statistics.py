@@ -46,8 +46,6 @@ class Difference:
     @property
     def p(self) -> float:
         """The two-sided p-value of no difference."""
-        if math.isnan(self.error):
-            return math.nan
         if self.error == 0:
             return float(self.mean == 0)
         return float(2 * stats.t.sf(abs(self.mean) / self.error, self.degrees))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from lupi.compare.statistics import BASELINE, RUNS_ONLY, Uncertainty, difference
+from lupi.compare.statistics import BASELINE, RUNS_ONLY, Difference, Uncertainty, difference
 from lupi.metrics import METRICS, Metric
 
 LEVEL = 0.95
@@ -55,99 +55,72 @@ def write_verdict(
     if not methods:
         return "No method with privileged information was compared."
     m, known = len(methods), METRICS[metric]
+    level = 1 - (1 - LEVEL) / m
     found = {name: difference(runs, name, BASELINE, metric, uncertainty) for name in methods}
-    intervals = {name: one.interval(1 - (1 - LEVEL) / m) for name, one in found.items()}
+    effects = {name: _effect(known, gain, level) for name, gain in found.items()}
     best = (max if known.higher_is_better else min)(found, key=lambda name: found[name].mean)
-    better = [name for name, interval in intervals.items() if _is_better(known, interval)]
-    worse = [name for name, (low, high) in intervals.items() if _is_better(known, (-high, -low))]
-    gain, (low, high) = found[best].mean, intervals[best]
-    who = best if m == 1 else f"{best}, the best of {m} methods,"
-    adjusted = "" if m == 1 else f", adjusted for the choice among {m}"
     own = [name for name in controls if name.startswith((f"{best} [", f"{BASELINE} ["))]
-    text, equal = _compare_controls(runs, best, own, metric, uncertainty)
-    if best in better or best in worse:
-        head = "Worse than No PI:" if best in worse else "Better than No PI:"
-        if best in better and own:
-            head = "Better than No PI, but not better than all controls:" if equal else "Privileged information helped:"
-        means = runs.groupby("method")[metric].mean()
-        least, most = sorted((abs(low), abs(high)))
-        lines = [
-            f"{head} {who} {'lowers' if gain < 0 else 'raises'} {known.label} from {_value(known, means[BASELINE])} to "
-            f"{_value(known, means[best])}, by {_change(known, abs(gain))} (95 % interval {known.format(least)} to "
-            f"{known.format(most)}{adjusted})."
-        ]
+    gaps = {name: difference(runs, name, best, metric, uncertainty) for name in own}
+    equal = [name for name, gap in gaps.items() if _effect(known, gap, LEVEL) >= 0]
+
+    head = {-1: "Worse than No PI", 0: "No significant difference to No PI", 1: "Better than No PI"}[effects[best]]
+    if effects[best] > 0 and own:
+        head = "Better than No PI, but not better than all controls" if equal else "Privileged information helped"
+    who, adjusted = (
+        (best, "") if m == 1 else (f"{best}, the best of {m} methods,", f", adjusted for the choice among {m}")
+    )
+    points = " points" if known.unit == "%" else ""
+    gain, (low, high) = found[best].mean, found[best].interval(level)
+    if effects[best] == 0:
+        change = f"changes {known.label} by {known.format(gain, '+')}{points}"
+        ends = f"{known.format(low, '+')} to {known.format(high, '+')}"
     else:
-        lines = [
-            f"No significant difference to No PI: {who} changes {known.label} by {_change(known, gain, '+')} "
-            f"(95 % interval {known.format(low, '+')} to {known.format(high, '+')}{adjusted})."
-        ]
+        means = runs.groupby("method")[metric].mean()
+        before, after = (f"{known.format(means[name])} {known.unit}".strip() for name in (BASELINE, best))
+        verb = "lowers" if gain < 0 else "raises"
+        change = f"{verb} {known.label} from {before} to {after}, by {known.format(abs(gain))}{points}"
+        ends = " to ".join(known.format(end) for end in sorted((abs(low), abs(high))))
+    lines = [f"{head}: {who} {change} (95 % interval {ends}{adjusted})."]
     if m > 1:
-        lines.append(f"Significantly better than No PI: {len(better)} of {m}; significantly worse: {len(worse)}.")
+        better, worse = (list(effects.values()).count(effect) for effect in (1, -1))
+        lines.append(f"Significantly better than No PI: {better} of {m}; significantly worse: {worse}.")
     if metric != "accuracy" and "accuracy" in runs:
-        other = difference(runs, best, BASELINE, "accuracy", uncertainty)
-        shown, low_end, high_end = (
-            METRICS["accuracy"].format(value, "+") for value in (other.mean, *other.interval(LEVEL))
-        )
-        lines.append(f"Accuracy of {best}: {shown} points (95 % interval {low_end} to {high_end}).")
+        mean, ends = _format(METRICS["accuracy"], difference(runs, best, BASELINE, "accuracy", uncertainty))
+        lines.append(f"Accuracy of {best}: {mean} points (95 % interval {ends}).")
     if own:
-        lines.append(text)
-    if best in better:
+        parts = [f"{name} {mean} ({ends})" for name, gap in gaps.items() for mean, ends in [_format(known, gap)]]
+        unit = " in points" if points else ""
+        lines.append(f"Controls, difference in {known.label} to {best}{unit}: {'; '.join(parts)}.")
+    if effects[best] > 0:
         lines += _explain_gain(best, own, equal)
     return "\n".join(lines)
 
 
-def _is_better(metric: Metric, interval: tuple[float, float]) -> bool:
-    """Return whether all differences in an interval are improvements."""
-    low, high = interval
-    return low > 0 if metric.higher_is_better else high < 0
+def _effect(metric: Metric, gap: Difference, level: float) -> int:
+    """Return 1 for a significant improvement, -1 for a significant deterioration, else 0."""
+    low, high = gap.interval(level)
+    sign = int(low > 0) - int(high < 0)
+    return sign if metric.higher_is_better else -sign
 
 
-def _value(metric: Metric, value: float) -> str:
-    """Format a score with its unit."""
-    return f"{metric.format(value)} {metric.unit}".strip()
-
-
-def _change(metric: Metric, value: float, sign: str = "") -> str:
-    """Format a difference; one of percentages is in points."""
-    return metric.format(value, sign) + (" points" if metric.unit == "%" else "")
-
-
-def _compare_controls(
-    runs: pd.DataFrame, best: str, controls: Sequence[str], metric: str, uncertainty: Uncertainty
-) -> tuple[str, list[str]]:
-    """Compare a method with its controls, and list those that are not significantly worse."""
-    known, parts, equal = METRICS[metric], [], []
-    for name in controls:
-        gap = difference(runs, name, best, metric, uncertainty)
-        low, high = gap.interval(LEVEL)
-        mean, *ends = (known.format(value, "+") for value in (gap.mean, low, high))
-        parts.append(f"{name} {mean} ({ends[0]} to {ends[1]})")
-        if not _is_better(known, (-high, -low)):
-            equal.append(name)
-    unit = " in points" if known.unit == "%" else ""
-    return f"Controls, difference in {known.label} to {best}{unit}: {'; '.join(parts)}.", equal
+def _format(metric: Metric, gap: Difference) -> tuple[str, str]:
+    """Format a difference and its interval, with signs."""
+    mean, low, high = (metric.format(value, "+") for value in (gap.mean, *gap.interval(LEVEL)))
+    return mean, f"{low} to {high}"
 
 
 def _explain_gain(best: str, controls: Sequence[str], equal: Sequence[str]) -> list[str]:
     """Say what a gain comes from, given the controls that are not significantly worse."""
+    content = "the content of the privileged information"
     if not controls:
-        return [
-            "A comparison with controls (`controls=True`) shows whether the content of the privileged information "
-            "matters."
-        ]
+        return [f"A comparison with controls (`controls=True`) shows whether {content} matters."]
     if not equal:
-        return [
-            f"{best} is significantly better than every control: the gain comes from the content of the privileged "
-            "information."
-        ]
-    without = [name for name in equal if not name.startswith(f"{BASELINE} [")]
+        return [f"{best} is significantly better than every control: the gain comes from {content}."]
     lines = []
-    if without:
-        lines.append(
-            f"Not significantly worse than {best}: {', '.join(without)}. The gain need not come from the content of "
-            "the privileged information."
-        )
-    if len(without) < len(equal):
+    own = [name for name in equal if name.startswith(f"{best} [")]
+    if own:
+        lines.append(f"Not significantly worse than {best}: {', '.join(own)}. The gain need not come from {content}.")
+    if len(own) < len(equal):
         lines.append(
             "No PI with early stopping is not significantly worse either. The gain may be less overfitting, which "
             "needs no privileged information."

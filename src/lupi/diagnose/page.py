@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import pandas as pd
 
@@ -12,15 +10,13 @@ from lupi.report import figures
 from lupi.report.page import Page, Section, Table, format_intervals
 
 
-def diagnosis_page(found: Diagnosis, *, command: str = "", versions: Mapping[str, str] | None = None) -> Page:
+def diagnosis_page(found: Diagnosis) -> Page:
     """Make the page of a diagnosis; parts that it does not have are left out.
 
     Parameters
     ----------
     found : Diagnosis
         From `diagnose`. The page shows at most 5,000 labels, the most suspicious first.
-    command, versions
-        How the diagnosis was made.
     """
     sections = [information_section(found.information)]
     if found.annotators is not None:
@@ -31,13 +27,7 @@ def diagnosis_page(found: Diagnosis, *, command: str = "", versions: Mapping[str
         sections.append(score_section(found.scores))
     if found.notes:
         sections.append(Section(heading="Notes", notes=found.notes))
-    return Page(
-        title="What do we know about these labels?",
-        verdict=found.verdict,
-        sections=sections,
-        command=command,
-        versions=versions or {},
-    )
+    return Page(title="What do we know about these labels?", verdict=found.verdict, sections=sections)
 
 
 def information_section(table: pd.DataFrame) -> Section:

@@ -170,6 +170,6 @@ def write_diagnosis(found: Diagnosis, folder: Path, facts: Mapping[str, Any]) ->
             else:
                 write_text(folder / name, table.to_csv(index=False))
                 files.append(folder / name)
-        page = diagnosis_page(found, command=str(facts.get("command", "")), versions=facts.get("versions"))
-        files.append(write_report(page, folder / "report.html"))
+        made = {name: facts[name] for name in ("command", "versions") if name in facts}
+        files.append(write_report(diagnosis_page(found), folder / "report.html", **made))
     return files

@@ -232,11 +232,15 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             raise ValueError(f"Expected `method` to make a lupi.methods.Method, but got {type(method).__name__}.")
         return method
 
-    def _predict(self, X: Any) -> NDArray[np.float64]:
-        """Return the expected y; double precision lets probabilities sum to one as scikit-learn expects."""
+    def _outputs(self, X: Any) -> Tensor:
+        """Return the outputs of the network; in double precision probabilities sum to one as scikit-learn expects."""
         check_is_fitted(self, "predictor_")
         x = self._encode_inputs(self._check_inputs(X, reset=False))
-        return self._decode(over_examples(self.predictor_, x).cpu().double()).numpy()
+        return over_examples(self.predictor_, x).cpu().double()
+
+    def _predict(self, X: Any) -> NDArray[np.float64]:
+        """Return the expected y."""
+        return self._decode(self._outputs(X)).numpy()
 
     def _predict_given(self, X: Any, privileged: Any) -> NDArray[np.float64]:
         """Return the expected y of the conditional head."""

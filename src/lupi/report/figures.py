@@ -6,14 +6,12 @@ Each figure has one narrow panel that can be read on a phone; the page puts figu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib import figure as plots
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from lupi.metrics import Metric
@@ -26,15 +24,8 @@ WIDTH = 5.0
 """Width of a figure in inches."""
 NAME = 25
 """Maximum length of a name in a figure."""
-
-
-def check_columns(name: str, table: pd.DataFrame, columns: Sequence[str]) -> None:
-    """Raise an error if a table lacks a column."""
-    missing = [column for column in columns if column not in table.columns]
-    if missing:
-        raise ValueError(
-            f"Expected `{name}` to have the columns {', '.join(columns)}, but got no {', '.join(missing)}."
-        )
+MARKS = {False: ("pi", "o"), True: ("control", "D")}
+"""Colour and marker of an ordinary point, and of one that stands out."""
 
 
 def draw_differences(table: pd.DataFrame, metric: Metric) -> Figure:
@@ -43,43 +34,116 @@ def draw_differences(table: pd.DataFrame, metric: Metric) -> Figure:
     Parameters
     ----------
     table : DataFrame
-        The columns method, difference, low, high, without a row for No PI. Optional columns: control, true where a
-        method is a control; of, the method below which a control is drawn, or "" to give it a row of its own.
+        The columns method, difference, low, high; control, true where a method is a control; of, the method below
+        which a control is drawn, or "" to give it a row of its own. There is no row for No PI.
     metric : Metric
         The metric that differs.
 
     Examples
     --------
     >>> from lupi.metrics import METRICS
-    >>> table = pd.DataFrame({"method": ["tram"], "difference": [-0.1], "low": [-0.2], "high": [-0.05]})
+    >>> table = pd.DataFrame({"method": ["tram"], "difference": [-0.1], "low": [-0.2], "high": [-0.05],
+    ...                       "control": [False], "of": [""]})
     >>> draw_differences(table, METRICS["nll"]).caption
     'Difference in NLL to No PI; lower is better. A filled mark means that the interval excludes zero.'
     """
-    check_columns("table", table, ["method", "difference", "low", "high"])
-    control = _flags(table, "control")
-    middle, low, high = (metric.scale * table[name].to_numpy(float) for name in ("difference", "low", "high"))
-    owner = table["of"].tolist() if "of" in table else [""] * len(table)
-    names, place = _places(table["method"].tolist(), owner)
-    inner = np.array([bool(of) for of in owner])
-
-    def draw(axes: Any) -> None:
-        _draw_intervals(axes, middle, low, high, place, control, (low > 0) | (high < 0), inner)
-        _label_rows(axes, names)
-        side = "(better →)" if metric.higher_is_better else "(← better)"
-        axes.set_xlabel(f"difference in {metric.heading} {side}", loc="right")
-        if control.any():
-            _add_legend(axes, [("pi", "o", "method"), ("control", "D", "control")])
-
-    description = _describe_intervals(
-        table["method"], control, "control", middle, low, high, style=f"+z.{metric.digits}f"
-    )
+    better, side = ("higher", "(better →)") if metric.higher_is_better else ("lower", "(← better)")
     title = f"Difference in {metric.label} to No PI{f', in {metric.unit}' if metric.unit else ''}"
-    better = "higher" if metric.higher_is_better else "lower"
     caption = f"{title}; {better} is better. A filled mark means that the interval excludes zero."
-    if inner.any():
+    if table["of"].any():
         caption += " Small marks below a method are its controls."
-    height = _height(names, per_row=0.4 if inner.any() else 0.27)
-    return Figure(_draw_svg(draw, height, title, description), caption)
+    ends = ["difference", "low", "high"]
+    table = table.assign(**metric.scale * table[ends], filled=(table["low"] > 0) | (table["high"] < 0))
+    svg = _draw_intervals(
+        table.rename(columns={"method": "name", "difference": "estimate", "control": "odd"}),
+        title=title,
+        xlabel=f"difference in {metric.heading} {side}",
+        labels=("method", "control"),
+        style=f"+z.{metric.digits}f",
+    )
+    return Figure(svg, caption)
+
+
+def draw_information(table: pd.DataFrame) -> Figure:
+    """Draw the information that each privileged column holds about the label beyond the inputs.
+
+    Parameters
+    ----------
+    table : DataFrame
+        The columns column, estimate, low, high, in nats; leak, true where a column may leak the label.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"column": ["annotator"], "estimate": [0.2], "low": [0.1], "high": [0.3], "leak": [False]})
+    >>> "annotator 0.200, interval 0.100 to 0.300" in draw_information(table).svg
+    True
+    """
+    svg = _draw_intervals(
+        table.rename(columns={"column": "name", "leak": "odd"}).assign(filled=table["low"] > 0, of=""),
+        title="Information in each privileged column",
+        xlabel="information about the label, nats",
+        labels=("column", "may leak the label"),
+        style="z.3f",
+    )
+    caption = (
+        "Information that each privileged column holds about the label beyond the inputs, in nats, with its interval. "
+        "A filled mark means that the interval lies above zero."
+    )
+    return Figure(svg, caption)
+
+
+@mpl.rc_context(INLINE)
+def _draw_intervals(table: pd.DataFrame, *, title: str, xlabel: str, labels: tuple[str, str], style: str) -> str:
+    """Draw estimates with horizontal intervals, one row per name.
+
+    Odd ones stand out and have the second label. Those that are `of` another name are smaller and share its row.
+    """
+    names, places = _place_rows(table["name"].tolist(), table["of"].tolist())
+    per_row = 0.4 if table["of"].any() else 0.27
+    axes: Any = plots.Figure(figsize=(WIDTH, 0.9 + per_row * max(len(names), 2))).subplots()
+    parts = []
+    row: Any
+    for row, y in zip(table.itertuples(), places, strict=True):
+        role, marker = MARKS[bool(row.odd)]
+        size, colour = 0.6 if row.of else 1.0, COLOURS[role]
+        axes.plot([row.low, row.high], [y, y], color=colour, linewidth=1.8 * size, solid_capstyle="butt")
+        (mark,) = axes.plot(row.estimate, y, marker, color=colour, markeredgewidth=1.5 * size)
+        mark.set(markersize=(5 if row.odd else 6) * size, markerfacecolor=colour if row.filled else COLOURS["paper"])
+        estimate, low, high = (format_number(value, style) for value in (row.estimate, row.low, row.high))
+        parts.append(f"{row.name}{f' ({labels[1]})' if row.odd else ''} {estimate}, interval {low} to {high}")
+    axes.axvline(0, color=COLOURS["truth"], linewidth=1)
+    axes.set_yticks(np.arange(len(names))[::-1], [shorten(name, NAME) for name in names])
+    axes.set_ylim(-0.7, len(names) - 0.3)
+    axes.grid(axis="y", visible=False)
+    axes.tick_params(axis="y", length=0)
+    axes.xaxis.set_major_locator(MaxNLocator(4))
+    axes.set_xlabel(xlabel, loc="right")
+    if table["odd"].any():
+        _add_legend(axes, *zip(MARKS.values(), labels, strict=True))
+    return inline_svg(axes.figure, title, "; ".join(parts) + ".")
+
+
+def _place_rows(names: list[str], owners: list[str]) -> tuple[list[str], list[float]]:
+    """Give each name without an owner a row, from the top, and place the others below their owner, in its row."""
+    rows = [name for name, owner in zip(names, owners, strict=True) if not owner]
+    top = {name: len(rows) - 1 - row for row, name in enumerate(rows)}
+    below, seen = Counter(filter(None, owners)), Counter[str]()
+    places = []
+    for name, owner in zip(names, owners, strict=True):
+        seen[owner] += 1
+        if owner:
+            places.append(top[owner] + 0.22 - 0.55 * seen[owner] / below[owner])
+        else:
+            places.append(top[name] + (0.22 if below[name] else 0))
+    return rows, places
+
+
+def _add_legend(axes: Any, *entries: tuple[tuple[str, str], str]) -> None:
+    """Explain marks above the panel: for each, colour and marker, and a label."""
+    for (role, marker), label in entries:
+        face = "none" if marker == "s" else COLOURS[role]
+        axes.plot([], [], marker, color=COLOURS[role], markerfacecolor=face, markersize=5, label=label)
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=len(entries))
 
 
 def draw_calibration(bins: pd.DataFrame) -> list[Figure]:
@@ -99,42 +163,40 @@ def draw_calibration(bins: pd.DataFrame) -> list[Figure]:
     >>> [figure.caption for figure in draw_calibration(bins)]
     ['no-pi: ECE 0.200', 'tram: ECE 0.000']
     """
-    check_columns("bins", bins, ["method", "confidence", "accuracy", "count"])
-    bins = bins[bins["count"] > 0]
     no_pi = bins[bins["method"] == "no-pi"]
-    return [_draw_reliability(str(name), bins[bins["method"] == name], no_pi) for name in dict.fromkeys(bins["method"])]
+    return [_draw_reliability(str(name), own, no_pi) for name, own in bins.groupby("method", sort=False)]
 
 
-def _draw_reliability(name: str, own: pd.DataFrame, other: pd.DataFrame) -> Figure:
-    """Draw the reliability diagram of one method over another one in grey."""
+@mpl.rc_context(INLINE)
+def _draw_reliability(name: str, own: pd.DataFrame, no_pi: pd.DataFrame) -> Figure:
+    """Draw the reliability diagram of one method over that of No PI in grey."""
+    confidence, accuracy, count = own["confidence"], own["accuracy"], own["count"]
     colour = COLOURS["no-pi" if name == "no-pi" else "pi"]
-    error = float(np.average((own["confidence"] - own["accuracy"]).abs(), weights=own["count"]))
-    share = own["count"] / own["count"].sum()
-
-    def draw(axes: Any) -> None:
-        axes.plot([0, 1], [0, 1], color=COLOURS["truth"], linewidth=0.8, linestyle=(0, (4, 3)))
-        axes.plot(other["confidence"], other["accuracy"], color=COLOURS["no-pi"], linewidth=1.2, alpha=0.7)
-        axes.plot(own["confidence"], own["accuracy"], color=colour, linewidth=1.6)
-        axes.scatter(own["confidence"], own["accuracy"], s=12 + 120 * share, color=colour, linewidths=0, zorder=3)
-        axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy", aspect="equal")
-        axes.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
-        axes.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
-
+    axes: Any = plots.Figure(figsize=(2.8, 2.8)).subplots()
+    axes.plot([0, 1], [0, 1], color=COLOURS["truth"], linewidth=0.8, linestyle=(0, (4, 3)))
+    axes.plot(no_pi["confidence"], no_pi["accuracy"], color=COLOURS["no-pi"], linewidth=1.2, alpha=0.7)
+    axes.plot(confidence, accuracy, color=colour, linewidth=1.6)
+    axes.scatter(confidence, accuracy, s=12 + 120 * count / count.sum(), color=colour, linewidths=0, zorder=3)
+    axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy", aspect="equal")
+    axes.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
+    axes.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
     points = [
         f"confidence {c:.2f}, accuracy {a:.2f}, {n:,.0f} predictions"
-        for c, a, n in zip(own["confidence"], own["accuracy"], own["count"], strict=True)
+        for c, a, n in zip(confidence, accuracy, count, strict=True)
     ]
-    svg = _draw_svg(draw, 2.8, f"Calibration of {name}", "; ".join(points) + ".", width=2.8)
+    svg = inline_svg(axes.figure, f"Calibration of {name}", "; ".join(points) + ".")
+    error = np.average((confidence - accuracy).abs(), weights=count)
     return Figure(svg, f"{name}: ECE {error:.3f}", small=True)
 
 
+@mpl.rc_context(INLINE)
 def draw_confidence(table: pd.DataFrame) -> Figure:
     """Draw the model's mean confidence in each annotator's labels against the annotator's reliability.
 
     Parameters
     ----------
     table : DataFrame
-        The columns annotator, reliability, low and high (its interval), confidence. Optional columns: flagged;
+        The columns annotator, reliability, low and high (its interval), confidence, flagged. Optional column:
         confidence_baseline, the confidence of No PI.
 
     References
@@ -149,46 +211,32 @@ def draw_confidence(table: pd.DataFrame) -> Figure:
     >>> "1 of 2 annotators is flagged" in draw_confidence(table).svg
     True
     """
-    needed = ["annotator", "reliability", "low", "high", "confidence"]
-    check_columns("table", table, needed)
-    table = table.dropna(subset=needed[1:])
-    flagged = _flags(table, "flagged")
-
-    def draw(axes: Any) -> None:
-        if "confidence_baseline" in table:
-            axes.scatter(
-                table["reliability"],
-                table["confidence_baseline"],
-                s=16,
-                marker="s",
-                facecolor="none",
-                edgecolor=COLOURS["no-pi"],
-                linewidths=0.9,
-                alpha=0.8,
-            )
-        _draw_annotators(axes, table, "confidence", flagged)
-        axes.set(xlabel="estimated reliability", ylabel="mean confidence in their labels")
-        entries = [("pi", "o", "annotator"), *([("control", "D", "flagged")] if flagged.any() else [])]
-        if "confidence_baseline" in table:
-            entries.append(("no-pi", "s", "the same, by No PI"))
-        _add_legend(axes, entries)
-
-    correlation = table["reliability"].corr(table["confidence"]) if len(table) > 2 else float("nan")
+    table = table.dropna(subset=["reliability", "low", "high", "confidence"])
+    reliability, confidence, flagged = table["reliability"], table["confidence"], table["flagged"].sum()
+    axes: Any = plots.Figure(figsize=(WIDTH, 3.9)).subplots()
+    entries = [(MARKS[False], "annotator"), (MARKS[True], "flagged")][: 2 if flagged else 1]
+    if "confidence_baseline" in table:
+        other = axes.scatter(reliability, table["confidence_baseline"], s=16, marker="s", linewidths=0.9, alpha=0.8)
+        other.set(facecolor="none", edgecolor=COLOURS["no-pi"])
+        entries.append((("no-pi", "s"), "the same, by No PI"))
+    tips = _draw_annotators(axes, table, "confidence")
+    axes.set(xlabel="estimated reliability", ylabel="mean confidence in their labels")
+    _add_legend(axes, *entries)
+    correlation = reliability.corr(confidence) if len(table) > 2 else float("nan")
     together = f" Their correlation is {correlation:.2f}." if np.isfinite(correlation) else ""
-    count = int(flagged.sum())
     description = (
-        f"{count} of {len(table)} annotators {'is' if count == 1 else 'are'} flagged. "
-        f"Reliability lies between {table['reliability'].min():.2f} and {table['reliability'].max():.2f}, "
-        f"confidence between {table['confidence'].min():.2f} and {table['confidence'].max():.2f}.{together}"
+        f"{flagged} of {len(table)} annotators {'is' if flagged == 1 else 'are'} flagged. "
+        f"Reliability lies between {reliability.min():.2f} and {reliability.max():.2f}, "
+        f"confidence between {confidence.min():.2f} and {confidence.max():.2f}.{together}"
     )
-    title = "Confidence in annotators' labels against their reliability"
     return Figure(
-        _draw_svg(draw, 3.9, title, description, tips=_tips(table, flagged)),
+        inline_svg(axes.figure, "Confidence in annotators' labels against their reliability", description, tips),
         "The model's mean confidence in an annotator's labels against the annotator's estimated reliability, "
         f"with its interval. Each point is an annotator.{together}",
     )
 
 
+@mpl.rc_context(INLINE)
 def draw_confidence_gain(table: pd.DataFrame) -> Figure:
     """Draw how much more confident than No PI the model is in each annotator's labels, against their reliability.
 
@@ -200,68 +248,44 @@ def draw_confidence_gain(table: pd.DataFrame) -> Figure:
     Examples
     --------
     >>> table = pd.DataFrame({"annotator": ["Ann"], "reliability": [0.9], "low": [0.8], "high": [0.95],
-    ...                       "confidence": [0.9], "confidence_baseline": [0.8]})
+    ...                       "confidence": [0.9], "flagged": [False], "confidence_baseline": [0.8]})
     >>> draw_confidence_gain(table).caption
     "How much more confident the model is in an annotator's labels than No PI."
     """
-    needed = ["annotator", "reliability", "low", "high", "confidence", "confidence_baseline"]
-    check_columns("table", table, needed)
-    table = table.dropna(subset=needed[1:])
     table = table.assign(gain=table["confidence"] - table["confidence_baseline"])
-    flagged = _flags(table, "flagged")
-
-    def draw(axes: Any) -> None:
-        axes.axhline(0, color=COLOURS["truth"], linewidth=1)
-        _draw_annotators(axes, table, "gain", flagged)
-        axes.set(xlabel="estimated reliability", ylabel="confidence, minus that of No PI")
-        if flagged.any():
-            _add_legend(axes, [("pi", "o", "annotator"), ("control", "D", "flagged")])
-
-    more = int((table["gain"] > 0).sum())
+    table = table.dropna(subset=["reliability", "low", "high", "gain"])
+    axes: Any = plots.Figure(figsize=(WIDTH, 3.9)).subplots()
+    axes.axhline(0, color=COLOURS["truth"], linewidth=1)
+    tips = _draw_annotators(axes, table, "gain")
+    axes.set(xlabel="estimated reliability", ylabel="confidence, minus that of No PI")
+    if table["flagged"].any():
+        _add_legend(axes, (MARKS[False], "annotator"), (MARKS[True], "flagged"))
     low, high = (format_number(value, "+z.2f") for value in (table["gain"].min(), table["gain"].max()))
-    title = "Difference in confidence to No PI against reliability"
-    description = f"More confident for {more} of {len(table)} annotators; from {low} to {high}."
+    more = f"More confident for {(table['gain'] > 0).sum()} of {len(table)} annotators; from {low} to {high}."
     return Figure(
-        _draw_svg(draw, 3.9, title, description, tips=_tips(table, flagged)),
+        inline_svg(axes.figure, "Difference in confidence to No PI against reliability", more, tips),
         "How much more confident the model is in an annotator's labels than No PI.",
     )
 
 
-def draw_information(table: pd.DataFrame) -> Figure:
-    """Draw the information that each privileged column holds about the label beyond the inputs.
-
-    Parameters
-    ----------
-    table : DataFrame
-        The columns column, estimate, low, high, in nats. Optional column: leak, true where a column may leak the
-        label.
-
-    Examples
-    --------
-    >>> table = pd.DataFrame({"column": ["annotator"], "estimate": [0.2], "low": [0.1], "high": [0.3]})
-    >>> "annotator 0.200, interval 0.100 to 0.300" in draw_information(table).svg
-    True
-    """
-    check_columns("table", table, ["column", "estimate", "low", "high"])
-    leak = _flags(table, "leak")
-    middle, low, high = (table[name].to_numpy(float) for name in ("estimate", "low", "high"))
-    names, place = _places(table["column"].tolist(), [""] * len(table))
-
-    def draw(axes: Any) -> None:
-        _draw_intervals(axes, middle, low, high, place, leak, low > 0, np.zeros(len(table), bool))
-        _label_rows(axes, names)
-        axes.set_xlabel("information about the label, nats", loc="right")
-        if leak.any():
-            _add_legend(axes, [("pi", "o", "column"), ("control", "D", "may leak the label")])
-
-    description = _describe_intervals(table["column"], leak, "may leak the label", middle, low, high, style="z.3f")
-    return Figure(
-        _draw_svg(draw, _height(names), "Information in each privileged column", description),
-        "Information that each privileged column holds about the label beyond the inputs, in nats, with its interval. "
-        "A filled mark means that the interval lies above zero.",
-    )
+def _draw_annotators(axes: Any, table: pd.DataFrame, height: str) -> dict[str, list[str]]:
+    """Draw annotators as points with horizontal intervals, the flagged ones on top, and return their tooltips."""
+    tips = {}
+    alpha = 0.45 if len(table) <= 60 else 0.2
+    for flagged, own in table.groupby("flagged"):
+        role, marker = MARKS[bool(flagged)]
+        axes.hlines(own[height], own["low"], own["high"], color=COLOURS[role], linewidth=1, alpha=alpha)
+        points = axes.scatter(own["reliability"], own[height], s=20, marker=marker, color=COLOURS[role], zorder=3)
+        points.set(edgecolor=COLOURS["paper"], linewidths=0.5, gid=f"annotators-{role}")
+        tips[f"annotators-{role}"] = [
+            f"{shorten(row.annotator, 60)}: reliability {row.reliability:.2f} ({row.low:.2f} to {row.high:.2f}), "
+            f"confidence {row.confidence:.2f}"
+            for row in own.itertuples()
+        ]
+    return tips
 
 
+@mpl.rc_context(INLINE)
 def draw_label_errors(wrong: Any) -> Figure:
     """Draw a histogram of the probabilities that labels are wrong.
 
@@ -275,169 +299,19 @@ def draw_label_errors(wrong: Any) -> Figure:
     >>> draw_label_errors([0.01, 0.02, 0.9]).caption
     'Labels by the probability that they are wrong. 1 of 3 labels is more likely wrong than right.'
     """
-    values = np.asarray(wrong, dtype=float)
-    if values.ndim != 1 or not len(values) or not ((values > -1e-6) & (values < 1 + 1e-6)).all():
-        raise ValueError(f"Expected `wrong` to be probabilities, but got {wrong!r}.")
-    values = values.clip(0, 1)  # sums of probabilities may exceed 1 by a rounding error
-    count, edges = np.histogram(values, bins=20, range=(0, 1))
-
-    def draw(axes: Any) -> None:
-        colours = [COLOURS["control"] if left >= 0.5 - 1e-9 else COLOURS["pi"] for left in edges[:-1]]
-        axes.bar(
-            edges[:-1],
-            count,
-            width=np.diff(edges),
-            align="edge",
-            color=colours,
-            edgecolor=COLOURS["paper"],
-            linewidth=1,
-        )
-        axes.set_yscale("log")
-        axes.set_ylim(bottom=0.5)
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-        axes.yaxis.minorticks_off()
-        axes.grid(axis="x", visible=False)
-        axes.set(xlim=(0, 1), xlabel="probability that the label is wrong", ylabel="labels (log scale)")
-
-    likely = int((values > 0.5).sum())
-    verb = "is" if likely == 1 else "are"
-    summary = f"{likely:,} of {len(values):,} labels {verb} more likely wrong than right."
+    wrong = np.clip(wrong, 0, 1)  # sums of probabilities may exceed 1 by a rounding error
+    count, edges = np.histogram(wrong, bins=20, range=(0, 1))
+    axes: Any = plots.Figure(figsize=(WIDTH, 3.2)).subplots()
+    colours = [COLOURS["control"] if left >= 0.5 - 1e-9 else COLOURS["pi"] for left in edges[:-1]]
+    axes.bar(edges[:-1], count, 0.05, align="edge", color=colours, edgecolor=COLOURS["paper"], linewidth=1)
+    axes.set(xlim=(0, 1), xlabel="probability that the label is wrong", ylabel="labels (log scale)", yscale="log")
+    axes.set_ylim(bottom=0.5)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.yaxis.minorticks_off()
+    axes.grid(axis="x", visible=False)
+    likely = (wrong > 0.5).sum()
+    summary = f"{likely:,} of {len(wrong):,} labels {'is' if likely == 1 else 'are'} more likely wrong than right."
     return Figure(
-        _draw_svg(draw, 3.2, "Histogram of the probabilities that labels are wrong", summary),
+        inline_svg(axes.figure, "Histogram of the probabilities that labels are wrong", summary),
         f"Labels by the probability that they are wrong. {summary}",
-    )
-
-
-def _draw_svg(
-    draw: Callable[[Any], None],
-    height: float,
-    title: str,
-    description: str,
-    *,
-    width: float = WIDTH,
-    tips: dict[str, list[str]] | None = None,
-) -> str:
-    """Draw one panel."""
-    with mpl.rc_context(INLINE):
-        figure = plots.Figure(figsize=(width, height))
-        draw(figure.subplots())
-        return inline_svg(figure, title, description, tips)
-
-
-def _places(names: list[Any], owner: list[Any]) -> tuple[list[Any], Any]:
-    """Give each name without an owner a row, from the top, and place the others below their owner, in its row."""
-    rows = [name for name, of in zip(names, owner, strict=True) if not of]
-    top = {name: len(rows) - 1 - row for row, name in enumerate(rows)}
-    below = Counter(of for of in owner if of)
-    seen: Counter[Any] = Counter()
-    place = []
-    for name, of in zip(names, owner, strict=True):
-        seen[of] += 1
-        place.append(top[of] + 0.22 - 0.55 * seen[of] / below[of] if of else top[name] + 0.22 * (name in below))
-    return rows, np.array(place, dtype=float)
-
-
-def _draw_intervals(axes: Any, middle: Any, low: Any, high: Any, place: Any, odd: Any, full: Any, inner: Any) -> None:
-    """Draw estimates with horizontal intervals: odd ones in another colour and shape, inner ones smaller."""
-    for x, left, right, y, is_odd, is_full, is_inner in zip(middle, low, high, place, odd, full, inner, strict=True):
-        colour = COLOURS["control" if is_odd else "pi"]
-        size = 0.6 if is_inner else 1.0
-        axes.plot([left, right], [y, y], color=colour, linewidth=1.8 * size, solid_capstyle="butt")
-        axes.plot(
-            [x],
-            [y],
-            marker="D" if is_odd else "o",
-            markersize=(5 if is_odd else 6) * size,
-            color=colour,
-            markerfacecolor=colour if is_full else COLOURS["paper"],
-            markeredgewidth=1.5 * size,
-        )
-    axes.axvline(0, color=COLOURS["truth"], linewidth=1)
-
-
-def _describe_intervals(names: Any, odd: Any, mark: str, middle: Any, low: Any, high: Any, *, style: str) -> str:
-    """Describe estimates and their intervals in words."""
-    parts = []
-    for name, is_odd, *numbers in zip(names, odd, middle, low, high, strict=True):
-        x, left, right = (format_number(number, style) for number in numbers)
-        parts.append(f"{name}{f' ({mark})' if is_odd else ''} {x}, interval {left} to {right}")
-    return "; ".join(parts) + "."
-
-
-def _label_rows(axes: Any, names: list[Any]) -> None:
-    """Label the rows with their names."""
-    axes.set_yticks(np.arange(len(names))[::-1], [shorten(name, NAME) for name in names])
-    axes.set_ylim(-0.7, len(names) - 0.3)
-    axes.grid(axis="y", visible=False)
-    axes.tick_params(axis="y", length=0)
-    axes.xaxis.set_major_locator(MaxNLocator(4))
-
-
-def _height(names: list[Any], per_row: float = 0.27) -> float:
-    """Return the height of a figure with one row per name."""
-    return 0.9 + per_row * max(len(names), 2)
-
-
-def _draw_annotators(axes: Any, table: pd.DataFrame, height: str, flagged: Any) -> None:
-    """Draw annotators as points with horizontal intervals, the flagged ones on top."""
-    for name, role, marker, chosen in (("annotators", "pi", "o", ~flagged), ("flagged", "control", "D", flagged)):
-        part = table[chosen]
-        if len(part):
-            alpha = 0.45 if len(table) <= 60 else 0.2
-            axes.hlines(part[height], part["low"], part["high"], color=COLOURS[role], linewidth=1, alpha=alpha)
-            points = axes.scatter(
-                part["reliability"],
-                part[height],
-                s=20,
-                marker=marker,
-                color=COLOURS[role],
-                edgecolor=COLOURS["paper"],
-                linewidths=0.5,
-                zorder=3,
-            )
-            points.set_gid(name)
-
-
-def _tips(table: pd.DataFrame, flagged: Any) -> dict[str, list[str]]:
-    """Return the tooltip of each annotator's point."""
-    columns = [table[name] for name in ("annotator", "reliability", "low", "high", "confidence")]
-    texts = [
-        f"{shorten(name, 60)}: reliability {r:.2f} ({low:.2f} to {high:.2f}), confidence {c:.2f}"
-        for name, r, low, high, c in zip(*columns, strict=True)
-    ]
-    parts: dict[str, list[str]] = {"annotators": [], "flagged": []}
-    for text, is_flagged in zip(texts, flagged, strict=True):
-        parts["flagged" if is_flagged else "annotators"].append(text)
-    return {name: part for name, part in parts.items() if part}
-
-
-def _flags(table: pd.DataFrame, column: str) -> Any:
-    """Return a column of flags, all false where the table does not have it."""
-    return table.get(column, pd.Series(False, table.index)).to_numpy(bool)
-
-
-def _add_legend(axes: Any, entries: Sequence[tuple[str, str, str]]) -> None:
-    """Explain the marks above the panel."""
-    handles = [
-        Line2D(
-            [],
-            [],
-            color=COLOURS[role],
-            marker=marker,
-            linestyle="none",
-            markersize=5,
-            label=label,
-            markerfacecolor="none" if marker == "s" else COLOURS[role],
-        )
-        for role, marker, label in entries
-    ]
-    axes.legend(
-        handles=handles,
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
-        ncols=len(handles),
-        borderaxespad=0.2,
-        handletextpad=0.2,
-        columnspacing=1.2,
-        borderpad=0.2,
     )

@@ -72,7 +72,7 @@ class Table:
     --------
     >>> frame = pd.DataFrame({"annotator": ["Ann"], "agreement": [0.98765]})
     >>> table = Table(caption="Annotators.", frame=frame, formats={"agreement": ".2f"})
-    >>> [[cell.text for cell in row.cells] for row in table.rows()]
+    >>> [[cell.text for cell in cells] for _, cells in table.rows()]
     [['Ann', '0.99']]
     """
 
@@ -85,20 +85,10 @@ class Table:
     sorted_by: str | None = None
 
     def __post_init__(self) -> None:
-        if not self.frame.columns.is_unique:
-            raise ValueError(
-                f"Expected `frame` to have columns of different names, but got {list(self.frame.columns)}."
-            )
-        named = [*self.formats, *self.texts, *self.hints]
-        if self.sorted_by:
-            named.append(self.sorted_by.removeprefix("-"))
+        named = [*self.formats, *self.texts, *self.hints, (self.sorted_by or "").removeprefix("-")]
         for name in named:
-            if name not in self.frame.columns:
+            if name and name not in self.frame.columns:
                 raise ValueError(f"Expected a column among {list(self.frame.columns)}, but got {name!r}.")
-        rows = [*self.texts.values(), *([] if self.marked is None else [self.marked])]
-        for length in map(len, rows):
-            if length != len(self.frame):
-                raise ValueError(f"Expected `texts` and `marked` for {len(self.frame)} rows, but got {length}.")
 
     def headings(self) -> list[Heading]:
         """Return the headings of the columns."""
@@ -114,13 +104,13 @@ class Table:
             for name in self.frame.columns
         ]
 
-    def rows(self) -> Iterator[Row]:
-        """Yield the first `ROWS` rows."""
+    def rows(self) -> Iterator[tuple[bool, list[Cell]]]:
+        """Yield the first `ROWS` rows: whether to highlight the row, and its cells."""
         frame = self.frame.head(ROWS)
-        columns = [_cells(frame[column], self.formats.get(column), self.texts.get(column)) for column in frame.columns]
-        marked = [False] * len(frame) if self.marked is None else self.marked
-        for mark, *cells in zip(marked, *columns, strict=False):
-            yield Row(bool(mark), cells)
+        columns = [_cells(frame[name], self.formats.get(name), self.texts.get(name)) for name in frame.columns]
+        marked = [False] * len(frame) if self.marked is None else self.marked[:ROWS]
+        for mark, *cells in zip(marked, *columns, strict=True):
+            yield mark, cells
 
     @property
     def note(self) -> str:
@@ -146,13 +136,6 @@ class Cell(NamedTuple):
     text: str
     value: str | None
     number: bool
-
-
-class Row(NamedTuple):
-    """The cells of a row and whether the row is highlighted."""
-
-    marked: bool
-    cells: list[Cell]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,17 +175,11 @@ class Page:
         The answer in a sentence or two; lines after the first are smaller.
     sections : sequence of Section
         The evidence.
-    command : str
-        The command line that made the report.
-    versions : mapping
-        Versions of the packages, by name.
     """
 
     title: str
     verdict: str
     sections: Sequence[Section] = ()
-    command: str = ""
-    versions: Mapping[str, str] = field(default_factory=dict)
 
 
 def format_number(value: float, style: str) -> str:
@@ -213,7 +190,7 @@ def format_number(value: float, style: str) -> str:
     >>> format_number(-0.25, "+.1f"), format_number(float("nan"), ".1f")
     ('−0.2', '–')
     """
-    return "–" if _is_missing(value) else format(value, style).replace("-", "−")
+    return "–" if math.isnan(value) else format(value, style).replace("-", "−")
 
 
 def format_intervals(middle: Iterable[float], low: Iterable[float], high: Iterable[float], style: str) -> list[str]:
@@ -230,8 +207,8 @@ def format_intervals(middle: Iterable[float], low: Iterable[float], high: Iterab
     ]
 
 
-def render(page: Page) -> str:
-    """Return a page as HTML, with every text escaped.
+def render(page: Page, *, command: str = "", versions: Mapping[str, str] | None = None) -> str:
+    """Return a page as HTML, with every text escaped; the parameters are those of `write_report`.
 
     Examples
     --------
@@ -240,10 +217,11 @@ def render(page: Page) -> str:
     """
     template, style, script = read_assets()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return template.render(page=page, style=Markup(style), script=Markup(script), digest=digest)
+    facts = {"command": command, "versions": versions or {}}
+    return template.render(page=page, style=Markup(style), script=Markup(script), digest=digest, **facts)
 
 
-def write_report(page: Page, path: str | Path) -> Path:
+def write_report(page: Page, path: str | Path, *, command: str = "", versions: Mapping[str, str] | None = None) -> Path:
     """Write a page to an HTML file, atomically.
 
     Parameters
@@ -252,6 +230,10 @@ def write_report(page: Page, path: str | Path) -> Path:
         The report.
     path : str or Path
         The file, such as run/report.html, in an existing folder.
+    command : str
+        The command line that made the results, shown at the end of the page.
+    versions : mapping, optional
+        Versions of the packages, by name, shown with it.
 
     Returns
     -------
@@ -267,7 +249,7 @@ def write_report(page: Page, path: str | Path) -> Path:
     'report.html'
     """
     path = Path(path)
-    write_text(path, render(page))
+    write_text(path, render(page, command=command, versions=versions))
     return path
 
 
@@ -291,29 +273,26 @@ def _is_number(column: pd.Series[Any]) -> bool:
     return is_numeric_dtype(column) and not is_bool_dtype(column)
 
 
-def _is_missing(value: object) -> bool:
-    return value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and math.isnan(value))
-
-
 def _cells(column: pd.Series[Any], style: str | None, texts: Sequence[str] | None) -> list[Cell]:
     number = _is_number(column)
+    values, missing = column.tolist(), column.isna().tolist()
+    if texts is None:
+        texts = [
+            "–" if absent else _format(value, number, style) for value, absent in zip(values, missing, strict=True)
+        ]
     cells = []
-    for place, value in enumerate(column.tolist()):
-        missing = _is_missing(value)
-        if texts is not None:
-            text = str(texts[place])
-        elif missing:
-            text = "–"
-        elif number:
-            default = "z.3f" if isinstance(value, float) else "d"
-            text = format_number(value, style or default)
-        elif isinstance(value, bool):
-            text = "yes" if value else "no"
-        else:
-            text = str(value)
+    for value, absent, text in zip(values, missing, texts[:ROWS], strict=True):
         if len(text) > CELL:
             text = text[: CELL - 1] + "…"
         # The value is left out where it equals the text, which keeps long tables small.
-        key = "NaN" if missing else repr(value).replace("inf", "Infinity")
+        key = "NaN" if absent else repr(value).replace("inf", "Infinity")
         cells.append(Cell(text, key if number and key != text else None, number))
     return cells
+
+
+def _format(value: Any, number: bool, style: str | None) -> str:
+    if number:
+        return format_number(value, style or ("z.3f" if isinstance(value, float) else "d"))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)

@@ -20,6 +20,10 @@ INLINE: Any = {
     **STYLE,
     "font.size": 10.5,
     "legend.fontsize": 9.5,
+    "legend.borderaxespad": 0.2,
+    "legend.handletextpad": 0.2,
+    "legend.columnspacing": 1.2,
+    "legend.borderpad": 0.2,
     "svg.fonttype": "none",  # text stays text
     "text.parse_math": False,  # a $ in a name is a $
 }
