@@ -2,12 +2,11 @@
 
 from lupi.compare.arrays import Task, compare_methods
 from lupi.compare.comparison import compare_table
-from lupi.compare.engine import Arm, Run, run_arms, to_frame
+from lupi.compare.engine import Arm, Run, run_arms
 from lupi.compare.page import comparison_page
 from lupi.compare.plan import Plan
-from lupi.compare.results import Comparison, format_table, write_results
+from lupi.compare.results import Comparison, conclude, format_table, write_results
 from lupi.compare.statistics import Difference, Uncertainty, difference, summarize
-from lupi.compare.verdict import write_verdict
 
 __all__ = [
     "Arm",
@@ -20,11 +19,10 @@ __all__ = [
     "compare_methods",
     "compare_table",
     "comparison_page",
+    "conclude",
     "difference",
     "format_table",
     "run_arms",
     "summarize",
-    "to_frame",
     "write_results",
-    "write_verdict",
 ]

@@ -6,7 +6,7 @@ that an interrupted comparison can be resumed with the same results.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 
 from lupi import __version__
 from lupi._internal.checks import check_jobs
@@ -24,7 +25,7 @@ from lupi.compare.plan import HELD_OUT, Plan, make_splits
 from lupi.compare.results import BIN_COLUMNS, Comparison, conclude
 from lupi.compare.statistics import Uncertainty
 from lupi.crowd import pairwise_agreement
-from lupi.metrics import BINS
+from lupi.metrics import BINS, METRICS
 from lupi.tabular.dataset import TableDataset, read_dataset
 from lupi.tabular.text import hash_folder, resolve_folder
 
@@ -110,23 +111,13 @@ def summarize_runs(
     plan: Plan, data: TableDataset, variants: Sequence[Variant], found: Sequence[Run], about: dict[str, Any]
 ) -> Comparison:
     """Compute differences and their uncertainty from the runs, and draw conclusions."""
-    sums: dict[str, dict[str, Any]] = {}
-    warned: dict[str, None] = {}
-    for run in found:
-        for name, value in run.values.items():
-            if name == "warnings":
-                warned |= dict.fromkeys(f"{run.arm}: {message}" for message in value)
-            elif np.ndim(value):
-                own = sums.setdefault(name, {})
-                own[run.arm] = own.get(run.arm, 0) + value
-    bins = sums.pop("bins", {})
-    rows = {
-        (arm, name.removeprefix("rows_")): value / plan.runs for name, own in sums.items() for arm, value in own.items()
-    }
-    if data.test is not None:
-        uncertainty = Uncertainty(rows=rows, example=data.test.example)
-    else:
+    if data.test is None:
         uncertainty = Uncertainty(overlap=1 / (plan.folds - 1) if plan.folds else HELD_OUT / (1 - HELD_OUT))
+    else:
+        sums = {metric: add_arrays(found, f"rows_{metric}") for metric in METRICS}
+        rows = {(arm, metric): value / plan.seeds for metric, own in sums.items() for arm, value in own.items()}
+        uncertainty = Uncertainty(rows=rows, example=data.test.example)
+    warned = dict.fromkeys(f"{run.arm}: {text}" for run in found for text in run.values.get("warnings", ()))
     return conclude(
         found,
         [variant.name for variant in variants if not variant.control and variant.uses_privileged],
@@ -134,12 +125,21 @@ def summarize_runs(
         first="nll" if data.test is not None else "accuracy",  # see `describe_scoring`
         uncertainty=uncertainty,
         notes=[*describe_scoring(plan, data), *data.notes, *describe_agreement(data), *warned],
-        reliability=average_bins(bins),
+        reliability=average_bins(add_arrays(found, "bins")),
         about=about,
     )
 
 
-def average_bins(sums: dict[str, Any]) -> pd.DataFrame:
+def add_arrays(found: Sequence[Run], name: str) -> dict[str, NDArray[np.float64]]:
+    """Add up the arrays of a name over the runs of each arm."""
+    sums: dict[str, Any] = {}
+    for run in found:
+        if name in run.values:
+            sums[run.arm] = sums.get(run.arm, 0) + run.values[name]
+    return sums
+
+
+def average_bins(sums: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:
     """Turn the sums in the bins of each method into means; empty bins are left out."""
     if not sums:
         return pd.DataFrame(columns=BIN_COLUMNS)

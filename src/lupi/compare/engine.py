@@ -96,13 +96,14 @@ def run_arms(
     """
     check_jobs(jobs)
     done: dict[tuple[str, int], Mapping[str, Any]] = {}
-    if folder is not None:
-        kept = {(arm.name, seed): load_run(folder, arm.name, seed) for arm in arms for seed in seeds}
-        done = {key: values for key, values in kept.items() if values is not None}
     todo: list[tuple[int, Arm, Sequence[int]]] = []
     for arm in arms:
+        for seed in seeds:
+            if folder is not None and (values := load_run(folder, arm.name, seed)) is not None:
+                done[arm.name, seed] = values
         missing = [seed for seed in seeds if (arm.name, seed) not in done]
-        groups = _split(seeds if keep_groups else missing, seeds_at_once)
+        wanted = seeds if keep_groups else missing
+        groups = [wanted[start : start + seeds_at_once] for start in range(0, len(wanted), seeds_at_once)]
         todo += [(number, arm, group) for number, group in enumerate(groups) if set(group) & set(missing)]
     todo.sort(key=lambda work: work[0])  # all arms have some seeds before one has all
     total, left = len(arms) * len(seeds), sum(len(group) for _, _, group in todo)
@@ -116,11 +117,6 @@ def run_arms(
     return [Run(arm.name, seed, done[arm.name, seed]) for arm in arms for seed in seeds]
 
 
-def _split(seeds: Sequence[int], size: int) -> list[Sequence[int]]:
-    """Split seeds into groups of a size."""
-    return [seeds[start : start + size] for start in range(0, len(seeds), size)]
-
-
 def _train(arm: Arm, seeds: Sequence[int], folder: Path | None) -> Sequence[Mapping[str, Any]]:
     """Train an arm with a group of seeds and save the runs."""
     found = arm.train(seeds)
@@ -132,10 +128,8 @@ def _train(arm: Arm, seeds: Sequence[int], folder: Path | None) -> Sequence[Mapp
 
 def to_frame(runs: Iterable[Run]) -> pd.DataFrame:
     """Return the numbers of runs as a tidy table: method (the name of the arm), seed, and a column per number."""
-    return pd.DataFrame(
-        [
-            {"method": run.arm, "seed": run.seed}
-            | {name: float(value) for name, value in run.values.items() if np.ndim(value) == 0}
-            for run in runs
-        ]
-    )
+    rows = []
+    for run in runs:
+        numbers = {name: float(value) for name, value in run.values.items() if np.ndim(value) == 0}
+        rows.append({"method": run.arm, "seed": run.seed, **numbers})
+    return pd.DataFrame(rows)

@@ -59,7 +59,7 @@ def conclude(
     uncertainty: Uncertainty = RUNS_ONLY,
     **more: Any,
 ) -> Comparison:
-    """Summarize runs and draw conclusions.
+    """Summarize runs and draw conclusions, such as from `run_arms` with arms of your own.
 
     Parameters
     ----------
@@ -73,6 +73,13 @@ def conclude(
         Sources of uncertainty besides the variation over seeds.
     **more
         Other fields of `Comparison`.
+
+    Examples
+    --------
+    >>> runs = [Run(arm, seed, {"nll": nll + seed / 10, "seconds": 1.0})
+    ...         for arm, nll in (("no-pi", 1.0), ("mine", 0.5)) for seed in (0, 1)]
+    >>> print(conclude(runs, ["mine"]).verdict.splitlines()[0])
+    Better than No PI: mine lowers NLL from 1.050 to 0.550, by 0.500 (95 % interval 0.500 to 0.500).
     """
     runs = to_frame(found)
     metrics = [name for name in METRICS if name in runs]

@@ -71,12 +71,6 @@ class Uncertainty:
     rows: Mapping[tuple[str, str], Floats] = field(default_factory=dict)
     example: NDArray[np.int64] | None = None
 
-    def test_error(self, method: str, other: str, metric: str) -> tuple[float, int]:
-        """Return the standard error due to the choice of test examples, 0 if unknown, and the number of examples."""
-        if (method, metric) not in self.rows or (other, metric) not in self.rows:
-            return 0.0, 0
-        return clustered_error(self.rows[method, metric] - self.rows[other, metric], self.example)
-
 
 RUNS_ONLY = Uncertainty()
 """No other source than the variation from run to run."""
@@ -105,8 +99,7 @@ def mean_difference(values: Floats, *, overlap: float = 0.0, test_error: tuple[f
     if n < 2:
         raise ValueError(f"Expected at least two runs to estimate the error of a difference, but got {n}.")
     variance, (error, examples) = float(np.var(values, ddof=1)) * (1 / n + overlap), test_error
-    total = variance + error**2
-    degrees = n - 1.0
+    total, degrees = variance + error**2, n - 1.0
     if error > 0:
         degrees = total**2 / (variance**2 / (n - 1) + error**4 / (examples - 1))
     return Difference(float(np.mean(values)), math.sqrt(total), degrees)
@@ -137,7 +130,9 @@ def difference(
     own = runs[runs["method"].isin((method, other))]  # others may have more seeds
     table: Any = own.pivot(index="seed", columns="method", values=metric)
     values = (table[method] - table[other]).to_numpy()
-    test_error = uncertainty.test_error(method, other, metric)
+    rows, test_error = uncertainty.rows, (0.0, 0)
+    if (method, metric) in rows and (other, metric) in rows:
+        test_error = clustered_error(rows[method, metric] - rows[other, metric], uncertainty.example)
     return mean_difference(values, overlap=uncertainty.overlap, test_error=test_error)
 
 

@@ -95,12 +95,7 @@ class Table:
         column = (self.sorted_by or "").removeprefix("-")
         order = "ascending" if column == self.sorted_by else "descending"
         return [
-            Heading(
-                str(name),
-                self.hints.get(name, ""),
-                _is_number(self.frame[name]),
-                order if str(name) == column else "none",
-            )
+            Heading(name, self.hints.get(name, ""), _is_number(self.frame[name]), order if name == column else "none")
             for name in self.frame.columns
         ]
 

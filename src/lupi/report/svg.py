@@ -66,7 +66,6 @@ def inline_svg(figure: Figure, title: str, description: str, tips: Mapping[str, 
     _clean(root, salt)
     _describe(root, salt, sanitize(title), sanitize(description))
     ElementTree.register_namespace("", NAMESPACE)
-    ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
     return ElementTree.tostring(root, encoding="unicode")
 
 
@@ -76,24 +75,16 @@ def _clean(root: ElementTree.Element, salt: str) -> None:
         for child in list(parent):
             if child.tag in (f"{{{NAMESPACE}}}metadata", f"{{{NAMESPACE}}}style"):
                 parent.remove(child)
-    text = ElementTree.tostring(root, encoding="unicode")
-    used = set(re.findall(r"url\(#(\w+)\)", text)) | set(re.findall(r'href="#(\w+)"', text))
     for element in root.iter():
         attributes = element.attrib
-        if attributes.get("id") in used:
+        if "id" in attributes:
             attributes["id"] = f"f{salt}-{attributes['id']}"
-        else:
-            attributes.pop("id", None)
         if LINK in attributes:
             attributes["href"] = attributes.pop(LINK).replace("#", f"#f{salt}-")
         if "clip-path" in attributes:
             attributes["clip-path"] = attributes["clip-path"].replace("#", f"#f{salt}-")
-        if "d" in attributes:
-            attributes["d"] = " ".join(attributes["d"].split())
         if "style" in attributes:
             attributes["style"] = _use_page_theme(attributes["style"])
-        if attributes.get("transform", "").startswith("rotate(-0 "):
-            del attributes["transform"]
 
 
 def _use_page_theme(style: str) -> str:
