@@ -4,7 +4,8 @@ from dataclasses import dataclass
 import pandas as pd
 import pytest
 
-from lupi.reproduce.findings import Findings, change_settings, make_figure, markdown_table, write_findings
+from lupi.reproduce.findings import Findings, make_figure, markdown_table, write_findings
+from lupi.reproduce.settings import change_settings
 
 
 @dataclass(frozen=True)
@@ -58,5 +59,6 @@ def test_what_is_written(tmp_path):
 
 
 def test_a_table_is_markdown():
-    lines = markdown_table(pd.DataFrame({"": ["a", "b"], "x": [1, 2]})).splitlines()
-    assert lines == ["|  | x |", "|---|---|", "| a | 1 |", "| b | 2 |"]
+    expected = ["|  | x |", "|---|---|", "| a | 1 |", "| b | 2 |"]
+    assert markdown_table([{"": "a", "x": 1}, {"": "b", "x": 2}]).splitlines() == expected
+    assert markdown_table([]) == ""

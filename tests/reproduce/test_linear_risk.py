@@ -2,8 +2,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lupi.reproduce.findings import change_settings
 from lupi.reproduce.linear_risk import Settings, count_checks, make_counterexample, make_models, run
+from lupi.reproduce.settings import change_settings
 from lupi.theory.risk import ESTIMATORS, PROPOSITIONS, conditions
 
 TINY = Settings(n=12, d=2, pi_variance=(0.1, 1.0), overlap=(0.0, 1.0), draws=20, repeats=2, expectation_draws=100)

@@ -8,7 +8,6 @@ import sys
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -31,10 +30,9 @@ from lupi.reproduce.relabelled_images import (
     PUBLISHED,
     Settings,
     count_parameters,
-    describe_labels,
-    list_findings,
     make_cases,
     relabel,
+    report,
     run,
 )
 from lupi.training import fit
@@ -244,33 +242,29 @@ def test_het_tram_trains_longer(cifar):
     assert cases["het-tram"].training.milestones == (1, 2, 8 / 3)
 
 
-def test_findings_come_from_the_numbers(found):
+def test_the_report_compares_rows(found, cifar):
     table = found[0].table.copy()
-    cases = {name: SimpleNamespace(title=name) for name in PUBLISHED}
     for name, row in PUBLISHED.items():
-        own = table["method"] == name
-        table.loc[own, "nll"], table.loc[own, "accuracy"] = row.nll, row.accuracy / 100
+        table.loc[table["method"] == name, ["nll", "accuracy"]] = row.nll, row.accuracy / 100
     for name in MAIN:
         nll, accuracy = {"no-pi": (1.2, 0.72), "tram": (1.1, 0.73)}.get(name, (1.3, 0.72))
         table.loc[table["method"] == f"{name}-short", ["nll", "accuracy"]] = nll, accuracy
-        cases[f"{name}-short"] = SimpleNamespace(title=f"{name}, a third", training=10)
-    cases["tram"].training = 30
-    table.loc[table["seed"] == 1, ["nll", "accuracy"]] += 0.001
-    text = list_findings(table, cases, 1000)
+    images, given = relabelled(cifar)
+
+    def write(settings):
+        return " ".join(report(table, make_cases(images, given, settings), images, given, None, settings).split())
+
+    text = write(SMALL)
     assert "TRAM compared with No PI: −0.039 [−0.039, −0.039] in NLL, +0.8 [+0.8, +0.8] points" in text
-    assert "The gain is smaller, as in the paper; it changes by +0.042 " in text
+    assert "At a quarter of the capacity TRAM compared with No PI: +0.003 " in text
     assert "A third of the epochs changes No PI by −0.064 [−0.064, −0.064] in NLL, +0.3 [+0.3, +0.3] points" in text
     assert "TRAM with all epochs compared with No PI with a third: +0.025 [+0.025, +0.025] in NLL, +0.5 " in text
-    assert text.endswith("and below in neither: tram, a third.")
-    assert "uniform guess" not in text
-    cases["het-tram-short"].training = 30
-    assert list_findings(table, cases, 1000).endswith(
+    assert "NLL of ln 10 = 2.303" in text
+    assert "trains as long as TRAM" not in text
+    assert write(replace(SMALL, epochs=30, het_longer=3)).endswith(
         "trains as long as TRAM does with all of them. Compared with TRAM: +0.075 "
         "[+0.075, +0.075] in NLL, −0.5 [−0.5, −0.5] points of accuracy."
     )
-    assert "- Above ln 6 = 1.792, the NLL of a uniform guess: zero-imputation. " in list_findings(table, cases, 6)
-    table.loc[table["method"] == "tram-quarter", "nll"] = 1.0
-    assert "The gain is not smaller in both, unlike in the paper" in list_findings(table, cases, 1000)
 
 
 def test_a_trunk_that_cannot_be_made_fails_before_anything_is_trained(cifar, tmp_path):
@@ -373,8 +367,11 @@ def test_imagenet(imagenet, tmp_path):
     chosen, score = [cases["no-pi"], cases["tram"]], make_score(images.x_test, images.y_test)
     runs = to_frame(train_cases(chosen, range(2), tmp_path, score, device=CPU))
     assert np.isfinite(runs["nll"]).all()
-    text = describe_labels(images, images.given, None, ON_IMAGENET)
-    assert text.startswith("12 images of ImageNet with labels of ImageNet-PI (low noise).")
+    every = pd.DataFrame(
+        {"method": list(cases) * 2, "seed": np.repeat([0, 1], len(cases)), "nll": 1.0, "accuracy": 0.5}
+    )
+    text = report(every, cases, images, images.given, None, ON_IMAGENET)
+    assert "12 images of ImageNet with labels of ImageNet-PI (low noise)." in text
 
 
 def test_validation_images_need_their_classes(imagenet, tmp_path):

@@ -2,10 +2,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
 from torch import nn
 
-from lupi.reproduce.synthetic import VARIANTS, draw_samples, make_grid
-from lupi.reproduce.synthetic_classification import SPAN, Settings, decide, fit_probes, judge_gain, run
+from lupi.reproduce.synthetic import VARIANTS, draw_samples, fit_probe, list_arms, make_grid
+from lupi.reproduce.synthetic_classification import GRID, SENSITIVITY, SPAN, Settings, decide, report, run
 
 SMALL = Settings(seeds=2, n=200, epochs=1, long=2)
 
@@ -18,9 +19,9 @@ class Sine(nn.Module):
 
 
 def test_the_probe_on_the_answer_is_the_oracle():
-    samples, x = draw_samples(5000, 0.4, [0, 1], SPAN), make_grid(SPAN)
-    found = fit_probes([Sine()] * 2, samples, 1.0, x)
-    assert (((found > 0.5) == decide(x)).mean(1) > 0.97).all()
+    for sample in draw_samples(5000, 0.4, [0, 1], SPAN):
+        found = fit_probe(LogisticRegression(), Sine(), sample, sample.y > 0, GRID)
+        assert ((found > 0.5) == decide(GRID)).mean() > 0.97
 
 
 def test_the_oracle_marginalizes_the_noise():
@@ -39,7 +40,7 @@ def test_every_variant_and_seed_is_there_and_repeats():
     pd.testing.assert_frame_equal(again.table, found.table, check_exact=True)
     assert again.text == found.text
     share = 100 * found.table.query("variant == 'PI'")["agreement"].mean()
-    assert f"With PI the classifier agrees with the oracle for {share:.1f} % of x" in found.text
+    assert f"| PI | {VARIANTS['PI']} | {share:.1f} ± " in found.text
 
 
 @pytest.mark.parametrize(("name", "value"), [("seeds", 1), ("noise", 0.0), ("c", 0.0), ("head", "x"), ("loss", "x")])
@@ -48,8 +49,9 @@ def test_other_settings_are_refused(name, value):
         Settings(**{name: value})
 
 
-def test_a_gain_is_judged_by_the_standard_error():
-    steady = np.linspace(-1, 1, 9)
-    assert judge_gain(steady + 2).startswith("The paper's order is reproduced")
-    assert "opposite" in judge_gain(steady - 2)
-    assert "not reproduced" in judge_gain(steady + 0.1)
+@pytest.mark.parametrize(
+    ("gain", "text"), [(2, "order is reproduced"), (-2, "opposite of the paper's"), (0.1, "gain is not reproduced")]
+)
+def test_a_gain_is_judged_by_the_standard_error(gain, text):
+    share = {name: np.zeros(9) for name in list_arms(SMALL, SENSITIVITY)}
+    assert text in report(share | {"PI": np.linspace(-1, 1, 9) + gain}, SMALL)

@@ -27,7 +27,8 @@ def run(
 ) -> None:
     """Run an experiment of the paper."""
     from lupi.reproduce import EXPERIMENTS, ON_DATA, load_experiment
-    from lupi.reproduce.findings import change_settings, write_findings
+    from lupi.reproduce.findings import write_findings
+    from lupi.reproduce.settings import change_settings
 
     if names:
         for name, what in EXPERIMENTS.items():

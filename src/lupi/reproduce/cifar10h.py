@@ -25,10 +25,10 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lupi._internal.checks import check_integer, check_number
+from lupi._internal.checks import check_number
 from lupi._internal.devices import pick_device
 from lupi.compare.cache import open_run_folder
-from lupi.compare.engine import Run, to_frame
+from lupi.compare.engine import to_frame
 from lupi.data import Annotations, SparseRows
 from lupi.datasets import load_cifar10, load_cifar10h
 from lupi.likelihoods import Categorical
@@ -37,18 +37,9 @@ from lupi.methods.tram import het_tram
 from lupi.nn import MobileNet, Parts, Projected, pretrained
 from lupi.nn.inference import over_annotations, over_examples
 from lupi.reproduce.cases import Case, Score, make_score, train_cases
-from lupi.reproduce.findings import COLOURS, Findings, make_figure, markdown_table, render_report
-from lupi.reproduce.tables import (
-    METRICS,
-    TITLES,
-    Claim,
-    Published,
-    claims_table,
-    describe_differences,
-    differences,
-    format_interval,
-    results_table,
-)
+from lupi.reproduce.findings import COLOURS, Findings, format_mean, make_figure, markdown_table, render_report
+from lupi.reproduce.settings import check_settings, seed_range
+from lupi.reproduce.tables import TITLES, Claim, Differences, Published, claims_table, compare_in, results_table
 from lupi.tabular.encoding import PrivilegedEncoder
 from lupi.tabular.text import hash_folder
 from lupi.training import Settings as Training
@@ -160,8 +151,7 @@ class Settings:
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        check_integer("seed", self.seed, 0)
-        check_integer("seeds", self.seeds, 2)
+        check_settings(self, {"seed": 0, "seeds": 2}, choices={"annotators": ("published", "simulated")})
         check_number("momentum", self.momentum, maximum=1)
         self.training()
         if not set(PAIR) <= set(self.methods) <= set(TITLES):
@@ -170,8 +160,6 @@ class Settings:
             raise ValueError(f"Expected `evaluate` to be 10000, 20000, … or 50000, but got {self.evaluate}.")
         if self.ablation and self.ablation < 2:
             raise ValueError(f"Expected `ablation` to be 0 or at least 2 seeds, but got {self.ablation}.")
-        if self.annotators not in ("published", "simulated"):
-            raise ValueError(f"Expected `annotators` to be published or simulated, but got {self.annotators!r}.")
 
     def training(self) -> Training:
         """Return how every network trains."""
@@ -195,14 +183,6 @@ class Settings:
         possible = {name: new for name, new in self.changes.items() if not (self.trunk and "momentum" in new)}
         changed = {name: dataclasses.replace(self, **new) for name, new in possible.items()}
         return {name: settings for name, settings in changed.items() if settings != self}
-
-    def claims(self) -> list[Claim]:
-        """Return the paper's claims about the methods that are trained."""
-        return [claim for claim in CLAIMS if {claim.method, claim.other} <= set(self.methods)]
-
-    def later_claims(self) -> list[Claim]:
-        """Return the claims about later methods that are trained."""
-        return [claim for claim in LATER_CLAIMS if claim.method in self.methods]
 
 
 @dataclass(frozen=True, eq=False)
@@ -332,10 +312,11 @@ def run(settings: Settings, *, data: Path | None, folder: Path, overwrite: bool,
     about |= {"experiment": "cifar10h", "data": digest(task), "weights": weights_digest(data, settings)}
     open_run_folder(folder, about, overwrite=overwrite)
     cases = [make_case(method, task, parts, settings) for method in settings.methods]
-    seeds = range(settings.seed, settings.seed + settings.seeds)
     score = score_with_confidence(task, device)
-    found = train_cases(cases, seeds, folder, score, device=device, progress=progress)
-    confidence = {name: average_confidence(found, name) for name in PAIR}
+    found = train_cases(cases, seed_range(settings), folder, score, device=device, progress=progress)
+    confidence = {
+        name: np.mean([run.values["confidence"] for run in found if run.arm == name], axis=0) for name in PAIR
+    }
     if settings.changed():
         changed = make_ablation(task, data, settings)
         found += train_cases(changed, settings.few(), folder, score, device=device, progress=progress)
@@ -344,17 +325,12 @@ def run(settings: Settings, *, data: Path | None, folder: Path, overwrite: bool,
     return Findings(runs, text, {"cifar10h-annotators": annotators_figure(task.reliability, confidence)})
 
 
-def average_confidence(runs: Sequence[Run], method: str) -> NDArray[np.float64]:
-    """Return a method's confidence in each annotator's labels, averaged over seeds."""
-    return np.asarray(np.mean([run.values["confidence"] for run in runs if run.arm == method], axis=0))
-
-
 def digest(task: Task) -> str:
     """Return a hash of images, labels and privileged information."""
     a = task.train.a
     assert isinstance(a, SparseRows)
-    images = (task.train.x, task.x)
-    arrays = (*images, task.train.y, task.train.row, a.index, a.value, task.y, torch.from_numpy(task.annotator))
+    train, annotator = task.train, torch.from_numpy(task.annotator)
+    arrays = (train.x, task.x, train.y, train.row, a.index, a.value, task.y, annotator)
     total = hashlib.sha256()
     for value in arrays:
         assert isinstance(value, Tensor)
@@ -397,16 +373,14 @@ def report(
     """Write the report."""
     good, change = task.reliability >= GOOD, confidence["tram"] - confidence["no-pi"]
     own = runs["method"].isin([case.name for case in cases])
-    claims, later = settings.claims(), settings.later_claims()
-    ablation, for_all = None, None
+    ablation, for_all = "", None
     if settings.changed():
-        ablation = {"lines": ablation_lines(runs, settings), "findings": describe_ablation(runs, settings)}
+        ablation = ablation_table(runs, settings)
     if settings.for_all in settings.changed():
         few = select_change(runs, settings.for_all, settings)
         for_all = {
             "results": results_table(few, cases, PUBLISHED),
-            "claims": claims_table(few, cases, [*claims, *later], PUBLISHED, heading="statement"),
-            "findings": list_findings(few, cases, claims),
+            "claims": claims_table(few, cases, [*CLAIMS, *LATER_CLAIMS], PUBLISHED, heading="statement"),
             "het_tram": het_tram_table(runs, settings) if "het-tram" in settings.methods else "",
         }
     return render_report(
@@ -416,31 +390,18 @@ def report(
         simulated=settings.annotators == "simulated",
         minutes=[runs.loc[part, "seconds"].sum() / 60 for part in (own, ~own)],
         results=results_table(runs, cases, PUBLISHED),
-        claims=claims_table(runs, cases, claims, PUBLISHED),
-        later=claims_table(runs, cases, later, heading="statement") if later else "",
-        findings=list_findings(runs, cases, claims),
-        related={name: fit_line(task.reliability, confidence[name]) for name in PAIR},
+        claims=claims_table(runs, cases, CLAIMS, PUBLISHED),
+        later=claims_table(runs, cases, LATER_CLAIMS, heading="statement"),
+        correlation={name: np.corrcoef(task.reliability, confidence[name])[0, 1] for name in PAIR},
+        slope={name: np.polyfit(task.reliability, confidence[name], 1)[0] for name in PAIR},
         above=float(change[good].mean()) if good.any() else 0.0,
         below=float(change[~good].mean()) if not good.all() else 0.0,
         ablation=ablation,
+        compare=compare_in(runs[runs["seed"].isin(settings.few())]),
+        case_name=case_name,
         for_all=for_all,
         defaults=inspect.signature(het_tram).parameters,
     )
-
-
-def fit_line(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the correlation and the slope of the least-squares line; NaN if x or y is constant.
-
-    Examples
-    --------
-    >>> fit_line(np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0, 6.0]))
-    (1.0, 2.0)
-    """
-    spread = float(x.std() * y.std())
-    if spread < 1e-12:
-        return float("nan"), float("nan")
-    covariance = float(np.mean((x - x.mean()) * (y - y.mean())))
-    return round(covariance / spread, 12), round(covariance / float(x.var()), 12)
 
 
 def select_change(runs: pd.DataFrame, change: str, settings: Settings) -> pd.DataFrame:
@@ -450,21 +411,18 @@ def select_change(runs: pd.DataFrame, change: str, settings: Settings) -> pd.Dat
     return few.assign(method=few["method"].map(names))
 
 
-def ablation_lines(runs: pd.DataFrame, settings: Settings) -> list[dict[str, str]]:
-    """Make the rows of the table of the ablation."""
+def ablation_table(runs: pd.DataFrame, settings: Settings) -> str:
+    """Make the table of No PI and TRAM with each change."""
     lines = []
     for change in ("", *settings.changed()):
         few = select_change(runs, change, settings)
         line = {"": change or "as above"}
         for method in PAIR:
             own = few[few["method"] == method]
-            percent = 100 * own["accuracy"]
-            line[TITLES[method]] = f"{own['nll'].mean():.3f} / {percent.mean():.1f} ± {percent.std():.1f}"
-        nll, accuracy = differences(few, "tram", "no-pi")
-        line["TRAM − No PI, NLL"] = format_interval(nll, 1, 3)
-        line["TRAM − No PI, points"] = format_interval(accuracy, 100, 1)
-        lines.append(line)
-    return lines
+            line[TITLES[method]] = f"{own['nll'].mean():.3f} / {format_mean(100 * own['accuracy'], 1)}"
+        nll, accuracy = Differences.between(few, "tram", "no-pi").format()
+        lines.append(line | {"TRAM − No PI, NLL": nll, "TRAM − No PI, points": accuracy})
+    return markdown_table(lines)
 
 
 def het_tram_table(runs: pd.DataFrame, settings: Settings) -> str:
@@ -474,57 +432,14 @@ def het_tram_table(runs: pd.DataFrame, settings: Settings) -> str:
     lines = []
     for name in ("", *HET_TRAM):
         case = case_name(plain, name)
-        own = few[few["method"] == case]
+        mean = few[few["method"] == case][["nll", "accuracy"]].mean()
         line = {"Het-TRAM": name or "as above"}
-        line["NLL / accuracy, %"] = f"{own['nll'].mean():.3f} / {100 * own['accuracy'].mean():.1f}"
+        line["NLL / accuracy, %"] = f"{mean['nll']:.3f} / {100 * mean['accuracy']:.1f}"
         for other, whose in ((tram, "TRAM's"), (plain, "the first row's")):
-            nll, accuracy = differences(few, case, other)
-            line[f"NLL minus {whose}"] = format_interval(nll, 1, 3) if case != other else ""
-            line[f"accuracy minus {whose}, points"] = format_interval(accuracy, 100, 1) if case != other else ""
+            nll, accuracy = Differences.between(few, case, other).format() if case != other else ("", "")
+            line |= {f"NLL minus {whose}": nll, f"accuracy minus {whose}, points": accuracy}
         lines.append(line)
-    return markdown_table(pd.DataFrame(lines))
-
-
-def describe_ablation(runs: pd.DataFrame, settings: Settings) -> str:
-    """Say what the changes do to No PI and TRAM."""
-    few = runs[runs["seed"].isin(settings.few())]
-    nll = few.groupby("method")["nll"].mean()
-    best = {}
-    for method in PAIR:
-        nlls = {change: float(nll[case_name(method, change)]) for change in ("", *settings.changed())}
-        best[method] = min(nlls, key=nlls.__getitem__)
-    names = [case_name(method, best[method]) for method in PAIR]
-    each = " and ".join(f"{TITLES[method]} with {best[method] or 'the settings above'}" for method in PAIR)
-    lines = [
-        f"Lowest NLLs: {each}. TRAM compared with No PI then, both chosen on the test images: "
-        f"{describe_differences(*differences(few, names[1], names[0]))}."
-    ]
-    for change in settings.changed():
-        each = "; ".join(
-            f"{TITLES[name]} changes by {describe_differences(*differences(few, case_name(name, change), name))}"
-            for name in PAIR
-        )
-        lines.append(f"With {change} {each}.")
-    return "\n".join(f"- {line}" for line in lines)
-
-
-def list_findings(runs: pd.DataFrame, cases: Sequence[Case], claims: Sequence[Claim]) -> str:
-    """List what the rows show."""
-    titles = {case.name: case.title for case in cases}
-    checks = {claim: claim.check(runs) for claim in claims}
-    other = [f"{claim.describe(titles)} ({check.text})" for claim, check in checks.items() if not check.holds]
-    mean = runs[runs["method"].isin(titles)].groupby("method")[list(METRICS)].mean()
-    best, most_accurate = str(mean["nll"].idxmin()), str(mean["accuracy"].idxmax())
-    lines = [
-        f"TRAM compared with No PI: {describe_differences(*differences(runs, 'tram', 'no-pi'))}.",
-        f"Of {len(claims)} statements of the paper {sum(check.holds for check in checks.values())} hold here; of those "
-        f"that one row is better than another, {sum(check.significant for check in checks.values())} significantly "
-        "(p < 0.05 in NLL, accuracy or both).",
-        f"These do not hold: {'; '.join(other)}." if other else "None fails.",
-        f"The lowest NLL is that of {titles[best]}, {mean['nll'][best]:.3f}; the highest accuracy is that of "
-        f"{titles[most_accurate]}, {100 * mean['accuracy'][most_accurate]:.1f} %.",
-    ]
-    return "\n".join(f"- {line}" for line in lines)
+    return markdown_table(lines)
 
 
 def annotators_figure(reliability: NDArray[np.float64], confidence: Mapping[str, NDArray[np.float64]]) -> Figure:

@@ -20,32 +20,22 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from lupi._internal.checks import check_integer
+from lupi import metrics
 from lupi._internal.devices import pick_device
 from lupi.compare.cache import open_run_folder
 from lupi.compare.engine import to_frame
-from lupi.compare.statistics import difference
 from lupi.data import Annotations
 from lupi.datasets.civil_comments import URL, load_civil_comments
-from lupi.likelihoods import SMALLEST, Bernoulli
+from lupi.likelihoods import Bernoulli
 from lupi.methods import TRAM, Method, kind
 from lupi.nn import MLP, Parts
 from lupi.nn.inference import over_annotations
+from lupi.reproduce import civil_stand_in
 from lupi.reproduce.cases import Case, Score, make_score, train_cases
-from lupi.reproduce.civil_stand_in import ATTRIBUTES, COMPONENTS, KINDS, RATES, READERS, Drawn, Floats, StandIn
+from lupi.reproduce.civil_stand_in import ATTRIBUTES, KINDS, Drawn, Floats, StandIn
 from lupi.reproduce.findings import COLOURS, Findings, draw_strips, make_figure, markdown_table, render_report
-from lupi.reproduce.tables import (
-    LEVEL,
-    METRICS,
-    TITLES,
-    Claim,
-    Published,
-    claims_table,
-    describe_differences,
-    differences,
-    format_interval,
-    results_table,
-)
+from lupi.reproduce.settings import check_settings, seed_range
+from lupi.reproduce.tables import TITLES, Claim, Differences, Published, claims_table, compare_in, results_table
 from lupi.tabular.dataset import fingerprint
 from lupi.tabular.encoding import InputEncoder
 from lupi.tabular.text import TfidfEncoder, TransformerEncoder, make_text_encoder
@@ -84,7 +74,6 @@ OPTIONS: dict[str, dict[str, Any]] = {"full-marginalization": {"samples": 1000}}
 WIDTH = 64
 TRAIN, TESTS = "train.csv", ("test_private_expanded.csv", "test_public_expanded.csv")
 SENTENCES = ("annotations.parquet", "test.parquet")
-STAND_IN = "Stand-in: real sentences, synthetic labels and attributes"
 ACCURACY_DIGITS = 2
 
 
@@ -123,9 +112,7 @@ class Settings:
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        check_integer("seeds", self.seeds, 2)
-        for name in ("seed", "comments", "task"):
-            check_integer(name, getattr(self, name), 0)
+        check_settings(self, {"seeds": 2, "seed": 0, "comments": 0, "task": 0})
         self.training()
 
     def training(self) -> Training:
@@ -258,15 +245,10 @@ def shuffle_cases(cases: Sequence[Case]) -> list[Case]:
     order = torch.from_numpy(np.random.default_rng(0).permutation(len(data)))
     other = dataclasses.replace(data, a=data.a[order])
     return [
-        dataclasses.replace(case, name=shuffled_name(case.name), title=f"{case.title}, shuffled PI", data=other)
+        dataclasses.replace(case, name=f"{case.name}-shuffled", title=f"{case.title}, shuffled PI", data=other)
         for case in cases
         if kind(case.method).uses_privileged
     ]
-
-
-def shuffled_name(name: str) -> str:
-    """Return the name of a method's case with shuffled PI."""
-    return f"{name}-shuffled"
 
 
 def score_task(task: Task) -> Score:
@@ -314,9 +296,11 @@ def run(settings: Settings, *, data: Path | None, folder: Path, overwrite: bool,
         del about[name]
     open_run_folder(folder, {"experiment": "civil-comments", **about}, overwrite=overwrite)
     task = make_task(texts, encoder, settings)
-    cases, seeds = make_cases(task, settings), range(settings.seed, settings.seed + settings.seeds)
+    cases = make_cases(task, settings)
     every = [*cases, *(shuffle_cases(cases) if settings.shuffled else [])]
-    runs = to_frame(train_cases(every, seeds, folder, score_task(task), device=device, progress=progress))
+    runs = to_frame(
+        train_cases(every, seed_range(settings), folder, score_task(task), device=device, progress=progress)
+    )
     levels = reference_levels(task)
     figures = {"civil-comments-nll": nll_figure(runs, cases, levels)}
     return Findings(runs, report(runs, cases, task, levels, settings), figures)
@@ -325,76 +309,52 @@ def run(settings: Settings, *, data: Path | None, folder: Path, overwrite: bool,
 # -------------------------------------------------------------------------------- report
 
 
-class Level(NamedTuple):
-    """The scores of a prediction that needs no learning."""
+def reference_levels(task: Task) -> dict[str, tuple[float, float]]:
+    """Return NLL and accuracy of predictions that need no learning.
 
-    title: str
-    nll: float
-    accuracy: float
-
-
-def reference_levels(task: Task) -> list[Level]:
-    """Score the training rates of the labels and, with the stand-in, the probabilities from which labels were drawn."""
+    They are the training rates of the labels and, with the stand-in, the probabilities from which labels were drawn.
+    """
     y = task.y.numpy().astype(float)
     known = {"the training rates": np.broadcast_to(task.data.y.numpy().astype(float).mean(0), y.shape)}
     if task.drawn is not None:
         known |= {"the true p(y|x)": task.drawn[1].given_x, "the true p(y|x,a)": task.drawn[1].given_both}
-    return [Level(title, *score_probabilities(p, y)) for title, p in known.items()]
+    return {title: (metrics.nll(y, p).mean(), metrics.accuracy(y, p).mean()) for title, p in known.items()}
 
 
-def score_probabilities(p: Floats, y: Floats) -> tuple[float, float]:
-    """Return NLL and accuracy of probabilities, averaged over the labels.
-
-    Examples
-    --------
-    >>> nll, accuracy = score_probabilities(np.array([[0.5, 0.25]]), np.array([[0.0, 0.0]]))
-    >>> round(nll, 3), accuracy
-    (0.49, 1.0)
-    """
-    p = np.clip(p, SMALLEST, 1 - SMALLEST)
-    return float(-np.where(y > 0, np.log(p), np.log(1 - p)).mean()), float(((p > 0.5) == (y > 0)).mean())
-
-
-def on_clean_labels(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the same runs, scored on the clean labels."""
-    return runs.assign(nll=runs["clean_nll"], accuracy=runs["clean_accuracy"])
-
-
-def report(runs: pd.DataFrame, cases: Sequence[Case], task: Task, levels: Sequence[Level], settings: Settings) -> str:
+def report(
+    runs: pd.DataFrame,
+    cases: Sequence[Case],
+    task: Task,
+    levels: Mapping[str, tuple[float, float]],
+    settings: Settings,
+) -> str:
     """Write the report."""
-    stand_in, label, clean = None, "", ""
+    values: dict[str, Any] = {"stand_in": None, "label": ""}
     if task.drawn is not None:
-        stand_in, label = describe_stand_in(task.drawn[0]), f"{STAND_IN}. "
-        clean = results_table(on_clean_labels(runs), cases, accuracy_digits=ACCURACY_DIGITS)
+        clean, y = task.drawn[0].clean > 0, task.drawn[0].y > 0
+        cleanly = runs.assign(nll=runs["clean_nll"], accuracy=runs["clean_accuracy"])
+        values = {
+            "stand_in": civil_stand_in,
+            "label": "Stand-in: real sentences, synthetic labels and attributes. ",
+            "added": y[~clean].mean(),
+            "removed": 1 - y[clean].mean(),
+            "clean": results_table(cleanly, cases, accuracy_digits=ACCURACY_DIGITS),
+            "given": runs[runs["method"] == "tram"][["given_train_nll", "given_test_nll"]].mean(),
+        }
     return render_report(
         "civil_comments",
         settings=settings,
         task=task,
-        stand_in=stand_in,
-        label=label,
         levels=levels,
-        percent=percent,
         width=WIDTH,
         samples=OPTIONS["full-marginalization"]["samples"],
         results=results_table(runs, cases, PUBLISHED, accuracy_digits=ACCURACY_DIGITS),
         claims=claims_table(runs, cases, CLAIMS, PUBLISHED, accuracy_digits=ACCURACY_DIGITS),
-        clean=clean,
         shuffled=shuffled_table(runs, cases) if settings.shuffled else "",
-        findings=list_findings(runs, cases, levels),
+        compare=compare_in(runs, ACCURACY_DIGITS),
+        no_pi=runs.loc[runs["method"] == "no-pi", "nll"].mean(),
+        **values,
     )
-
-
-def describe_stand_in(drawn: Drawn) -> dict[str, Any]:
-    """Return facts about the stand-in."""
-    clean, y = drawn.clean > 0, drawn.y > 0
-    return {
-        "components": COMPONENTS,
-        "attributes": ATTRIBUTES,
-        "readers": READERS,
-        "rates": [percent(rate, 0) for rate in (RATES.min(), RATES.max())],
-        "added": percent(y[~clean].mean(), 0),
-        "removed": percent(1 - y[clean].mean(), 0),
-    }
 
 
 def shuffled_table(runs: pd.DataFrame, cases: Sequence[Case]) -> str:
@@ -403,109 +363,20 @@ def shuffled_table(runs: pd.DataFrame, cases: Sequence[Case]) -> str:
     for case in cases:
         if not kind(case.method).uses_privileged:
             continue
-        other = shuffled_name(case.name)
-        nll, accuracy = differences(runs, case.name, other)
-        mean = runs[runs["method"] == other][list(METRICS)].mean()
+        mean = runs[runs["method"] == f"{case.name}-shuffled"][["nll", "accuracy"]].mean()
+        nll, accuracy = Differences.between(runs, case.name, f"{case.name}-shuffled").format(ACCURACY_DIGITS)
         line = {
             "method": case.title,
             "NLL, shuffled": f"{mean['nll']:.3f}",
-            "accuracy, shuffled": percent(mean["accuracy"]),
-            "NLL, difference": format_interval(nll, 1, 3),
-            "accuracy, points": format_interval(accuracy, 100, ACCURACY_DIGITS),
+            "accuracy, shuffled": f"{100 * mean['accuracy']:.2f} %",
+            "NLL, difference": nll,
+            "accuracy, points": accuracy,
         }
         lines.append(line)
-    return markdown_table(pd.DataFrame(lines))
+    return markdown_table(lines)
 
 
-def percent(share: float, digits: int = ACCURACY_DIGITS) -> str:
-    """Format a share in per cent.
-
-    Examples
-    --------
-    >>> percent(0.97826)
-    '97.83 %'
-    """
-    return f"{100 * share:.{digits}f} %"
-
-
-def list_findings(runs: pd.DataFrame, cases: Sequence[Case], levels: Sequence[Level]) -> str:
-    """List what the numbers show."""
-    titles = {case.name: case.title for case in cases}
-    using = [case.name for case in cases if kind(case.method).uses_privileged]
-    nll = runs.groupby("method")["nll"].mean()[list(titles)]
-    lines = []
-    for metric, sign, what in (("nll", -1, "NLL"), ("accuracy", 1, "Accuracy")):
-        pairs = dict.fromkeys(using, "no-pi")
-        better, worse = (count_names(select_significant(runs, pairs, metric, side), titles) for side in (sign, -sign))
-        lines.append(
-            f"{what}: of {len(using)} methods with PI, significantly better than No PI: {better}; significantly "
-            f"worse: {worse}."
-        )
-    if shuffled_name(using[0]) in set(runs["method"]):
-        pairs = {name: shuffled_name(name) for name in using}
-        better, worse = (count_names(select_significant(runs, pairs, "nll", side), titles) for side in (-1, 1))
-        lines.append(
-            f"Significantly lower NLL with PI than with shuffled PI: {better}; significantly higher NLL: {worse}."
-        )
-    best = str(nll.idxmin())
-    tram = describe_differences(*differences(runs, "tram", "no-pi"), accuracy_digits=ACCURACY_DIGITS)
-    lines.append(
-        f"The lowest NLL is that of {titles[best]}, {nll[best]:.3f}; No PI has {nll['no-pi']:.3f}. TRAM compared with "
-        f"No PI: {tram}."
-    )
-    constant = levels[0].nll
-    beaten = [name for name in titles if nll[name] > constant]
-    lines.append(f"Higher NLL than the training rates of the labels ({constant:.3f}): {count_names(beaten, titles)}.")
-    if len(levels) > 1:
-        _, given_x, given_both = levels
-        lines.append(
-            f"The attributes say {given_x.nll - given_both.nll:.3f} nats about a label that the sentence does not. No "
-            f"PI is {nll['no-pi'] - given_x.nll:.3f} above the true p(y|x), {titles[best]} "
-            f"{nll[best] - given_x.nll:.3f}: no predictor from x alone can gain more."
-        )
-        lines.append(describe_conditional(runs, nll["no-pi"], given_both))
-        clean = on_clean_labels(runs).groupby("method")[list(METRICS)].mean().loc[list(titles)]
-        first, most_accurate = str(clean["nll"].idxmin()), str(clean["accuracy"].idxmax())
-        lines.append(
-            f"On clean labels the lowest NLL is that of {titles[first]}, {clean['nll'][first]:.3f} (No PI "
-            f"{clean['nll']['no-pi']:.3f}), and the highest accuracy is that of {titles[most_accurate]}, "
-            f"{percent(clean['accuracy'][most_accurate])} (No PI {percent(clean['accuracy']['no-pi'])})."
-        )
-    hold = [claim.check(runs).holds for claim in CLAIMS]
-    lines.append(f"Claims of the paper above that hold here: {sum(hold)} of {len(hold)}.")
-    return "\n".join(f"- {line}" for line in lines)
-
-
-def describe_conditional(runs: pd.DataFrame, no_pi: float, true: Level) -> str:
-    """Say what TRAM's conditional head learned, on training labels and on test labels."""
-    own = runs[runs["method"] == "tram"][["given_train_nll", "given_test_nll"]].mean()
-    text = (
-        f"Given the attributes, TRAM's conditional head has an NLL of {own['given_train_nll']:.3f} on training "
-        f"labels and {own['given_test_nll']:.3f} on test labels ({true.title} {true.nll:.3f})"
-    )
-    if own["given_test_nll"] < no_pi:
-        return f"{text}."
-    return f"{text}: on new sentences it is no better than No PI, which sees no attributes."
-
-
-def select_significant(runs: pd.DataFrame, pairs: Mapping[str, str], metric: str, sign: int) -> list[str]:
-    """Select methods that differ significantly from what they are compared with, in the direction of `sign`."""
-    found = {name: difference(runs, name, other, metric) for name, other in pairs.items()}
-    return [name for name, one in found.items() if sign * one.mean > 0 and one.p < LEVEL]
-
-
-def count_names(names: Sequence[str], titles: Mapping[str, str]) -> str:
-    """Count methods and name them.
-
-    Examples
-    --------
-    >>> count_names(["tram"], {"tram": "TRAM"}), count_names([], {})
-    ('1 (TRAM)', 'none')
-    """
-    return f"{len(names)} ({', '.join(titles[name] for name in names)})" if names else "none"
-
-
-def nll_figure(runs: pd.DataFrame, cases: Sequence[Case], levels: Sequence[Level]) -> Figure:
+def nll_figure(runs: pd.DataFrame, cases: Sequence[Case], levels: Mapping[str, tuple[float, float]]) -> Figure:
     """Draw the NLL of every method and seed, on the test labels and, if known, on the clean ones."""
     panels = {"nll": "NLL on reported labels"}
     if "clean_nll" in runs:
@@ -522,8 +393,8 @@ def nll_figure(runs: pd.DataFrame, cases: Sequence[Case], levels: Sequence[Level
                 for case in cases
             ]
             draw_strips(axis, rows, label)
-        for level, colour in zip(levels, ("control", "truth"), strict=False):  # p(y|x,a) is out of reach from x
-            axes[0].axvline(level.nll, ls="--", lw=1, color=COLOURS[colour], label=level.title)
+        for (title, (nll, _)), colour in zip(levels.items(), ("control", "truth"), strict=False):  # not p(y|x,a)
+            axes[0].axvline(nll, ls="--", lw=1, color=COLOURS[colour], label=title)
         for colour, label in (("no-pi", "without PI"), ("pi", "with PI")):
             axes[0].plot([], [], "o", ms=4, color=COLOURS[colour], label=label)
         axes[0].figure.legend(loc="outside upper center", ncols=4, fontsize=8)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -18,18 +17,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from matplotlib.figure import Figure
 
 from lupi._internal.files import to_records, write_atomic, write_text
-from lupi.report.style import COLOURS, STYLE
-
-__all__ = [
-    "COLOURS",
-    "Findings",
-    "change_settings",
-    "draw_strips",
-    "make_figure",
-    "markdown_table",
-    "render_report",
-    "write_findings",
-]
+from lupi.report.style import COLOURS as COLOURS
+from lupi.report.style import STYLE
 
 
 @dataclass(frozen=True)
@@ -84,23 +73,38 @@ def save_figure(figure: Figure, file: IO[bytes]) -> None:
         figure.savefig(file, format="svg", metadata={"Date": None})
 
 
-def markdown_table(table: pd.DataFrame) -> str:
-    """Format a table as Markdown.
+def format_mean(values: Any, digits: int = 4) -> str:
+    """Format mean ± standard deviation over seeds, or the value of a single one.
 
     Examples
     --------
-    >>> print(markdown_table(pd.DataFrame({"ε": ["0.1"], "MSE": [".001"]})))
+    >>> format_mean([1.0, 3.0], 1), format_mean([1.0], 1)
+    ('2.0 ± 1.4', '1.0')
+    """
+    array = np.asarray(values, dtype=np.float64)
+    spread = f" ± {array.std(ddof=1):.{digits}f}" if len(array) > 1 else ""
+    return f"{array.mean():.{digits}f}{spread}"
+
+
+def markdown_table(rows: Any) -> str:
+    """Format rows, or a data frame, as a table in Markdown; nothing if there are none.
+
+    Examples
+    --------
+    >>> print(markdown_table([{"ε": "0.1", "MSE": ".001"}]))
     | ε | MSE |
     |---|---|
     | 0.1 | .001 |
     """
-    rows = [list(table.columns), *table.to_numpy().tolist()]
-    lines = ["| " + " | ".join(map(str, row)) + " |" for row in rows]
+    table = pd.DataFrame(rows)
+    if table.empty:
+        return ""
+    lines = ["| " + " | ".join(map(str, row)) + " |" for row in (table.columns, *table.to_numpy())]
     return "\n".join([lines[0], "|" + "---|" * table.shape[1], *lines[1:]])
 
 
 def render_report(name: str, **values: Any) -> str:
-    """Fill in the template ``reports/NAME.md``, in which `f` formats a number and `table` a list of rows."""
+    """Fill in the template ``reports/NAME.md``; its filters are `f` (`format`), `mean` and `table`."""
     templates = Environment(
         loader=PackageLoader("lupi.reproduce", "reports"),
         undefined=StrictUndefined,
@@ -108,48 +112,8 @@ def render_report(name: str, **values: Any) -> str:
         lstrip_blocks=True,
         autoescape=False,  # Markdown, not HTML
     )
-    templates.filters |= {"f": format, "table": lambda rows: markdown_table(pd.DataFrame(rows))}
+    templates.filters |= {"f": format, "mean": format_mean, "table": markdown_table}
     return templates.get_template(f"{name}.md").render(values).strip()
-
-
-def change_settings(settings: Any, changes: Sequence[str]) -> Any:
-    """Change fields of a dataclass, given as texts "name=value".
-
-    Examples
-    --------
-    >>> @dataclass(frozen=True)
-    ... class Settings:
-    ...     seeds: int = 20
-    ...     noise: tuple[float, ...] = (0.1, 0.5)
-    >>> change_settings(Settings(), ["seeds=2", "noise=0.1,"])
-    Settings(seeds=2, noise=(0.1,))
-    >>> change_settings(Settings(), ["seed=2"])
-    Traceback (most recent call last):
-    ...
-    ValueError: Expected a setting among seeds, noise, but got 'seed'.
-    """
-    known = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
-    for text in changes:
-        name, _, value = text.partition("=")
-        if name not in known:
-            raise ValueError(f"Expected a setting among {', '.join(known)}, but got {name!r}.")
-        known[name] = parse_value(name, value, known[name])
-    return dataclasses.replace(settings, **known)
-
-
-def parse_value(name: str, text: str, old: Any) -> Any:
-    """Parse a value of the type that a setting has."""
-    if isinstance(old, str):
-        return text
-    try:
-        value = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        value = None
-    if isinstance(old, float) and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    if type(value) is not type(old):
-        raise ValueError(f"Expected `{name}` to be a value such as {old!r}, but got {text!r}.")
-    return value
 
 
 def write_findings(findings: Findings, settings: Any, facts: Mapping[str, Any], folder: Path) -> list[Path]:

@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from torch import Tensor, nn
 
-from lupi._internal.checks import check_integer
 from lupi.compare.engine import Arm, run_arms, to_frame
 from lupi.data import Annotations
 from lupi.likelihoods import Gaussian
-from lupi.methods import Method, NoPI
+from lupi.methods import Method, NoPI, build
 from lupi.methods.tram import het_tram
 from lupi.nn import MLP, Parts, heteroscedastic_head
 from lupi.nn.inference import over_examples
 from lupi.reproduce.findings import COLOURS, Findings, make_figure, render_report
+from lupi.reproduce.settings import check_settings, seed_range
 from lupi.training import Settings as Training
 from lupi.training import fit, seed_noise
 
@@ -65,11 +65,8 @@ class Settings:
     batch_size: int = 128
 
     def __post_init__(self) -> None:
-        check_integer("seed", self.seed, 0)
-        check_integer("seeds", self.seeds, 1)
-        check_integer("annotators", self.annotators, 2)
-        for name in ("annotations", "epochs", "batch_size"):
-            check_integer(name, getattr(self, name), 1)
+        least = {"seed": 0, "seeds": 1, "annotators": 2, "annotations": 1, "epochs": 1, "batch_size": 1}
+        check_settings(self, least)
 
 
 def annotator_means(x: Floats, annotators: int) -> Floats:
@@ -155,8 +152,7 @@ def run(settings: Settings, *, progress: bool) -> Findings:
     """
     means = annotator_means(GRID, settings.annotators)
     arms = [Arm(name=name, train=partial(train, make, settings)) for name, make in METHODS.items()]
-    seeds = range(settings.seed, settings.seed + settings.seeds)
-    found = run_arms(arms, seeds, seeds_at_once=1, progress=progress)
+    found = run_arms(arms, seed_range(settings), seeds_at_once=1, progress=progress)
     learned = {(run.arm, run.seed): (run.values["mean"], run.values["variance"]) for run in found}
     best_mean, best_variance = optimal_gaussian(means)
     known = [
@@ -169,11 +165,6 @@ def run(settings: Settings, *, progress: bool) -> Findings:
     return Findings(table, report(settings, table, means), figures)
 
 
-def make_fixed(parts: Parts) -> Method:
-    """Make No PI with a head that predicts the mean; the variance is 1."""
-    return NoPI(parts.trunk(), parts.head(), likelihood=parts.likelihood)
-
-
 def make_heteroscedastic(parts: Parts) -> Method:
     """Make No PI with a head that predicts mean and variance."""
     head = heteroscedastic_head(parts.features, 1, parts.likelihood)
@@ -181,7 +172,7 @@ def make_heteroscedastic(parts: Parts) -> Method:
 
 
 METHODS: dict[str, Callable[[Parts], Method]] = {
-    "no-pi, variance 1": make_fixed,
+    "no-pi, variance 1": partial(build, "no-pi"),
     "no-pi, heteroscedastic": make_heteroscedastic,
     "het-tram": het_tram,
 }
@@ -238,28 +229,16 @@ def compute_errors(mean: Floats, variance: Floats, means: Floats) -> dict[str, f
 
 def report(settings: Settings, table: pd.DataFrame, means: Floats) -> str:
     """Write the report."""
-    names = {"rmse_mean": "RMSE of the mean", "rmse_variance": "RMSE of the variance", "nats_lost": "nats lost"}
-    by = table.groupby("what", sort=False)[list(names)]
-    mean, sd = by.mean(), by.std()
-    lines = []
-    for what in mean.index:
-        cells = {
-            label: f"{mean.loc[what, column]:.4f}"
-            + ("" if np.isnan(sd.loc[what, column]) else f" ± {sd.loc[what, column]:.4f}")
-            for column, label in names.items()
-        }
-        lines.append({"Gaussian": what, **cells})
     places = [int(share * (len(GRID) - 1)) for share in (0, 0.25, 0.5, 0.75, 1)]
     own = means[places]
-    columns = {
-        "1 + mean(μ²) − mean(μ)²": optimal_gaussian(own)[1],
-        "numerical minimum": numerical_gaussian(own)[1],
-        "printed": printed_variance(own),
-    }
-    formulas = pd.DataFrame({"x": [f"{GRID[place]:.3f}" for place in places]})
-    for name, values in columns.items():
-        formulas[name] = [f"{value:.4f}" for value in values]
-    return render_report("heteroscedastic", settings=settings, spread=SPREAD, formulas=formulas, lines=lines)
+    columns = (GRID[places], optimal_gaussian(own)[1], numerical_gaussian(own)[1], printed_variance(own))
+    return render_report(
+        "heteroscedastic",
+        settings=settings,
+        spread=SPREAD,
+        variances=list(zip(*columns, strict=True)),
+        errors=dict(iter(table.groupby("what", sort=False))),
+    )
 
 
 def gaussians_figure(means: Floats, learned: dict[tuple[str, int], tuple[Floats, Floats]], first: int) -> Figure:
@@ -278,9 +257,8 @@ def gaussians_figure(means: Floats, learned: dict[tuple[str, int], tuple[Floats,
             axis.set(xlabel="x", ylabel=name)
         right.plot(GRID, printed_variance(means), ":", color=COLOURS["other"], lw=2, label="as printed in the paper")
         right.set_ylim(bottom=0)
-        left.set_title("mean; the annotators' means in grey", loc="left", fontsize="medium")
-        right.set_title("variance", loc="left", fontsize="medium")
-        left.legend(fontsize="small")
-        right.legend(fontsize="small")
+        for axis, title in ((left, "mean; the annotators' means in grey"), (right, "variance")):
+            axis.set_title(title, loc="left", fontsize="medium")
+            axis.legend(fontsize="small")
 
     return make_figure(draw, 2, figsize=(10.5, 4.2))

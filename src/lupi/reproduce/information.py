@@ -13,10 +13,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from lupi._internal.checks import check_integer, check_positive
+from lupi._internal.checks import check_integer
 from lupi._internal.progress import Steps
 from lupi.diagnose import estimate_information
 from lupi.reproduce.findings import COLOURS, Findings, make_figure, render_report
+from lupi.reproduce.settings import check_settings
 from lupi.theory import binned_information, draw_synthetic, exact_information
 
 PAPER = {0.1: 0.408, 0.5: 0.150, 1.0: 0.059, 1.5: 0.034, 2.0: 0.024}
@@ -52,15 +53,8 @@ class Settings:
     folds: int = 3
 
     def __post_init__(self) -> None:
-        check_integer("seed", self.seed, 0)
-        if not self.noise:
-            raise ValueError("Expected `noise` to be one number or more, but got none.")
-        for noise in self.noise:
-            check_positive("noise", noise)
-        check_integer("seeds", self.seeds, 2)
-        check_integer("sample", self.sample, 1000)
-        check_integer("bins", self.bins, 2)
-        check_integer("folds", self.folds, 2)
+        least = {"seed": 0, "seeds": 2, "sample": 1000, "bins": 2, "folds": 2}
+        check_settings(self, least, positive=["noise"])
         check_integer("annotations", self.annotations, 10 * self.folds)
 
 
@@ -75,9 +69,8 @@ def run(settings: Settings, *, progress: bool) -> Findings:
     """
     measured: list[dict[str, Any]] = []
     with Steps("information", len(settings.noise) * (settings.seeds + 1), show=progress) as steps:
-        for noise, own in zip(
-            settings.noise, np.random.SeedSequence(settings.seed).spawn(len(settings.noise)), strict=True
-        ):
+        seeds = np.random.SeedSequence(settings.seed).spawn(len(settings.noise))
+        for noise, own in zip(settings.noise, seeds, strict=True):
             measured += list_known(noise)
             *samples, data = own.spawn(settings.seeds + 1)
             for number, sample in enumerate(samples):
@@ -120,30 +113,20 @@ def estimate_by_models(settings: Settings, noise: float, rng: np.random.Generato
 
 def report(settings: Settings, table: pd.DataFrame) -> str:
     """Write the report."""
-    lines, bias, covered = [], [], 0
-    for noise in settings.noise:
-        here = table[(table["noise"] == noise) & ~table["sample"].lt(settings.sample) | is_gap(table, noise)]
-        values = here.groupby("estimator")["information"]
-        mean, sd = values.mean(), values.std()
-        gap = here[here["estimator"] == "two models"].iloc[0]
-        covered += int(gap["low"] < mean["exact"] < gap["high"])
-        bias.append(mean["bins"] - mean["exact"])
-        lines.append(
-            {
-                "ε": f"{noise:g}",
-                "paper, bins": f"{mean['paper']:.3f}" if "paper" in mean else "–",
-                "bins": f"{mean['bins']:.4f} ± {sd['bins']:.4f}",
-                "bins, a shuffled": f"{mean['bins, a shuffled']:.4f} ± {sd['bins, a shuffled']:.4f}",
-                "exact": f"{mean['exact']:.4f}",
-                "two models [95 %]": f"{gap['information']:.4f} [{gap['low']:.4f}, {gap['high']:.4f}]",
-            }
-        )
-    return render_report("information", settings=settings, lines=lines, bias=bias, covered=covered)
-
-
-def is_gap(table: pd.DataFrame, noise: float) -> pd.Series[bool]:
-    """Mark the row of the estimate by two models, whose sample is smaller than that of the bins."""
-    return (table["noise"] == noise) & (table["estimator"] == "two models")
+    whole = table[~table["sample"].lt(settings.sample)].groupby(["noise", "estimator"])["information"]
+    exact = {noise: exact_information(noise) for noise in settings.noise}
+    gap: dict[Any, Any] = table[table["estimator"] == "two models"].set_index("noise").to_dict("index")
+    bins = whole.mean().xs("bins", level="estimator")
+    return render_report(
+        "information",
+        settings=settings,
+        paper=PAPER,
+        exact=exact,
+        values=dict(iter(whole)),
+        gap=gap,
+        bias=[bins[noise] - exact[noise] for noise in settings.noise],
+        covered=sum(gap[noise]["low"] < exact[noise] < gap[noise]["high"] for noise in settings.noise),
+    )
 
 
 def estimates_figure(settings: Settings, table: pd.DataFrame) -> Figure:
@@ -165,15 +148,8 @@ def estimates_figure(settings: Settings, table: pd.DataFrame) -> Figure:
             left.plot(mean.index, mean, marker, color=colour, label=label, **hollow)
         gap = table[table["estimator"] == "two models"]
         reach = [gap["information"] - gap["low"], gap["high"] - gap["information"]]
-        left.errorbar(
-            gap["noise"] * 1.06,
-            gap["information"],
-            reach,
-            fmt=".",
-            color=COLOURS["pi"],
-            capsize=3,
-            label="two models, 95 %",
-        )
+        look = {"fmt": ".", "color": COLOURS["pi"], "capsize": 3, "label": "two models, 95 %"}
+        left.errorbar(gap["noise"] * 1.06, gap["information"], reach, **look)
         left.set(xscale="log", yscale="log", xlabel="ε", ylabel="I(y; a | x), nats")
         left.set_xticks(settings.noise, [f"{noise:g}" for noise in settings.noise])
         left.minorticks_off()

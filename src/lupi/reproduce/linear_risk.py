@@ -15,9 +15,10 @@ import pandas as pd
 from matplotlib import colormaps
 from matplotlib.lines import Line2D
 
-from lupi._internal.checks import check_integer, check_number, check_positive
+from lupi._internal.checks import check_integer, check_number
 from lupi._internal.progress import Steps
 from lupi.reproduce.findings import COLOURS, Findings, make_figure, markdown_table, render_report
+from lupi.reproduce.settings import check_settings
 from lupi.theory.risk import BLOCK, ESTIMATORS, PROPOSITIONS, Estimate, LinearModel, conditions, risks, simulate
 
 ERRORS = 3
@@ -60,23 +61,15 @@ class Settings:
     expectation_draws: int = 20_000
 
     def __post_init__(self) -> None:
-        check_integer("seed", self.seed, 0)
-        check_integer("d", self.d, 1)
-        check_integer("m", self.m, 1)
+        least = {"seed": 0, "d": 1, "m": 1, "draws": 2, "repeats": 2, "expectation_draws": 2 * BLOCK}
+        check_settings(self, least, positive=["sigma", "pi_variance"])
         if self.m > self.d:
             raise ValueError(f"Expected `m` to be at most d = {self.d}, but got {self.m}.")
         check_integer("n", self.n, self.d + self.m + 4)
-        check_positive("sigma", self.sigma)
-        for name in ("pi_variance", "overlap"):
-            if not getattr(self, name):
-                raise ValueError(f"Expected `{name}` to be one number or more, but got none.")
-        for variance in self.pi_variance:
-            check_positive("pi_variance", variance)
+        if not self.overlap:
+            raise ValueError("Expected `overlap` to be one number or more, but got none.")
         for overlap in self.overlap:
             check_number("overlap", overlap, maximum=1)
-        check_integer("draws", self.draws, 2)
-        check_integer("repeats", self.repeats, 2)
-        check_integer("expectation_draws", self.expectation_draws, 2 * BLOCK)
 
 
 def run(settings: Settings, *, progress: bool) -> Findings:
@@ -188,42 +181,20 @@ def report(table: pd.DataFrame, settings: Settings) -> str:
     """Write the report."""
     cells = table[table["model"] == "grid"]
     both = count_checks(cells)
-    imputed, marginalized = (count_checks(cells[cells["name"] == name]) for name in PROPOSITIONS)
-    largest = cells["apart"].abs().max()
-    wrong = {
-        row["kind"]: row
-        for row in table[(table["model"] == "counterexample") & (table["name"] == "imputed")].to_dict("records")
-    }
+    wrong = table[(table["model"] == "counterexample") & (table["name"] == "imputed")].set_index("kind")
     with_pi = cells[(cells["kind"] == "risk") & (cells["name"] == "marginalized-pi")]
     reach = with_pi.groupby("overlap", as_index=False)["value"].agg(["min", "max"])
-    widest = reach.iloc[int((reach["max"] - reach["min"]).argmax())]
     return render_report(
         "linear_risk",
         settings=settings,
         both=both,
-        imputed=imputed,
-        marginalized=marginalized,
+        counts={name: count_checks(cells[cells["name"] == name]) for name in PROPOSITIONS},
         beyond=BEYOND * both["risks"],
-        largest=largest,
-        checks=checks_table(imputed, marginalized),
+        largest=cells["apart"].abs().max(),
         differences={name: difference_table(cells, name) for name in PROPOSITIONS},
-        widest=widest,
-        wrong=wrong,
+        widest=reach.iloc[int((reach["max"] - reach["min"]).argmax())],
+        wrong=wrong.to_dict("index"),
     )
-
-
-def checks_table(imputed: dict[str, int], marginalized: dict[str, int]) -> str:
-    """Make the table of counts for both propositions."""
-    lines = {
-        "difference within three standard errors of the closed form": "{differences agree} of {differences}",
-        "measured difference has the sign of the exact condition": "{signs agree} of {signs}",
-        "sufficient condition holds": "{sufficient holds}",
-        "… and PI measurably hurts": "{sufficient refuted}",
-        "PI measurably helps": "{helps}",
-        "PI measurably hurts": "{hurts}",
-    }
-    rows = [[text, *(line.format_map(counts) for counts in (imputed, marginalized))] for text, line in lines.items()]
-    return markdown_table(pd.DataFrame(rows, columns=["cells", "mean imputed", "marginalized"]))
 
 
 def difference_table(cells: pd.DataFrame, name: str) -> str:
@@ -252,35 +223,18 @@ def draw_saved(table: pd.DataFrame, axes: Sequence[Any]) -> None:
             colour = colormaps["viridis"](0.9 * i / max(1, len(overlaps) - 1))
             line, filled = share.loc[overlap], holds.loc[overlap]
             ax.plot(line.index, line["value"], color=colour, label=f"{overlap:g}")
-            for mask, face in ((filled, colour), (~filled, "white")):
-                points = line[mask]
-                ax.errorbar(
-                    points.index,
-                    points["measured"],
-                    yerr=ERRORS * points["measured_error"],
-                    fmt="o",
-                    color=colour,
-                    markerfacecolor=face,
-                    capsize=3,
-                )
+            for points, face in ((line[filled], colour), (line[~filled], "white")):
+                reach = ERRORS * points["measured_error"]
+                ax.errorbar(points.index, points["measured"], reach, fmt="o", color=colour, mfc=face, capsize=3)
         ax.set(xscale="log", title=titles[name], xlabel="PI variance, mean of v*ᵀΣ(x)v*")
     axes[0].set_ylabel("risk saved by PI, % of the risk without PI")
     axes[1].sharey(axes[0])
     handles, labels = axes[0].get_legend_handles_labels()
     axes[0].figure.legend(handles, labels, title="overlap", loc="outside right upper")
     grey = COLOURS["no-pi"]
-    meanings = [
-        Line2D([], [], color=grey, label="closed form"),
-        Line2D(
-            [],
-            [],
-            color=grey,
-            marker="o",
-            linestyle="",
-            label="measured ± 3 s.e.,\nsufficient\ncondition holds",
-        ),
-        Line2D([], [], color=grey, marker="o", linestyle="", markerfacecolor="white", label="… does not hold"),
-    ]
+    meanings = [Line2D([], [], color=grey, label="closed form")]
+    for face, label in ((grey, "measured ± 3 s.e.,\nsufficient\ncondition holds"), ("white", "… does not hold")):
+        meanings.append(Line2D([], [], color=grey, marker="o", linestyle="", markerfacecolor=face, label=label))
     axes[0].figure.legend(handles=meanings, loc="outside right lower")
 
 

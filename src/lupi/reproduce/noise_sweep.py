@@ -5,20 +5,19 @@ Collier, Jenatton, Kokiopoulou and Berent (ICML 2022), the appendix that varies 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from lupi._internal.checks import check_integer, check_positive
-from lupi.compare.engine import Arm, run_arms, to_frame
+from lupi.reproduce import synthetic
 from lupi.reproduce import synthetic_regression as regression
 from lupi.reproduce.findings import COLOURS, Findings, make_figure, render_report
-from lupi.reproduce.synthetic import PAIR, Floats, Variant, format_mean, make_grid, seed_range, stack_curves
+from lupi.reproduce.settings import check_settings
+from lupi.reproduce.synthetic import PAIR, Floats, Variant
 from lupi.theory.information import exact_information
 
 PUBLISHED = {
@@ -52,9 +51,7 @@ class Settings:
     noise: tuple[float, ...] = (0.1, 0.5, 1.0, 1.5, 2.0)
 
     def __post_init__(self) -> None:
-        check_integer("seeds", self.seeds, 2)
-        for value in self.noise:
-            check_positive("noise", value)
+        check_settings(self, {"seeds": 2}, positive=["noise"])
 
     def at(self, noise: float) -> regression.Settings:
         """Return the settings of the regression at one noise level."""
@@ -70,17 +67,11 @@ def run(settings: Settings, *, progress: bool) -> Findings:
     >>> sorted(run(small, progress=False).figures)
     ['error', 'fits']
     """
-    names = {arm_name(noise, variant): (noise, variant) for noise in settings.noise for variant in SHOWN}
-    arms = [
-        Arm(name=name, train=partial(regression.train, settings.at(noise), variant))
-        for name, (noise, variant) in names.items()
-    ]
-    found = run_arms(arms, seed_range(settings), seeds_at_once=settings.seeds, progress=progress)
-    table = to_frame(found)
-    noise, variant = zip(*table.pop("method").map(names), strict=True)
-    table.insert(0, "noise", noise)
-    table.insert(1, "variant", variant)
-    figures = {"fits": fits_figure(stack_curves(found), settings), "error": error_figure(table, settings)}
+    arms = {arm_name(noise, variant): (settings.at(noise), variant) for noise in settings.noise for variant in SHOWN}
+    table, curves = synthetic.train_variants(regression.train, arms, settings, progress=progress)
+    table.insert(0, "noise", [arms[name][0].noise for name in table["variant"]])
+    table["variant"] = [arms[name][1] for name in table["variant"]]
+    figures = {"fits": fits_figure(curves, settings), "error": error_figure(table, settings)}
     return Findings(table, report(table, settings), figures)
 
 
@@ -91,38 +82,27 @@ def arm_name(noise: float, variant: Variant) -> str:
 
 def report(table: pd.DataFrame, settings: Settings) -> str:
     """Write the report."""
-    mean = table.groupby(["noise", "variant"])["mse"].mean()
-    lines, ratios = [], []
-    for noise in settings.noise:
-        of_noise = table[table["noise"] == noise]
-        line = {"ε": f"{noise:g}", "I(y; a \\| x), exact": f"{exact_information(noise):.3f}"}
-        for variant in SHOWN:
-            mse = of_noise.loc[of_noise["variant"] == variant, "mse"]
-            line[f"{variant}, MSE"] = format_mean(mse)
-            line[f"{variant}, RMSE"] = f"{np.sqrt(mse).mean():.3f}"
-        for name in ("no PI", "PI", "information"):
-            line[f"paper: {name}"] = f"{PUBLISHED[noise][name]:.4f}" if noise in PUBLISHED else ""
-        lines.append(line)
-        ratios.append({name: mean[noise, name] / mean[noise, "PI"] for name in ("no PI", "zeros")})
-    comparison = compare_with_paper(mean, settings.noise)
-    return render_report("noise_sweep", settings=settings, lines=lines, ratios=ratios, comparison=comparison)
-
-
-def compare_with_paper(mean: Any, noise: Sequence[float]) -> str:
-    """Say where the error with PI differs from the paper's."""
-    apart = [f"{one:g}" for one in noise if one in PUBLISHED and mean[one, "PI"] > 3 * PUBLISHED[one]["PI"]]
-    if not apart:
-        return "With PI our error is within a factor of three of the paper's at every ε."
-    return (
-        f"With PI our error is more than three times the paper's at ε = {', '.join(apart)}: here the gain fades with "
-        "less noise than in the paper. Choices that the paper does not state decide how far 10 epochs get, as the "
-        "table of choices in `synthetic-regression` shows; we did not tune them to match."
+    groups = table.groupby(["noise", "variant"])
+    mean = groups["mse"].mean()
+    return render_report(
+        "noise_sweep",
+        settings=settings,
+        protocol=settings.at(settings.noise[0]),
+        variants=list(SHOWN),
+        mse=dict(iter(groups["mse"])),
+        mean=mean,
+        rmse=groups["rmse"].mean(),
+        exact={noise: exact_information(noise) for noise in settings.noise},
+        published=PUBLISHED,
+        apart=[
+            f"{one:g}" for one in settings.noise if mean[one, "PI"] > 3 * PUBLISHED.get(one, {}).get("PI", math.inf)
+        ],
     )
 
 
 def fits_figure(curves: dict[str, Floats], settings: Settings) -> Figure:
     """Draw the fits of every seed at every noise level."""
-    x = make_grid(regression.SPAN)
+    x = regression.GRID
 
     def draw(axes: Sequence[Any]) -> None:
         for axis, noise in zip(axes, settings.noise, strict=True):

@@ -27,11 +27,10 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from lupi._internal.checks import check_integer, check_number, check_positive
+from lupi._internal.checks import check_number
 from lupi._internal.devices import pick_device
 from lupi.compare.cache import open_run_folder
 from lupi.compare.engine import to_frame
-from lupi.compare.statistics import Difference, mean_difference
 from lupi.data import Annotations
 from lupi.datasets import MALICIOUS, Relabelled, relabel
 from lupi.likelihoods import Categorical
@@ -41,16 +40,8 @@ from lupi.nn.mobilenet import MobileNet
 from lupi.reproduce.cases import Case, make_score, train_cases
 from lupi.reproduce.findings import COLOURS, Findings, draw_strips, make_figure, render_report
 from lupi.reproduce.relabelled_data import MOMENTUM, Annotator, Images, list_annotators, read_images, train_annotators
-from lupi.reproduce.tables import (
-    METRICS,
-    TITLES,
-    Claim,
-    Published,
-    claims_table,
-    describe_differences,
-    differences,
-    results_table,
-)
+from lupi.reproduce.settings import check_settings, seed_range
+from lupi.reproduce.tables import TITLES, Claim, Published, claims_table, compare_in, results_table
 from lupi.tabular.encoding import PrivilegedEncoder
 from lupi.training import Settings as Training
 from lupi.training import seed_noise
@@ -168,19 +159,13 @@ class Settings:
     devices: int = 1
 
     def __post_init__(self) -> None:
-        check_integer("seed", self.seed, 0)
-        check_integer("seeds", self.seeds, 2)
-        for name in ("images", "annotators_images", "annotators_epochs", "epochs", "batch_size", "het_longer"):
-            check_integer(name, getattr(self, name), 1)
-        for name in ("samples", "devices"):
-            check_integer(name, getattr(self, name), 1)
-        for name in ("width", "annotators_width", "learning_rate"):
-            check_positive(name, getattr(self, name))
+        counts = ("images", "annotators_images", "annotators_epochs", "epochs", "batch_size", "het_longer", "samples")
+        least = {"seed": 0, "seeds": 2, "size": 32, "annotators_size": 32, "devices": 1, **dict.fromkeys(counts, 1)}
+        positive = ["width", "annotators_width", "learning_rate"]
+        check_settings(self, least, positive=positive, choices={"noise": ("high", "low")})
         check_number("malicious", self.malicious, maximum=1)
-        if self.noise not in ("high", "low"):
-            raise ValueError(f"Expected `noise` to be 'high' or 'low', but got {self.noise!r}.")
         for name in ("size", "annotators_size"):
-            if check_integer(name, getattr(self, name), 32) % 32:
+            if getattr(self, name) % 32:
                 raise ValueError(f"Expected `{name}` to be a multiple of 32, but got {getattr(self, name)}.")
         if len(set(self.annotators)) < len(self.annotators):
             raise ValueError(
@@ -272,7 +257,7 @@ def make_cases(images: Images, given: Relabelled, settings: Settings) -> dict[st
         )
 
     full, reduced = annotations(privileged), annotations(privileged[["annotator"]])
-    whole, training = parts(full), settings.training(settings.epochs)
+    whole = parts(full)
     factors = min(FACTORS, images.classes - 1)  # the softmax does not see noise that all classes share
     options: Mapping[str, Mapping[str, Any]] = {
         "full-marginalization": {"samples": settings.samples},
@@ -281,13 +266,18 @@ def make_cases(images: Images, given: Relabelled, settings: Settings) -> dict[st
 
     def case(name: str, epochs: int) -> Case:
         training = settings.training(epochs * (settings.het_longer if name == "het-tram" else 1))
-        given = options.get(name, {})
         return Case(
-            name=name, title=TITLES[name], method=name, parts=whole, data=full, training=training, options=given
+            name=name,
+            title=TITLES[name],
+            method=name,
+            parts=whole,
+            data=full,
+            training=training,
+            options=options.get(name, {}),
         )
 
     cases = [case(name, settings.epochs) for name in (*MAIN, "two-step-tram")]
-    plain = Case(name="tram", title="TRAM", method="tram", parts=whole, data=full, training=training)
+    plain = case("tram", settings.epochs)
     without = WithoutTower(**{name: getattr(whole, name) for name in whole.__dataclass_fields__})
     cases.append(replace(plain, name="two-step-no-pi", title="Two-step No PI", method="two-step-tram", parts=without))
     if settings.trunk == "mobilenet":
@@ -365,7 +355,7 @@ def run(settings: Settings, *, data: Path | None, folder: Path, overwrite: bool,
         named = [annotator.name for annotator in settings.annotators]
         given = relabel(predictions, malicious=settings.malicious, names=named, random_state=settings.seed)
         accuracies = [float((one.argmax(1) == images.true).mean()) for one in predictions]
-    cases, seeds = make_cases(images, given, settings), range(settings.seed, settings.seed + settings.seeds)
+    cases, seeds = make_cases(images, given, settings), seed_range(settings)
     score, show = make_score(images.x_test, images.y_test), progress and first
     found = train_cases(list(cases.values()), seeds, folder, score, device=device, fabric=fabric, progress=show)
     if not first:
@@ -389,51 +379,34 @@ def report(
     """Write the report."""
     main = [cases[name] for name in MAIN]
     short = [replace(cases[f"{name}-short"], title=TITLES[name]) for name in MAIN]
-    ablations = {}
-    for title, names in TABLES.items():
-        if all(name in cases for name in names):
-            rows = [cases[name] for name in names]
-            checked = [claims_table(runs, rows, CLAIMS[title], PUBLISHED)] if title in CLAIMS else []
-            ablations[title] = "\n\n".join([results_table(runs, rows, PUBLISHED), *checked])
+    ablations = {
+        title: [cases[name] for name in names] for title, names in TABLES.items() if set(names) <= cases.keys()
+    }
     return render_report(
         "relabelled_images",
         settings=settings,
-        labels=describe_labels(images, given, accuracies, settings),
+        given=given,
+        malicious=(given.privileged["annotator"] == MALICIOUS).mean(),
+        right=None if images.true is None else (given.label == images.true[given.row]).mean(),
+        paper_right=AGREEMENT,
+        accuracies=accuracies,
         sizes=[count_parameters(cases[name]) if name in cases else 0 for name in ("tram", "tram-quarter")],
         factors=cases["het-tram"].options["factors"],
         paper_factors=FACTORS,
         temperature=TEMPERATURE,
         l2=L2,
         tested=len(images.y_test),
+        classes=images.classes,
+        guess=math.log(images.classes),
         results=results_table(runs, main, PUBLISHED),
         claims=claims_table(runs, main, CLAIMS[""], PUBLISHED),
-        ablations=ablations,
-        short={"results": results_table(runs, short), "claims": claims_table(runs, short, SHORT, heading="statement")},
-        findings=list_findings(runs, cases, images.classes),
-    )
-
-
-def describe_labels(images: Images, given: Relabelled, accuracies: Sequence[float] | None, settings: Settings) -> str:
-    """Say where the labels come from, and how many are right."""
-    right = ""
-    if images.true is not None:
-        share = 100 * float((given.label == images.true[given.row]).mean())
-        right = f"{share:.1f} % of the labels agree with the truth (in the paper {100 * AGREEMENT:.1f} %)."
-    if accuracies is None:
-        return f"{len(given.label)} images of ImageNet with labels of ImageNet-PI ({settings.noise} noise). {right}"
-    malicious = 100 * float((given.privileged["annotator"] == MALICIOUS).mean())
-    rows: dict[str, dict[str, str]] = {}
-    for annotator, accuracy in zip(settings.annotators, accuracies, strict=True):
-        row = rows.setdefault(f"{annotator.width:g}", {"width": f"{annotator.width:g}"})
-        row[f"{annotator.images} images, {annotator.epochs} epochs"] = f"{100 * accuracy:.1f}"
-    return render_report(
-        "relabelled_images_labels",
-        settings=settings,
-        labelled=len(given.label),
-        malicious=malicious,
-        right=right,
-        accuracies=accuracies,
-        lines=list(rows.values()),
+        ablations={title: results_table(runs, rows, PUBLISHED) for title, rows in ablations.items()},
+        ablation_claims={
+            title: claims_table(runs, rows, CLAIMS.get(title, ()), PUBLISHED) for title, rows in ablations.items()
+        },
+        short=results_table(runs, short),
+        short_claims=claims_table(runs, short, SHORT, heading="statement"),
+        compare=compare_in(runs),
     )
 
 
@@ -441,61 +414,6 @@ def count_parameters(case: Case) -> float:
     """Return the number of parameters of φ in millions."""
     with seed_noise(0, torch.device("cpu")):
         return sum(value.numel() for value in case.parts.trunk().parameters()) / 1e6
-
-
-def list_findings(runs: pd.DataFrame, cases: Mapping[str, Case], classes: int) -> str:
-    """List what the differences show."""
-
-    def compare(method: str, other: str) -> str:
-        return describe_differences(*differences(runs, method, other))
-
-    claims = [claim for some in CLAIMS.values() for claim in some]
-    checks = [claim.check(runs) for claim in claims]
-    holds, significant = sum(check.holds for check in checks), sum(check.significant for check in checks)
-    better = sum(not claim.par for claim in claims)
-    lines = [
-        f"- TRAM compared with No PI: {compare('tram', 'no-pi')}.",
-        f"- Of {len(claims)} claims of the paper about pairs of rows, {holds} hold here; of the {better} that one row "
-        f"is better than another, {significant} significantly (p < 0.05), in NLL, accuracy or both.",
-    ]
-    nlls, guess = runs.groupby("method")["nll"].mean(), math.log(classes)
-    if above := [case.title for name, case in cases.items() if nlls[name] > guess]:
-        lines.append(
-            f"- Above ln {classes} = {guess:.3f}, the NLL of a uniform guess: {'; '.join(above)}. They are "
-            "overconfident in wrong classes, and others gain in NLL by being less so."
-        )
-    if "tram-quarter" in cases:
-        changes = change_of_gain(runs)
-        smaller = changes[0].mean > 0 and changes[1].mean < 0
-        verdict = "smaller, as in the paper" if smaller else "not smaller in both, unlike in the paper"
-        lines.append(
-            f"- At a quarter of the capacity TRAM compared with No PI: {compare('tram-quarter', 'no-pi-quarter')}. The "
-            f"gain is {verdict}; it changes by {describe_differences(*changes)}."
-        )
-    lines.append(f"- Without the probability, TRAM compared with No PI: {compare('tram-reduced', 'no-pi')}.")
-    ahead = [cases[claim.method].title for claim in SHORT if claim.check(runs).significant]
-    lines.append(
-        f"- A third of the epochs changes No PI by {compare('no-pi-short', 'no-pi')}. TRAM compared with No PI then: "
-        f"{compare('tram-short', 'no-pi-short')}; TRAM with all epochs compared with No PI with a third: "
-        f"{compare('tram', 'no-pi-short')}. Significantly above No PI with a third of the epochs, in NLL, accuracy or "
-        f"both, and below in neither: {'; '.join(ahead) or 'none'}."
-    )
-    if cases["het-tram-short"].training == cases["tram"].training:
-        lines.append(
-            "- Het-TRAM with a third of the epochs trains as long as TRAM does with all of them. Compared with TRAM: "
-            f"{compare('het-tram-short', 'tram')}."
-        )
-    return "\n".join(lines)
-
-
-def change_of_gain(runs: pd.DataFrame) -> tuple[Difference, Difference]:
-    """Return how the difference of TRAM to No PI, in NLL and accuracy, changes at a quarter of the capacity."""
-    changes = []
-    for metric in METRICS:
-        table: Any = runs.pivot(index="seed", columns="method", values=metric)
-        lost = (table["tram-quarter"] - table["no-pi-quarter"]) - (table["tram"] - table["no-pi"])
-        changes.append(mean_difference(lost.to_numpy()))
-    return changes[0], changes[1]
 
 
 def methods_figure(runs: pd.DataFrame, cases: Mapping[str, Case]) -> Figure:

@@ -13,22 +13,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
+from sklearn.base import clone, is_classifier
 from torch import Tensor, nn
 
-from lupi.compare.engine import Arm, Run, run_arms
+from lupi.compare.engine import Arm, run_arms, to_frame
 from lupi.data import Annotations, Batch
 from lupi.likelihoods import Likelihood
 from lupi.methods import Method
 from lupi.nn import MLP
 from lupi.nn.inference import over_examples
 from lupi.reproduce.findings import COLOURS, draw_strips, make_figure
+from lupi.reproduce.settings import check_settings, seed_range
 from lupi.theory.information import draw_synthetic
 from lupi.training import Settings, fit_seeds, seed_noise
 
@@ -42,20 +44,23 @@ VARIANTS: dict[Variant, str] = {
     "noise": "the same head, a replaced by N(0, 1)",
 }
 PAIR: tuple[Variant, ...] = ("no PI", "PI")
+SHADES: dict[str, str] = {"no PI": COLOURS["no-pi"], "PI": COLOURS["pi"]}
 WIDTH = 64
-INITIAL = {
-    "glorot": "Glorot-uniform weights and zero biases (the default of Keras)",
-    "torch": "torch's default weights",
-}
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """How representations are learned.
+    """Data, and how representations are learned.
 
     Parameters
     ----------
+    seed, seeds : int
+        First seed, and number of seeds: of data, initial weights and batches.
+    n : int
+        Training examples.
+    noise : float
+        Standard deviation of ε.
     epochs, batch_size : int
         The paper's 10 epochs; 32, the default of Keras.
     learning_rate : float
@@ -64,30 +69,32 @@ class Protocol:
         Glorot-uniform weights and zero biases, the default of Keras; or torch's default.
     head : "tanh" or "relu"
         Activation of the hidden layer of the head on [φ(x), a].
+    long : int
+        Epochs of the control that trains longer.
     """
 
+    seed: int = 0
+    seeds: int = 20
+    n: int = 2500
+    noise: float = 0.1
     epochs: int = 10
     batch_size: int = 32
     learning_rate: float = 1e-3
     initialisation: str = "glorot"
     head: str = "tanh"
+    long: int = 200
 
     def __post_init__(self) -> None:
-        for name, choices in (("initialisation", INITIAL), ("head", ACTIVATIONS)):
-            if getattr(self, name) not in choices:
-                known = " or ".join(map(repr, choices))
-                raise ValueError(f"Expected `{name}` to be {known}, but got {getattr(self, name)!r}.")
+        choices = {"initialisation": ("glorot", "torch"), "head": ACTIVATIONS}
+        check_settings(self, {"seeds": 2}, positive=["noise"], choices=choices)
 
-    def describe(self) -> str:
-        """Return a description for a report."""
-        return (
-            f"{self.epochs} epochs of Adam ({self.learning_rate:g}, ε 1e-7) on batches of {self.batch_size}, "
-            f"from {INITIAL[self.initialisation]}; the hidden layer of a head on [φ(x), a] has 64 units and {self.head}"
-        )
+    @property
+    def is_published(self) -> bool:
+        """Whether the paper's numbers are for these settings, apart from seeds and the longer control."""
+        return self == replace(type(self)(), seed=self.seed, seeds=self.seeds, long=self.long)
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(NamedTuple):
     """A training set of the synthetic process."""
 
     x: Floats
@@ -219,68 +226,73 @@ def make_grid(span: tuple[float, float], points: int = 1000) -> Floats:
     return span[0] + (span[1] - span[0]) * (np.arange(points) + 0.5) / points
 
 
-def format_mean(values: Any, digits: str = ".4f") -> str:
-    """Format mean ± standard deviation.
-
-    Examples
-    --------
-    >>> format_mean([1.0, 3.0], ".1f")
-    '2.0 ± 1.4'
-    """
-    array = np.asarray(values, dtype=np.float64)
-    return f"{array.mean():{digits}} ± {array.std(ddof=1):{digits}}"
+def fit_probe(probe: Any, trunk: nn.Module, sample: Sample, target: Any, x: Floats) -> Floats:
+    """Fit a probe on φ(x), and predict at other points x: means, or probabilities of class 1."""
+    fitted = clone(probe).fit(compute_features(trunk, sample.x), target)
+    at = compute_features(trunk, x)
+    return np.asarray(fitted.predict_proba(at)[:, 1] if is_classifier(probe) else fitted.predict(at))
 
 
 def train_variants(
     train: Callable[[Any, Variant, Sequence[int]], Sequence[Mapping[str, Any]]],
+    arms: Mapping[str, tuple[Any, Variant]],
     settings: Any,
-    changes: Mapping[str, Mapping[str, Any]],
     *,
     progress: bool = False,
-) -> list[Run]:
-    """Train all variants, and the pair without and with PI again under each change of the settings.
+) -> tuple[pd.DataFrame, dict[str, Floats]]:
+    """Train variants, all seeds of one together; return a table of the scores, and the curves by arm, [seeds, x].
 
     Parameters
     ----------
     train : callable
-        From settings, a variant and seeds to the results of each seed.
+        From settings, a variant and seeds to the scores and the curve of each seed.
+    arms : mapping
+        Settings and variant by name.
     settings : dataclass
         With seed and seeds.
-    changes : mapping
-        Changes of settings by name, which becomes part of the name of a run.
     progress : bool
         Whether to show progress.
     """
-    arms = [Arm(name=variant, train=partial(train, settings, variant)) for variant in VARIANTS]
-    for name, change in changes.items():
-        other = replace(settings, **change)
-        arms += [Arm(name=f"{variant}, {name}", train=partial(train, other, variant)) for variant in PAIR]
-    return run_arms(arms, seed_range(settings), seeds_at_once=settings.seeds, progress=progress)
+    made = [Arm(name=name, train=partial(train, own, variant)) for name, (own, variant) in arms.items()]
+    runs = run_arms(made, seed_range(settings), seeds_at_once=settings.seeds, progress=progress)
+    curves = {name: np.stack([run.values["curve"] for run in runs if run.arm == name]) for name in arms}
+    return to_frame(runs).rename(columns={"method": "variant"}), curves
 
 
-def seed_range(settings: Any) -> range:
-    """Return the seeds of an experiment."""
-    return range(settings.seed, settings.seed + settings.seeds)
+def list_arms(settings: Any, changes: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[Any, Variant]]:
+    """List all variants, and the pair without and with PI again, longer and under each change of the settings."""
+    arms: dict[str, tuple[Any, Variant]] = {variant: (settings, variant) for variant in VARIANTS}
+    for name, change in {f"{settings.long} epochs": {"epochs": settings.long}, **changes}.items():
+        arms |= {f"{variant}, {name}": (replace(settings, **change), variant) for variant in PAIR}
+    return arms
 
 
-def stack_curves(runs: Sequence[Run]) -> dict[str, Floats]:
-    """Return the curves of all seeds by the name of the run, [seeds, x]."""
-    names = dict.fromkeys(run.arm for run in runs)
-    return {name: np.stack([run.values["curve"] for run in runs if run.arm == name]) for name in names}
+def by_variant(table: pd.DataFrame, metric: str) -> dict[str, Floats]:
+    """Return the values of all seeds by the name of the arm."""
+    return {str(name): values.to_numpy() for name, values in table.groupby("variant")[metric]}
 
 
-def strips_figure(table: pd.DataFrame, long: int, label: str, scale: str) -> Figure:
-    """Draw the `value` of every seed of every variant, and of the pair that trains for `long` epochs."""
+def fits_figure(
+    curves: Mapping[str, Floats], x: Floats, draw_truth: Callable[[Any], None], label: str, **limits: Any
+) -> Figure:
+    """Draw the curves of every seed without and with PI over what `draw_truth` draws."""
+
+    def draw(axes: Sequence[Any]) -> None:
+        for axis, variant in zip(axes, PAIR, strict=True):
+            draw_truth(axis)
+            axis.plot(x, curves[variant].T, color=SHADES[variant], lw=0.8, alpha=0.5)
+            axis.plot([], [], color=SHADES[variant], label=f"{variant}, {len(curves[variant])} seeds")
+            axis.set(title=f"φ learned with {variant}", xlabel="x", **limits)
+            axis.legend(loc="upper right", fontsize=8, ncols=2)
+        axes[0].set_ylabel(label)
+
+    return make_figure(draw, 2, figsize=(9.6, 4.0))
+
+
+def strips_figure(values: Mapping[str, Floats], long: int, label: str, scale: str) -> Figure:
+    """Draw the values of every seed of every variant, and of the pair that trains for `long` epochs."""
     names = [*VARIANTS, *(f"{variant}, {long} epochs" for variant in PAIR)]
-    colours = {"no PI": COLOURS["no-pi"], "PI": COLOURS["pi"]}
-    rows = [
-        (
-            name,
-            table.loc[table["variant"] == name, "value"],
-            colours.get(name.split(",")[0], COLOURS["control"]),
-        )
-        for name in names
-    ]
+    rows = [(name, values[name], SHADES.get(name.split(",")[0], COLOURS["control"])) for name in names]
 
     def draw(axes: Sequence[Any]) -> None:
         draw_strips(axes[0], rows, label)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import pandas as pd
 
 from lupi.compare.statistics import Difference, difference
 from lupi.reproduce.cases import Case
-from lupi.reproduce.findings import markdown_table
+from lupi.reproduce.findings import format_mean, markdown_table
 
 TITLES = {
     "no-pi": "No PI",
@@ -29,7 +29,6 @@ TITLES = {
     "pi-transition": "PI-transition",
 }
 """Titles of methods in tables; the paper has two-step TRAM only in an ablation."""
-METRICS = ("nll", "accuracy")
 LEVEL = 0.05
 """A difference is significant if its p is smaller, without correction for the number of claims."""
 
@@ -48,7 +47,6 @@ def results_table(
     cases: Sequence[Case],
     published: Mapping[str, Published] | None = None,
     *,
-    nll_digits: int = 3,
     accuracy_digits: int = 1,
 ) -> str:
     """Format mean ± standard deviation over the seeds of every case, beside the paper's numbers.
@@ -62,25 +60,19 @@ def results_table(
     |---|---|---|
     | TRAM | 1.100 ± 0.141 | 65.0 ± 7.1 |
     """
-
-    def show(mean: float, sd: float, digits: int) -> str:
-        return f"{mean:.{digits}f} ± {sd:.{digits}f}"
-
     lines = []
     for case in cases:
         own = runs[runs["method"] == case.name]
-        percent = 100 * own["accuracy"]
-        line = {
-            "method": case.title,
-            "NLL": show(own["nll"].mean(), own["nll"].std(), nll_digits),
-            "accuracy, %": show(percent.mean(), percent.std(), accuracy_digits),
-        }
+        line = {"method": case.title, "NLL": format_mean(own["nll"], 3)}
+        line["accuracy, %"] = format_mean(100 * own["accuracy"], accuracy_digits)
         if published is not None:
-            row = published.get(case.name)
-            line["NLL in the paper"] = show(row.nll, row.nll_sd, nll_digits) if row else ""
-            line["accuracy in the paper, %"] = show(row.accuracy, row.accuracy_sd, accuracy_digits) if row else ""
+            nll = accuracy = ""
+            if row := published.get(case.name):
+                nll = f"{row.nll:.3f} ± {row.nll_sd:.3f}"
+                accuracy = f"{row.accuracy:.{accuracy_digits}f} ± {row.accuracy_sd:.{accuracy_digits}f}"
+            line |= {"NLL in the paper": nll, "accuracy in the paper, %": accuracy}
         lines.append(line)
-    return markdown_table(pd.DataFrame(lines))
+    return markdown_table(lines)
 
 
 class Claim(NamedTuple):
@@ -90,74 +82,63 @@ class Claim(NamedTuple):
     other: str
     par: bool = False
 
-    def describe(self, titles: Mapping[str, str]) -> str:
-        """Return the claim in words, with the titles of the rows."""
-        return f"{titles[self.method]} {'on par with' if self.par else 'above'} {titles[self.other]}"
 
-    def check(self, runs: pd.DataFrame) -> Check:
-        """Check the claim by the runs."""
-        return check_claim(*differences(runs, self.method, self.other), par=self.par)
-
-
-class Check(NamedTuple):
-    """Whether a claim holds, whether a difference that it claims is significant, and both in words."""
-
-    text: str
-    holds: bool = False
-    significant: bool = False
-
-
-def check_claim(nll: Difference, accuracy: Difference, *, par: bool) -> Check:
-    """Check whether a row is better than another in NLL (lower) and accuracy (higher) or, where `par`, as good.
+def check_claim(nll: Difference, accuracy: Difference, *, par: bool) -> str:
+    """Say whether a row is better than another in NLL (lower) and accuracy (higher) or, where `par`, as good.
 
     Examples
     --------
-    >>> check_claim(Difference(-0.1, 0.01, 19), Difference(0.01, 0.02, 19), par=False).text
+    >>> check_claim(Difference(-0.1, 0.01, 19), Difference(0.01, 0.02, 19), par=False)
     'yes, significantly in NLL'
     """
     better = {"NLL": nll.mean < 0, "accuracy": accuracy.mean > 0}
     significant = [name for name, found in (("NLL", nll), ("accuracy", accuracy)) if found.p < LEVEL]
     both = " and ".join(significant)
+    sides = {name: f"{'better' if better[name] else 'worse'} in {name}" for name in better}
     if par:
-        sides = [f"{'better' if better[name] else 'worse'} in {name}" for name in significant]
-        return Check(f"no: significantly {' and '.join(sides)}") if significant else Check("yes", holds=True)
+        return f"no: significantly {' and '.join(sides[name] for name in significant)}" if significant else "yes"
     if all(better.values()):
-        text = f"yes, significantly in {both}" if significant else "yes, but not significantly"
-        return Check(text, holds=True, significant=bool(significant))
+        return f"yes, significantly in {both}" if significant else "yes, but not significantly"
     if not any(better.values()):
-        return Check(f"no, significantly worse in {both}" if significant else "no, but not significantly")
-    sides = [
-        f"{'better' if better[name] else 'worse'} in {name}{'' if name in significant else ' (not significantly)'}"
-        for name in better
-    ]
-    return Check(", ".join(sides))
+        return f"no, significantly worse in {both}" if significant else "no, but not significantly"
+    return ", ".join(side + ("" if name in significant else " (not significantly)") for name, side in sides.items())
 
 
-def differences(runs: pd.DataFrame, method: str, other: str) -> tuple[Difference, Difference]:
-    """Return the differences of two cases in NLL and accuracy, paired by seed."""
-    nll, accuracy = (difference(runs, method, other, metric) for metric in METRICS)
-    return nll, accuracy
+class Differences(NamedTuple):
+    """The differences of two rows in NLL and accuracy, paired by seed."""
+
+    nll: Difference
+    accuracy: Difference
+
+    @classmethod
+    def between(cls, runs: pd.DataFrame, method: str, other: str) -> Differences:
+        """Return the differences of `method` to `other`."""
+        return cls(*(difference(runs, method, other, metric) for metric in cls._fields))
+
+    def format(self, accuracy_digits: int = 1) -> tuple[str, str]:
+        """Format both with their 95 % intervals, the accuracy in points.
+
+        Examples
+        --------
+        >>> Differences(Difference(-0.1, 0.01, 19), Difference(0.02, 0.01, 19)).format()
+        ('−0.100 [−0.121, −0.079]', '+2.0 [−0.1, +4.1]')
+        """
+
+        def show(found: Difference, scale: int, digits: int) -> str:
+            middle, low, high = (f"{scale * value:+.{digits}f}" for value in (found.mean, *found.interval()))
+            return f"{middle} [{low}, {high}]".replace("-", "−")
+
+        return show(self.nll, 1, 3), show(self.accuracy, 100, accuracy_digits)
 
 
-def format_interval(found: Difference, scale: float, digits: int) -> str:
-    """Format a difference with its 95 % interval."""
-    low, high = found.interval()
-    numbers = [f"{scale * value:+.{digits}f}" for value in (found.mean, low, high)]
-    return f"{numbers[0]} [{numbers[1]}, {numbers[2]}]".replace("-", "−")
+def compare_in(runs: pd.DataFrame, accuracy_digits: int = 1) -> Callable[[str, str], str]:
+    """Return a function for templates that describes the differences of two rows."""
 
+    def compare(method: str, other: str) -> str:
+        nll, accuracy = Differences.between(runs, method, other).format(accuracy_digits)
+        return f"{nll} in NLL, {accuracy} points of accuracy"
 
-def describe_differences(
-    nll: Difference, accuracy: Difference, *, nll_digits: int = 3, accuracy_digits: int = 1
-) -> str:
-    """Describe differences in NLL and accuracy with their intervals.
-
-    Examples
-    --------
-    >>> describe_differences(Difference(-0.1, 0.01, 19), Difference(0.02, 0.01, 19))
-    '−0.100 [−0.121, −0.079] in NLL, +2.0 [−0.1, +4.1] points of accuracy'
-    """
-    accuracies = format_interval(accuracy, 100, accuracy_digits)
-    return f"{format_interval(nll, 1, nll_digits)} in NLL, {accuracies} points of accuracy"
+    return compare
 
 
 def claims_table(
@@ -166,26 +147,31 @@ def claims_table(
     claims: Sequence[Claim],
     published: Mapping[str, Published] | None = None,
     *,
-    nll_digits: int = 3,
     accuracy_digits: int = 1,
     heading: str = "the paper",
 ) -> str:
-    """Format claims about pairs of rows: differences paired by seed, with 95 % intervals, and whether they hold."""
+    """Format claims about pairs of cases: differences paired by seed, with 95 % intervals, and whether they hold.
+
+    Claims about other cases are left out.
+    """
     titles = {case.name: case.title for case in cases}
     lines = []
-    for claim in claims:
-        nll, accuracy = differences(runs, claim.method, claim.other)
+    for method, other, par in claims:
+        if not {method, other} <= titles.keys():
+            continue
+        found = Differences.between(runs, method, other)
+        nll, accuracy = found.format(accuracy_digits)
         line = {
-            heading: claim.describe(titles),
-            "difference in NLL": format_interval(nll, 1, nll_digits),
-            "in accuracy, points": format_interval(accuracy, 100, accuracy_digits),
-            "here": claim.check(runs).text,
+            heading: f"{titles[method]} {'on par with' if par else 'above'} {titles[other]}",
+            "difference in NLL": nll,
+            "in accuracy, points": accuracy,
+            "here": check_claim(*found, par=par),
         }
         if published is not None:
             line["differences in the paper"] = ""
-            if claim.method in published and claim.other in published:
-                one, other = published[claim.method], published[claim.other]
-                change = f"{one.nll - other.nll:+.{nll_digits}f}, {one.accuracy - other.accuracy:+.{accuracy_digits}f}"
+            if {method, other} <= published.keys():
+                one, two = published[method], published[other]
+                change = f"{one.nll - two.nll:+.3f}, {one.accuracy - two.accuracy:+.{accuracy_digits}f}"
                 line["differences in the paper"] = change.replace("-", "−")
         lines.append(line)
-    return markdown_table(pd.DataFrame(lines))
+    return markdown_table(lines)

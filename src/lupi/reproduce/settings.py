@@ -1,0 +1,99 @@
+"""Check the settings of experiments, and change them by texts."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from lupi._internal.checks import check_integer, check_positive
+
+
+def check_settings(
+    settings: Any,
+    minimum: Mapping[str, int],
+    *,
+    positive: Sequence[str] = (),
+    choices: Mapping[str, Collection[str]] | None = None,
+) -> None:
+    """Check fields of a dataclass.
+
+    Parameters
+    ----------
+    settings : dataclass
+        The settings.
+    minimum : mapping
+        Fields that must be integers, and the smallest value of each.
+    positive : sequence of str
+        Fields that must be a number greater than 0, or a tuple of such numbers.
+    choices : mapping
+        Fields that must have one of some values.
+
+    Examples
+    --------
+    >>> @dataclasses.dataclass
+    ... class Settings:
+    ...     noise: tuple[float, ...] = (0.1, 0.0)
+    >>> check_settings(Settings(), {}, positive=["noise"])
+    Traceback (most recent call last):
+    ...
+    ValueError: Expected `noise` to be a number greater than 0, but got 0.0.
+    """
+    for name, least in minimum.items():
+        check_integer(name, getattr(settings, name), least)
+    for name in positive:
+        value = getattr(settings, name)
+        if value == ():
+            raise ValueError(f"Expected `{name}` to be one number or more, but got none.")
+        for one in value if isinstance(value, tuple) else (value,):
+            check_positive(name, one)
+    for name, known in (choices or {}).items():
+        if getattr(settings, name) not in known:
+            options = " or ".join(map(repr, known))
+            raise ValueError(f"Expected `{name}` to be {options}, but got {getattr(settings, name)!r}.")
+
+
+def seed_range(settings: Any) -> range:
+    """Return the seeds of an experiment, whose settings have `seed` and `seeds`."""
+    return range(settings.seed, settings.seed + settings.seeds)
+
+
+def change_settings(settings: Any, changes: Sequence[str]) -> Any:
+    """Change fields of a dataclass, given as texts "name=value".
+
+    Examples
+    --------
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Settings:
+    ...     seeds: int = 20
+    ...     noise: tuple[float, ...] = (0.1, 0.5)
+    >>> change_settings(Settings(), ["seeds=2", "noise=0.1,"])
+    Settings(seeds=2, noise=(0.1,))
+    >>> change_settings(Settings(), ["seed=2"])
+    Traceback (most recent call last):
+    ...
+    ValueError: Expected a setting among seeds, noise, but got 'seed'.
+    """
+    known = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
+    for text in changes:
+        name, _, value = text.partition("=")
+        if name not in known:
+            raise ValueError(f"Expected a setting among {', '.join(known)}, but got {name!r}.")
+        known[name] = parse_value(name, value, known[name])
+    return dataclasses.replace(settings, **known)
+
+
+def parse_value(name: str, text: str, old: Any) -> Any:
+    """Parse a value of the type that a setting has."""
+    if isinstance(old, str):
+        return text
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        value = None
+    if isinstance(old, float) and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if type(value) is not type(old):
+        raise ValueError(f"Expected `{name}` to be a value such as {old!r}, but got {text!r}.")
+    return value
