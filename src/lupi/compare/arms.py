@@ -16,13 +16,14 @@ import pandas as pd
 
 from lupi import methods as known
 from lupi.compare.arrays import Task, fit_and_score
-from lupi.compare.plan import Plan, Split
+from lupi.compare.plan import Plan
 from lupi.compare.statistics import BASELINE
 from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
 from lupi.likelihoods import Categorical, Gaussian
 from lupi.metrics import reliability
 from lupi.tabular.dataset import TableDataset
 from lupi.tabular.features import encode_columns, fit_encoders
+from lupi.tabular.folds import Rows
 
 ZEROS, SHUFFLED, RANDOM, EARLY = "PI zeros", "PI shuffled", "PI random", "early stopping"
 PATIENCE = 5
@@ -101,21 +102,21 @@ def make_privileged(
 # -------------------------------------------------------------------------------- training
 
 
-def make_tasks(data: TableDataset, splits: Sequence[Split]) -> list[Task]:
+def make_tasks(data: TableDataset, splits: Sequence[tuple[Rows, Rows]]) -> list[Task]:
     """Take the rows of each split; with a test table all splits are equal, and their rows are taken once."""
     if data.test is not None:
-        return [make_task(data, splits[0])] * len(splits)
-    return [make_task(data, split) for split in splits]
+        return [make_task(data, *splits[0])] * len(splits)
+    return [make_task(data, *split) for split in splits]
 
 
-def make_task(data: TableDataset, split: Split) -> Task:
+def make_task(data: TableDataset, train_rows: Rows, test_rows: Rows) -> Task:
     """Take the rows of a split; encoders are fitted on the training rows only."""
-    train, test = data.train.take(split.train), (data.test or data.train).take(split.test)
+    train, test = data.train.take(train_rows), (data.test or data.train).take(test_rows)
     encoders = fit_encoders(train.X, {name: data.schema.inputs[name] for name in data.encoded})
     return Task(
         X_train=encode_columns(train.X, encoders),
         y_train=train.y,
-        privileged=data.privileged.iloc[split.train].reset_index(drop=True),
+        privileged=data.privileged.iloc[train_rows].reset_index(drop=True),
         example=train.example,
         X_test=encode_columns(test.X, encoders),
         y_test=test.y,
@@ -123,7 +124,7 @@ def make_task(data: TableDataset, split: Split) -> Task:
 
 
 def train_variant(
-    variant: Variant, plan: Plan, data: TableDataset, splits: Sequence[Split], seeds: Sequence[int]
+    variant: Variant, plan: Plan, data: TableDataset, splits: Sequence[tuple[Rows, Rows]], seeds: Sequence[int]
 ) -> list[dict[str, Any]]:
     """Train a variant with a group of seeds, together if possible, and score it.
 

@@ -47,16 +47,17 @@ def open_run_folder(folder: Path, about: Mapping[str, Any], *, overwrite: bool =
     check_output(folder, overwrite=True, folder=True, ours=lambda _: path.exists(), kind="comparison")
     if path.exists():
         old = json.loads(path.read_text())
-        if old == about and not overwrite:
+        if overwrite:
+            _remove_results(folder, old)
+        elif old == about:
             return
-        if not overwrite:
+        else:
             names = [name for name in {**old, **about} if old.get(name) != about.get(name)]
             changed = ", ".join(f"{name} {_format(old.get(name))}, not {_format(about.get(name))}" for name in names)
             raise FileExistsError(
                 f"Expected `output` to be new or of the same comparison, but {folder} has {changed}; "
                 "pass `overwrite=True` to start again."
             )
-        _remove_results(folder, old)
     with explain_os_errors(folder):
         (folder / RUNS).mkdir(parents=True, exist_ok=True)
         write_text(path, json.dumps(about, indent=2) + "\n")

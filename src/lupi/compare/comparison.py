@@ -81,8 +81,10 @@ def compare_table(
     about = describe_plan(plan, data, variants)
     open_run_folder(folder, about, overwrite=overwrite)
     arms = [Arm(name=one.name, train=partial(train_variant, one, plan, data, splits)) for one in variants]
-    options: dict[str, Any] = {"seeds_at_once": SEEDS_AT_ONCE, "keep_groups": True, "folder": folder, "jobs": jobs}
-    runs = run_arms(arms, range(plan.runs), **options, progress=progress, say=say)
+    seeds = range(plan.runs)
+    runs = run_arms(
+        arms, seeds, seeds_at_once=SEEDS_AT_ONCE, keep_groups=True, folder=folder, jobs=jobs, progress=progress, say=say
+    )
     return summarize_runs(plan, data, variants, runs, about)
 
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import GroupShuffleSplit
 
 from lupi import methods as known
 from lupi._internal.checks import check_integer
 from lupi._internal.devices import check_device
 from lupi.tabular.dataset import TableDataset
-from lupi.tabular.folds import grouped_folds
+from lupi.tabular.folds import Rows, grouped_folds
 from lupi.tabular.spec import TableSpec
 
 HELD_OUT = 0.2
@@ -83,15 +82,8 @@ class Plan:
         return self.folds or self.seeds
 
 
-class Split(NamedTuple):
-    """Numbers of the rows to train on and of the rows to score on."""
-
-    train: NDArray[Any]
-    test: NDArray[Any]
-
-
-def make_splits(plan: Plan, data: TableDataset) -> list[Split]:
-    """Return the rows of every run; no example is on both sides.
+def make_splits(plan: Plan, data: TableDataset) -> list[tuple[Rows, Rows]]:
+    """Return the rows to train on and the rows to score on, for every run; no example is on both sides.
 
     Held-out labels of a class that the training rows lack are not scored.
     """
@@ -99,7 +91,7 @@ def make_splits(plan: Plan, data: TableDataset) -> list[Split]:
     if data.test is not None:
         if len(np.unique(data.test.example)) < 2:
             raise ValueError("Expected `test` to be a table of at least two examples, but got 1.")
-        return [Split(rows, np.arange(len(data.test.y)))] * plan.seeds
+        return [(rows, np.arange(len(data.test.y)))] * plan.seeds
     examples, fewest = len(np.unique(group)), max(FEWEST_EXAMPLES, plan.folds or 0)
     if examples < fewest:
         raise ValueError(f"Expected at least {fewest} examples to hold some out, but got {examples}.")
@@ -115,4 +107,4 @@ def make_splits(plan: Plan, data: TableDataset) -> list[Split]:
         found = [(train, test[np.isin(y[test], y[train])]) for train, test in found]
         if any(len(np.unique(y[train])) < 2 or len(test) == 0 for train, test in found):
             raise ValueError("Expected enough examples of two classes to hold some out, but got too few.")
-    return [Split(*split) for split in found]
+    return found

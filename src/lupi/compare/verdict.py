@@ -66,9 +66,8 @@ def write_verdict(
     head = {-1: "Worse than No PI", 0: "No significant difference to No PI", 1: "Better than No PI"}[effects[best]]
     if effects[best] > 0 and own:
         head = "Better than No PI, but not better than all controls" if equal else "Privileged information helped"
-    who, adjusted = (
-        (best, "") if m == 1 else (f"{best}, the best of {m} methods,", f", adjusted for the choice among {m}")
-    )
+    who = best if m == 1 else f"{best}, the best of {m} methods,"
+    adjusted = "" if m == 1 else f", adjusted for the choice among {m}"
     points = " points" if known.unit == "%" else ""
     gain, (low, high) = found[best].mean, found[best].interval(level)
     if effects[best] == 0:

@@ -72,8 +72,8 @@ class Table:
     --------
     >>> frame = pd.DataFrame({"annotator": ["Ann"], "agreement": [0.98765]})
     >>> table = Table(caption="Annotators.", frame=frame, formats={"agreement": ".2f"})
-    >>> [[cell.text for cell in cells] for _, cells in table.rows()]
-    [['Ann', '0.99']]
+    >>> [column.texts for column in table.columns()]
+    [['Ann'], ['0.99']]
     """
 
     caption: str
@@ -90,22 +90,23 @@ class Table:
             if name and name not in self.frame.columns:
                 raise ValueError(f"Expected a column among {list(self.frame.columns)}, but got {name!r}.")
 
-    def headings(self) -> list[Heading]:
-        """Return the headings of the columns."""
-        column = (self.sorted_by or "").removeprefix("-")
-        order = "ascending" if column == self.sorted_by else "descending"
-        return [
-            Heading(name, self.hints.get(name, ""), _is_number(self.frame[name]), order if name == column else "none")
-            for name in self.frame.columns
-        ]
-
-    def rows(self) -> Iterator[tuple[bool, list[Cell]]]:
-        """Yield the first `ROWS` rows: whether to highlight the row, and its cells."""
-        frame = self.frame.head(ROWS)
-        columns = [_cells(frame[name], self.formats.get(name), self.texts.get(name)) for name in frame.columns]
-        marked = [False] * len(frame) if self.marked is None else self.marked[:ROWS]
-        for mark, *cells in zip(marked, *columns, strict=True):
-            yield mark, cells
+    def columns(self) -> Iterator[Column]:
+        """Yield the columns as the page shows them, with the first `ROWS` rows."""
+        for name in self.frame.columns:
+            number = is_numeric_dtype(self.frame[name]) and not is_bool_dtype(self.frame[name])
+            values = self.frame[name].head(ROWS).tolist()
+            orders = {f"-{name}": "descending", name: "ascending"}
+            texts = self.texts.get(name) or [_format(value, number, self.formats.get(name)) for value in values]
+            yield Column(
+                name=name,
+                hint=self.hints.get(name, ""),
+                order=orders.get(self.sorted_by or "", "none"),
+                number=number,
+                texts=[text if len(text) <= CELL else text[: CELL - 1] + "…" for text in texts[:ROWS]],
+                keys=[repr(value).replace("inf", "Infinity") for value in values]
+                if number
+                else [],  # as JavaScript reads
+            )
 
     @property
     def note(self) -> str:
@@ -116,21 +117,15 @@ class Table:
         return f"{count:,} rows." if count > 20 else ""
 
 
-class Heading(NamedTuple):
-    """The heading of a column: its text, the hint below it, whether the column holds numbers, and how it is sorted."""
+class Column(NamedTuple):
+    """A column of a page: its heading, a hint below it, the order of the rows by it, its texts and its sort keys."""
 
-    text: str
+    name: str
     hint: str
-    number: bool
     order: str
-
-
-class Cell(NamedTuple):
-    """The text of a cell and the number by which it sorts."""
-
-    text: str
-    value: str | None
     number: bool
+    texts: list[str]
+    keys: list[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,28 +259,10 @@ def read_assets() -> tuple[Template, str, str]:
     return environment.from_string(template), style, script
 
 
-def _is_number(column: pd.Series[Any]) -> bool:
-    return is_numeric_dtype(column) and not is_bool_dtype(column)
-
-
-def _cells(column: pd.Series[Any], style: str | None, texts: Sequence[str] | None) -> list[Cell]:
-    number = _is_number(column)
-    values, missing = column.tolist(), column.isna().tolist()
-    if texts is None:
-        texts = [
-            "–" if absent else _format(value, number, style) for value, absent in zip(values, missing, strict=True)
-        ]
-    cells = []
-    for value, absent, text in zip(values, missing, texts[:ROWS], strict=True):
-        if len(text) > CELL:
-            text = text[: CELL - 1] + "…"
-        # The value is left out where it equals the text, which keeps long tables small.
-        key = "NaN" if absent else repr(value).replace("inf", "Infinity")
-        cells.append(Cell(text, key if number and key != text else None, number))
-    return cells
-
-
 def _format(value: Any, number: bool, style: str | None) -> str:
+    """Format the value of a cell."""
+    if pd.isna(value):
+        return "–"
     if number:
         return format_number(value, style or ("z.3f" if isinstance(value, float) else "d"))
     if isinstance(value, bool):
