@@ -294,13 +294,13 @@ def test_the_report_says_what_the_runs_hold(standing):
     """In made-up runs TRAM is significantly better than No PI, and all others are equal to No PI."""
     texts = read_texts(standing, SMALL)
     task = make_task(texts, make_text_encoder(None).fit(texts.train), SMALL)
-    cases, levels = make_cases(task, SMALL), reference_levels(task)
+    cases = make_cases(task, SMALL)
     runs = pd.DataFrame({"method": np.repeat(METHODS, 3), "seed": [0, 1, 2] * len(METHODS)})
     runs = runs.assign(nll=0.3 + 0.01 * runs["seed"], accuracy=0.9, clean_nll=0.2, clean_accuracy=0.95)
     of_tram = runs["method"] == "tram"
     runs.loc[of_tram, ["given_train_nll", "given_test_nll"]] = [0.1, 0.35]
     runs.loc[of_tram, ["nll", "accuracy"]] += [-0.1, 0.02]
-    text = report(runs, cases, task, levels, SMALL)
+    text = report(runs, cases, task, SMALL)
     assert "- TRAM compared with No PI: −0.100 [−0.100, −0.100] in NLL, +2.00 [+2.00, +2.00] points" in text
     assert "NLL of 0.100 on training labels and\n  0.350 on test labels (the true p(y|x,a) " in text
     assert "is no better than No PI" in text
@@ -308,7 +308,7 @@ def test_the_report_says_what_the_runs_hold(standing):
     assert "| TRAM | 0.210 ± 0.010 | 92.00 ± 0.00 | 0.064 ± 0.002 | 98.19 ± 0.01 |" in text
     assert "| TRAM | 0.200 ± 0.000 | 95.00 ± 0.00 |" in text
     runs.loc[of_tram, "given_test_nll"] = 0.25
-    assert "is no better than No PI" not in report(runs, cases, task, levels, SMALL)
+    assert "is no better than No PI" not in report(runs, cases, task, SMALL)
 
 
 def test_levels_are_scores_of_known_probabilities(standing):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,6 +28,24 @@ ONE_NETWORK = ("zero-imputation", "mean-imputation", "full-marginalization")
 """Methods that train the same network q(y | x, a) and differ only in how they predict: it is trained once."""
 NETWORK = ("trunk", "tower", "conditional")
 """The modules of q(y | x, a)."""
+TITLES = {
+    "no-pi": "No PI",
+    "zero-imputation": "Zero imputation",
+    "mean-imputation": "Mean imputation",
+    "full-marginalization": "Full marginalization",
+    "heteroscedastic-dropout": "Heteroscedastic dropout (Lambert et al.)",
+    "tram": "TRAM",
+    "two-step-tram": "Two-step TRAM",
+    "het-tram": "Het-TRAM",
+    "distillation": "Distillation, no PI",
+    "generalized-distillation": "Generalized distillation (Lopez-Paz et al.)",
+    "distilled-tram": "Distilled-TRAM",
+    "miml-fcn-plus": "MIML-FCN+",
+    "tram-plus-plus": "TRAM++",
+    "pi-dual": "Pi-DUAL",
+    "pi-transition": "PI-transition",
+}
+"""Titles of methods in tables; the paper has two-step TRAM only in an ablation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +76,11 @@ class Case:
     training: Settings
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, method: str, **more: Any) -> Case:
+        """Make the case of a method under its own name and title."""
+        return cls(name=method, title=TITLES[method], method=method, **more)
+
     def build(self, seed: int) -> Method:
         """Build the method with the initial weights of a seed."""
         with seed_noise(seed, torch.device("cpu")):
@@ -83,6 +108,14 @@ def make_score(x: Tensor, y: Tensor) -> Score:
         return {"nll": float(likelihood.each(output, true).mean()), "accuracy": float(correct.double().mean())}
 
     return score
+
+
+def hash_arrays(*arrays: Any) -> str:
+    """Return a hash of arrays or bytes, which tells the data of one run folder from those of another."""
+    total = hashlib.sha256()
+    for array in arrays:
+        total.update(array.tobytes() if isinstance(array, np.ndarray) else array)
+    return total.hexdigest()[:16]
 
 
 def train_cases(

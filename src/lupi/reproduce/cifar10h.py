@@ -36,10 +36,10 @@ from lupi.methods import Conditional, Method
 from lupi.methods.tram import het_tram
 from lupi.nn import MobileNet, Parts, Projected, pretrained
 from lupi.nn.inference import over_annotations, over_examples
-from lupi.reproduce.cases import Case, Score, make_score, train_cases
+from lupi.reproduce.cases import TITLES, Case, Score, hash_arrays, make_score, train_cases
 from lupi.reproduce.findings import COLOURS, Findings, format_mean, make_figure, markdown_table, render_report
 from lupi.reproduce.settings import check_settings, seed_range
-from lupi.reproduce.tables import TITLES, Claim, Differences, Published, claims_table, compare_in, results_table
+from lupi.reproduce.tables import Claim, Published, claims_table, compare_in, format_differences, results_table
 from lupi.tabular.encoding import PrivilegedEncoder
 from lupi.tabular.text import hash_folder
 from lupi.training import Settings as Training
@@ -249,14 +249,8 @@ def make_parts(task: Task, trunk: nn.Module) -> Parts:
 
 def make_case(method: str, task: Task, parts: Parts, settings: Settings, change: str = "") -> Case:
     """Make the case of a method; a change of the settings is part of its name."""
-    return Case(
-        name=case_name(method, change),
-        title=TITLES[method],
-        method=method,
-        parts=parts,
-        data=task.train,
-        training=settings.training(),
-    )
+    case = Case.of(method, parts=parts, data=task.train, training=settings.training())
+    return dataclasses.replace(case, name=case_name(method, change))
 
 
 def case_name(method: str, change: str) -> str:
@@ -327,15 +321,10 @@ def run(settings: Settings, *, data: Path | None, folder: Path, overwrite: bool,
 
 def digest(task: Task) -> str:
     """Return a hash of images, labels and privileged information."""
-    a = task.train.a
+    train, a = task.train, task.train.a
     assert isinstance(a, SparseRows)
-    train, annotator = task.train, torch.from_numpy(task.annotator)
-    arrays = (train.x, task.x, train.y, train.row, a.index, a.value, task.y, annotator)
-    total = hashlib.sha256()
-    for value in arrays:
-        assert isinstance(value, Tensor)
-        total.update(value.numpy().tobytes())
-    return total.hexdigest()[:16]
+    tensors: tuple[Any, ...] = (train.x, task.x, train.y, train.row, a.index, a.value, task.y)
+    return hash_arrays(*(tensor.numpy() for tensor in tensors), task.annotator)
 
 
 def weights_digest(folder: Path, settings: Settings) -> str:
@@ -373,9 +362,7 @@ def report(
     """Write the report."""
     good, change = task.reliability >= GOOD, confidence["tram"] - confidence["no-pi"]
     own = runs["method"].isin([case.name for case in cases])
-    ablation, for_all = "", None
-    if settings.changed():
-        ablation = ablation_table(runs, settings)
+    for_all = None
     if settings.for_all in settings.changed():
         few = select_change(runs, settings.for_all, settings)
         for_all = {
@@ -387,7 +374,6 @@ def report(
         "cifar10h",
         settings=settings,
         task=task,
-        simulated=settings.annotators == "simulated",
         minutes=[runs.loc[part, "seconds"].sum() / 60 for part in (own, ~own)],
         results=results_table(runs, cases, PUBLISHED),
         claims=claims_table(runs, cases, CLAIMS, PUBLISHED),
@@ -396,7 +382,7 @@ def report(
         slope={name: np.polyfit(task.reliability, confidence[name], 1)[0] for name in PAIR},
         above=float(change[good].mean()) if good.any() else 0.0,
         below=float(change[~good].mean()) if not good.all() else 0.0,
-        ablation=ablation,
+        ablation=ablation_table(runs, settings) if settings.changed() else "",
         compare=compare_in(runs[runs["seed"].isin(settings.few())]),
         case_name=case_name,
         for_all=for_all,
@@ -420,7 +406,7 @@ def ablation_table(runs: pd.DataFrame, settings: Settings) -> str:
         for method in PAIR:
             own = few[few["method"] == method]
             line[TITLES[method]] = f"{own['nll'].mean():.3f} / {format_mean(100 * own['accuracy'], 1)}"
-        nll, accuracy = Differences.between(few, "tram", "no-pi").format()
+        nll, accuracy = format_differences(few, "tram", "no-pi")
         lines.append(line | {"TRAM − No PI, NLL": nll, "TRAM − No PI, points": accuracy})
     return markdown_table(lines)
 
@@ -436,7 +422,7 @@ def het_tram_table(runs: pd.DataFrame, settings: Settings) -> str:
         line = {"Het-TRAM": name or "as above"}
         line["NLL / accuracy, %"] = f"{mean['nll']:.3f} / {100 * mean['accuracy']:.1f}"
         for other, whose in ((tram, "TRAM's"), (plain, "the first row's")):
-            nll, accuracy = Differences.between(few, case, other).format() if case != other else ("", "")
+            nll, accuracy = format_differences(few, case, other) if case != other else ("", "")
             line |= {f"NLL minus {whose}": nll, f"accuracy minus {whose}, points": accuracy}
         lines.append(line)
     return markdown_table(lines)

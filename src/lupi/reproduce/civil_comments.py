@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor
 
 from lupi import metrics
@@ -30,12 +29,12 @@ from lupi.likelihoods import Bernoulli
 from lupi.methods import TRAM, Method, kind
 from lupi.nn import MLP, Parts
 from lupi.nn.inference import over_annotations
-from lupi.reproduce import civil_stand_in
-from lupi.reproduce.cases import Case, Score, make_score, train_cases
+from lupi.reproduce import civil_stand_in, tables
+from lupi.reproduce.cases import TITLES, Case, Score, make_score, train_cases
 from lupi.reproduce.civil_stand_in import ATTRIBUTES, KINDS, Drawn, Floats, StandIn
-from lupi.reproduce.findings import COLOURS, Findings, draw_strips, make_figure, markdown_table, render_report
+from lupi.reproduce.findings import Findings, markdown_table, render_report
 from lupi.reproduce.settings import check_settings, seed_range
-from lupi.reproduce.tables import TITLES, Claim, Differences, Published, claims_table, compare_in, results_table
+from lupi.reproduce.tables import Claim, Published
 from lupi.tabular.dataset import fingerprint
 from lupi.tabular.encoding import InputEncoder
 from lupi.tabular.text import TfidfEncoder, TransformerEncoder, make_text_encoder
@@ -226,15 +225,7 @@ def make_cases(task: Task, settings: Settings) -> list[Case]:
         lambda: MLP(width, (WIDTH,)), features=WIDTH, privileged=ATTRIBUTES, outputs=KINDS, likelihood=Bernoulli()
     )
     return [
-        Case(
-            name=name,
-            title=TITLES[name],
-            method=name,
-            parts=parts,
-            data=task.data,
-            training=settings.training(),
-            options=OPTIONS.get(name, {}),
-        )
+        Case.of(name, parts=parts, data=task.data, training=settings.training(), options=OPTIONS.get(name, {}))
         for name in METHODS
     ]
 
@@ -301,9 +292,11 @@ def run(settings: Settings, *, data: Path | None, folder: Path, overwrite: bool,
     runs = to_frame(
         train_cases(every, seed_range(settings), folder, score_task(task), device=device, progress=progress)
     )
+    panels = {"nll": "NLL on reported labels", "clean_nll": "NLL on clean labels"}
     levels = reference_levels(task)
-    figures = {"civil-comments-nll": nll_figure(runs, cases, levels)}
-    return Findings(runs, report(runs, cases, task, levels, settings), figures)
+    shown = {title: levels[title][0] for title in list(levels)[:2]}  # p(y|x,a) is out of reach from x
+    figure = tables.strips_figure(runs, cases, {name: label for name, label in panels.items() if name in runs}, shown)
+    return Findings(runs, report(runs, cases, task, settings), {"civil-comments-nll": figure})
 
 
 # -------------------------------------------------------------------------------- report
@@ -321,13 +314,7 @@ def reference_levels(task: Task) -> dict[str, tuple[float, float]]:
     return {title: (metrics.nll(y, p).mean(), metrics.accuracy(y, p).mean()) for title, p in known.items()}
 
 
-def report(
-    runs: pd.DataFrame,
-    cases: Sequence[Case],
-    task: Task,
-    levels: Mapping[str, tuple[float, float]],
-    settings: Settings,
-) -> str:
+def report(runs: pd.DataFrame, cases: Sequence[Case], task: Task, settings: Settings) -> str:
     """Write the report."""
     values: dict[str, Any] = {"stand_in": None, "label": ""}
     if task.drawn is not None:
@@ -338,20 +325,20 @@ def report(
             "label": "Stand-in: real sentences, synthetic labels and attributes. ",
             "added": y[~clean].mean(),
             "removed": 1 - y[clean].mean(),
-            "clean": results_table(cleanly, cases, accuracy_digits=ACCURACY_DIGITS),
+            "clean": tables.results_table(cleanly, cases, accuracy_digits=ACCURACY_DIGITS),
             "given": runs[runs["method"] == "tram"][["given_train_nll", "given_test_nll"]].mean(),
         }
     return render_report(
         "civil_comments",
         settings=settings,
         task=task,
-        levels=levels,
+        levels=reference_levels(task),
         width=WIDTH,
         samples=OPTIONS["full-marginalization"]["samples"],
-        results=results_table(runs, cases, PUBLISHED, accuracy_digits=ACCURACY_DIGITS),
-        claims=claims_table(runs, cases, CLAIMS, PUBLISHED, accuracy_digits=ACCURACY_DIGITS),
+        results=tables.results_table(runs, cases, PUBLISHED, accuracy_digits=ACCURACY_DIGITS),
+        claims=tables.claims_table(runs, cases, CLAIMS, PUBLISHED, accuracy_digits=ACCURACY_DIGITS),
         shuffled=shuffled_table(runs, cases) if settings.shuffled else "",
-        compare=compare_in(runs, ACCURACY_DIGITS),
+        compare=tables.compare_in(runs, ACCURACY_DIGITS),
         no_pi=runs.loc[runs["method"] == "no-pi", "nll"].mean(),
         **values,
     )
@@ -364,7 +351,7 @@ def shuffled_table(runs: pd.DataFrame, cases: Sequence[Case]) -> str:
         if not kind(case.method).uses_privileged:
             continue
         mean = runs[runs["method"] == f"{case.name}-shuffled"][["nll", "accuracy"]].mean()
-        nll, accuracy = Differences.between(runs, case.name, f"{case.name}-shuffled").format(ACCURACY_DIGITS)
+        nll, accuracy = tables.format_differences(runs, case.name, f"{case.name}-shuffled", ACCURACY_DIGITS)
         line = {
             "method": case.title,
             "NLL, shuffled": f"{mean['nll']:.3f}",
@@ -374,29 +361,3 @@ def shuffled_table(runs: pd.DataFrame, cases: Sequence[Case]) -> str:
         }
         lines.append(line)
     return markdown_table(lines)
-
-
-def nll_figure(runs: pd.DataFrame, cases: Sequence[Case], levels: Mapping[str, tuple[float, float]]) -> Figure:
-    """Draw the NLL of every method and seed, on the test labels and, if known, on the clean ones."""
-    panels = {"nll": "NLL on reported labels"}
-    if "clean_nll" in runs:
-        panels |= {"clean_nll": "NLL on clean labels"}
-
-    def draw(axes: Sequence[Any]) -> None:
-        for axis, (metric, label) in zip(axes, panels.items(), strict=True):
-            rows = [
-                (
-                    case.title.split(" (")[0] if axis is axes[0] else "",
-                    runs.loc[runs["method"] == case.name, metric],
-                    COLOURS["pi" if kind(case.method).uses_privileged else "no-pi"],
-                )
-                for case in cases
-            ]
-            draw_strips(axis, rows, label)
-        for (title, (nll, _)), colour in zip(levels.items(), ("control", "truth"), strict=False):  # not p(y|x,a)
-            axes[0].axvline(nll, ls="--", lw=1, color=COLOURS[colour], label=title)
-        for colour, label in (("no-pi", "without PI"), ("pi", "with PI")):
-            axes[0].plot([], [], "o", ms=4, color=COLOURS[colour], label=label)
-        axes[0].figure.legend(loc="outside upper center", ncols=4, fontsize=8)
-
-    return make_figure(draw, len(panels), figsize=(4.8 * len(panels), 4.8))

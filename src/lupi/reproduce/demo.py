@@ -85,10 +85,8 @@ def format_summary(summary: pd.DataFrame) -> str:
     """
     lines = [f"{'method':24}{'NLL':>12}{'difference':>16}{'accuracy %':>14}{'difference':>14}{'s':>7}"]
     for name, row in summary.iterrows():
-        nll, accuracy = (
-            f"{row['nll']:.3f}±{row['nll_sd']:.3f}",
-            f"{100 * row['accuracy']:.1f}±{100 * row['accuracy_sd']:.1f}",
-        )
+        nll = f"{row['nll']:.3f}±{row['nll_sd']:.3f}"
+        accuracy = f"{100 * row['accuracy']:.1f}±{100 * row['accuracy_sd']:.1f}"
         nll_gain = accuracy_gain = ""
         if name != BASELINE:
             nll_gain = f"{row['nll_difference']:+.3f}±{row['nll_error']:.3f}"

@@ -71,7 +71,9 @@ def run(settings: Settings, *, progress: bool) -> Findings:
     with Steps("information", len(settings.noise) * (settings.seeds + 1), show=progress) as steps:
         seeds = np.random.SeedSequence(settings.seed).spawn(len(settings.noise))
         for noise, own in zip(settings.noise, seeds, strict=True):
-            measured += list_known(noise)
+            measured.append({"noise": noise, "estimator": "exact", "information": exact_information(noise)})
+            if noise in PAPER:
+                measured.append({"noise": noise, "estimator": "paper", "information": PAPER[noise]})
             *samples, data = own.spawn(settings.seeds + 1)
             for number, sample in enumerate(samples):
                 measured += estimate_by_bins(settings, noise, number, np.random.default_rng(sample))
@@ -82,25 +84,15 @@ def run(settings: Settings, *, progress: bool) -> Findings:
     return Findings(table, report(settings, table), {"information": estimates_figure(settings, table)})
 
 
-def list_known(noise: float) -> Iterator[dict[str, Any]]:
-    """Yield the values that need no data."""
-    yield {"noise": noise, "estimator": "exact", "information": exact_information(noise)}
-    if noise in PAPER:
-        yield {"noise": noise, "estimator": "paper", "information": PAPER[noise]}
-
-
 def estimate_by_bins(
     settings: Settings, noise: float, number: int, rng: np.random.Generator
 ) -> Iterator[dict[str, Any]]:
     """Estimate by bins, also from smaller samples, and from a sample in which a is uninformative."""
     x, a, y = draw_synthetic(settings.sample, noise, rng)
-    for factor in FEWER:
-        n = settings.sample // factor
-        found = binned_information(x[:n], a[:n], y[:n], settings.bins)
-        yield {"noise": noise, "estimator": "bins", "seed": number, "sample": n, "information": found}
-    found = binned_information(x, rng.permutation(a), y, settings.bins)
-    row = {"noise": noise, "estimator": "bins, a shuffled", "seed": number, "sample": settings.sample}
-    yield {**row, "information": found}
+    samples = [("bins", a, settings.sample // factor) for factor in FEWER]
+    for name, own, n in (*samples, ("bins, a shuffled", rng.permutation(a), settings.sample)):
+        found = binned_information(x[:n], own[:n], y[:n], settings.bins)
+        yield {"noise": noise, "estimator": name, "seed": number, "sample": n, "information": found}
 
 
 def estimate_by_models(settings: Settings, noise: float, rng: np.random.Generator) -> dict[str, Any]:

@@ -90,7 +90,6 @@ def report(table: pd.DataFrame, settings: Settings) -> str:
         protocol=settings.at(settings.noise[0]),
         variants=list(SHOWN),
         mse=dict(iter(groups["mse"])),
-        mean=mean,
         rmse=groups["rmse"].mean(),
         exact={noise: exact_information(noise) for noise in settings.noise},
         published=PUBLISHED,

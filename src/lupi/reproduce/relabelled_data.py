@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product, takewhile
@@ -22,6 +21,7 @@ from lupi.datasets.imagenet_pi import CLASSES, ImageRows
 from lupi.methods import NoPI
 from lupi.nn.inference import over_examples
 from lupi.nn.mobilenet import MobileNet
+from lupi.reproduce.cases import hash_arrays
 from lupi.training import Settings, fit, seed_noise
 
 WIDTHS = (0.25, 0.35, 0.5, 0.75)
@@ -119,9 +119,7 @@ def read_cifar(data: Path, size: int, images: int, annotators_images: int) -> Im
     if count <= first:
         raise ValueError(f"Expected more than {first} training images, `annotators_images`, but got {count}.")
     old, new = slice(0, first), slice(first, first + images)
-    digest = hashlib.sha256()
-    for array in (cifar.X_train[: new.stop], cifar.y_train[: new.stop], cifar.X_test, cifar.y_test):
-        digest.update(array.data)
+    digest = hash_arrays(cifar.X_train[: new.stop], cifar.y_train[: new.stop], cifar.X_test, cifar.y_test)
     x, y = torch.from_numpy(cifar.X_train), torch.from_numpy(cifar.y_train)
     return Images(
         x=enlarge(x[new], size),
@@ -129,7 +127,7 @@ def read_cifar(data: Path, size: int, images: int, annotators_images: int) -> Im
         y_test=torch.from_numpy(cifar.y_test),
         classes=len(cifar.classes),
         true=cifar.y_train[new],
-        digest=digest.hexdigest()[:16],
+        digest=digest,
         lesson=Lesson(x[old], y[old], x[new]),
     )
 
@@ -154,18 +152,14 @@ def read_imagenet(clone: Path, data: Path, size: int, noise: Any, seed: int) -> 
         raise ValueError(
             f"Expected {data / 'validation'} to hold a folder for each of {CLASSES} classes, but got others."
         )
-    digest = hashlib.sha256()
-    for array in (train.y, train.confidence, test.gold):
-        digest.update(np.ascontiguousarray(array).data)
-    for names in (train.path, test.path):
-        digest.update("\n".join(names).encode())
+    names = ["\n".join(paths).encode() for paths in (train.path, test.path)]
     return Images(
         x=Bytes(train.pixels(size)),
         x_test=Bytes(test.pixels(size)),
         y_test=torch.from_numpy(test.gold),
         classes=CLASSES,
         true=train.gold,
-        digest=digest.hexdigest()[:16],
+        digest=hash_arrays(train.y, train.confidence, test.gold, *names),
         given=train.annotations(random_state=seed),
     )
 

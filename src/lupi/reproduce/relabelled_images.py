@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import copy
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -24,7 +23,6 @@ from typing import Any
 
 import pandas as pd
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from lupi._internal.checks import check_number
@@ -34,14 +32,13 @@ from lupi.compare.engine import to_frame
 from lupi.data import Annotations
 from lupi.datasets import MALICIOUS, Relabelled, relabel
 from lupi.likelihoods import Categorical
-from lupi.methods import kind
 from lupi.nn import Parts, Tower
 from lupi.nn.mobilenet import MobileNet
-from lupi.reproduce.cases import Case, make_score, train_cases
-from lupi.reproduce.findings import COLOURS, Findings, draw_strips, make_figure, render_report
+from lupi.reproduce.cases import TITLES, Case, make_score, train_cases
+from lupi.reproduce.findings import Findings, render_report
 from lupi.reproduce.relabelled_data import MOMENTUM, Annotator, Images, list_annotators, read_images, train_annotators
 from lupi.reproduce.settings import check_settings, seed_range
-from lupi.reproduce.tables import TITLES, Claim, Published, claims_table, compare_in, results_table
+from lupi.reproduce.tables import Claim, Published, claims_table, compare_in, results_table, strips_figure
 from lupi.tabular.encoding import PrivilegedEncoder
 from lupi.training import Settings as Training
 from lupi.training import seed_noise
@@ -93,8 +90,6 @@ PUBLISHED = {
     "tram-reduced": Published(1.246, 0.004, 72.0, 0.2),
 }
 """ImageNet with ResNet-50, ten seeds."""
-AGREEMENT = 0.683
-"""Share of the paper's labels that agree with the truth."""
 
 
 @dataclass(frozen=True)
@@ -266,15 +261,7 @@ def make_cases(images: Images, given: Relabelled, settings: Settings) -> dict[st
 
     def case(name: str, epochs: int) -> Case:
         training = settings.training(epochs * (settings.het_longer if name == "het-tram" else 1))
-        return Case(
-            name=name,
-            title=TITLES[name],
-            method=name,
-            parts=whole,
-            data=full,
-            training=training,
-            options=options.get(name, {}),
-        )
+        return Case.of(name, parts=whole, data=full, training=training, options=options.get(name, {}))
 
     cases = [case(name, settings.epochs) for name in (*MAIN, "two-step-tram")]
     plain = case("tram", settings.epochs)
@@ -362,7 +349,8 @@ def run(settings: Settings, *, data: Path | None, folder: Path, overwrite: bool,
         raise SystemExit(0)  # the first process reports
     runs = to_frame(found)
     text = report(runs, cases, images, given, accuracies, settings)
-    return Findings(runs, text, {"relabelled-images-methods": methods_figure(runs, cases)})
+    figure = strips_figure(runs, list(cases.values()), {"accuracy": "accuracy, %", "nll": "NLL"})
+    return Findings(runs, text, {"relabelled-images-methods": figure})
 
 
 # -------------------------------------------------------------------------------- report
@@ -379,31 +367,27 @@ def report(
     """Write the report."""
     main = [cases[name] for name in MAIN]
     short = [replace(cases[f"{name}-short"], title=TITLES[name]) for name in MAIN]
-    ablations = {
-        title: [cases[name] for name in names] for title, names in TABLES.items() if set(names) <= cases.keys()
-    }
+    ablations = {}
+    for title, names in TABLES.items():
+        if set(names) <= cases.keys():
+            rows = [cases[name] for name in names]
+            claims = claims_table(runs, rows, CLAIMS.get(title, ()), PUBLISHED)
+            ablations[title] = f"{results_table(runs, rows, PUBLISHED)}\n\n{claims}"
     return render_report(
         "relabelled_images",
         settings=settings,
         given=given,
         malicious=(given.privileged["annotator"] == MALICIOUS).mean(),
         right=None if images.true is None else (given.label == images.true[given.row]).mean(),
-        paper_right=AGREEMENT,
         accuracies=accuracies,
         sizes=[count_parameters(cases[name]) if name in cases else 0 for name in ("tram", "tram-quarter")],
-        factors=cases["het-tram"].options["factors"],
-        paper_factors=FACTORS,
-        temperature=TEMPERATURE,
-        l2=L2,
+        het_tram=cases["het-tram"],
         tested=len(images.y_test),
         classes=images.classes,
         guess=math.log(images.classes),
         results=results_table(runs, main, PUBLISHED),
         claims=claims_table(runs, main, CLAIMS[""], PUBLISHED),
-        ablations={title: results_table(runs, rows, PUBLISHED) for title, rows in ablations.items()},
-        ablation_claims={
-            title: claims_table(runs, rows, CLAIMS.get(title, ()), PUBLISHED) for title, rows in ablations.items()
-        },
+        ablations=ablations,
         short=results_table(runs, short),
         short_claims=claims_table(runs, short, SHORT, heading="statement"),
         compare=compare_in(runs),
@@ -414,28 +398,3 @@ def count_parameters(case: Case) -> float:
     """Return the number of parameters of φ in millions."""
     with seed_noise(0, torch.device("cpu")):
         return sum(value.numel() for value in case.parts.trunk().parameters()) / 1e6
-
-
-def methods_figure(runs: pd.DataFrame, cases: Mapping[str, Case]) -> Figure:
-    """Draw accuracy and NLL of every seed and case."""
-
-    def colour(case: Case) -> str:
-        if case.name.startswith("two-step-no") or not kind(case.method).uses_privileged:
-            return COLOURS["no-pi"]
-        return COLOURS["pi" if "tram" in case.method else "control"]
-
-    def draw(axes: Sequence[Any]) -> None:
-        for axis, (metric, scale, label) in zip(
-            axes, (("accuracy", 100, "accuracy, %"), ("nll", 1, "NLL")), strict=True
-        ):
-            rows = [
-                (re.sub(r" \(.*\)", "", case.title), scale * runs.loc[runs["method"] == name, metric], colour(case))
-                for name, case in cases.items()
-            ]
-            draw_strips(axis, rows, label)
-        axes[1].tick_params(labelleft=False)
-        for role, label in (("no-pi", "without PI"), ("pi", "TRAM and its variants"), ("control", "others with PI")):
-            axes[1].plot([], [], "o", ms=4, color=COLOURS[role], label=label)
-        axes[1].legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, fontsize=8)
-
-    return make_figure(draw, 2, figsize=(9.6, 1 + 0.26 * len(cases)))

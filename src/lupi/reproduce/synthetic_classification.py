@@ -103,7 +103,7 @@ def run(settings: Settings, *, progress: bool) -> Findings:
         axis.fill_between(GRID, decide(GRID), step="mid", color="#f3e8ff", label="oracle: class 1")
         axis.axhline(0.5, color=COLOURS["truth"], lw=0.8, ls=":")
 
-    share = synthetic.by_variant(100 * table.set_index("variant")[["agreement"]], "agreement")
+    share = {name: 100 * values for name, values in synthetic.by_variant(table, "agreement").items()}
     figures = {
         "fits": synthetic.fits_figure(curves, GRID, draw_truth, "probability of class 1", xlim=SPAN, ylim=(0, 1.25)),
         "agreement": synthetic.strips_figure(share, settings.long, "agreement with the oracle, % of x", "linear"),

@@ -100,15 +100,13 @@ def run(settings: Settings, *, progress: bool) -> Findings:
 
 def report(table: pd.DataFrame, settings: Settings) -> str:
     """Write the report."""
-    mse = synthetic.by_variant(table, "mse")
     return render_report(
         "synthetic_regression",
         settings=settings,
         variants=synthetic.VARIANTS,
         changes=list(SENSITIVITY),
-        mse=mse,
+        mse=synthetic.by_variant(table, "mse"),
         rmse=synthetic.by_variant(table, "rmse"),
-        mean={name: float(values.mean()) for name, values in mse.items()},
         published=PUBLISHED if settings.is_published else {},
     )
 

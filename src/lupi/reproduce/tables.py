@@ -1,34 +1,19 @@
-"""Tables of results beside published numbers, and the paper's claims checked by paired differences."""
+"""Tables and figures of results beside published numbers, and the paper's claims checked by paired differences."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
+from matplotlib.figure import Figure
 
 from lupi.compare.statistics import Difference, difference
+from lupi.methods import kind
 from lupi.reproduce.cases import Case
-from lupi.reproduce.findings import format_mean, markdown_table
+from lupi.reproduce.findings import COLOURS, draw_strips, format_mean, make_figure, markdown_table
 
-TITLES = {
-    "no-pi": "No PI",
-    "zero-imputation": "Zero imputation",
-    "mean-imputation": "Mean imputation",
-    "full-marginalization": "Full marginalization",
-    "heteroscedastic-dropout": "Heteroscedastic dropout (Lambert et al.)",
-    "tram": "TRAM",
-    "two-step-tram": "Two-step TRAM",
-    "het-tram": "Het-TRAM",
-    "distillation": "Distillation, no PI",
-    "generalized-distillation": "Generalized distillation (Lopez-Paz et al.)",
-    "distilled-tram": "Distilled-TRAM",
-    "miml-fcn-plus": "MIML-FCN+",
-    "tram-plus-plus": "TRAM++",
-    "pi-dual": "Pi-DUAL",
-    "pi-transition": "PI-transition",
-}
-"""Titles of methods in tables; the paper has two-step TRAM only in an ablation."""
 LEVEL = 0.05
 """A difference is significant if its p is smaller, without correction for the number of claims."""
 
@@ -104,38 +89,29 @@ def check_claim(nll: Difference, accuracy: Difference, *, par: bool) -> str:
     return ", ".join(side + ("" if name in significant else " (not significantly)") for name, side in sides.items())
 
 
-class Differences(NamedTuple):
-    """The differences of two rows in NLL and accuracy, paired by seed."""
+def format_differences(runs: pd.DataFrame, method: str, other: str, accuracy_digits: int = 1) -> tuple[str, str]:
+    """Format the differences of two rows in NLL and in points of accuracy, paired by seed, with 95 % intervals.
 
-    nll: Difference
-    accuracy: Difference
-
-    @classmethod
-    def between(cls, runs: pd.DataFrame, method: str, other: str) -> Differences:
-        """Return the differences of `method` to `other`."""
-        return cls(*(difference(runs, method, other, metric) for metric in cls._fields))
-
-    def format(self, accuracy_digits: int = 1) -> tuple[str, str]:
-        """Format both with their 95 % intervals, the accuracy in points.
-
-        Examples
-        --------
-        >>> Differences(Difference(-0.1, 0.01, 19), Difference(0.02, 0.01, 19)).format()
-        ('−0.100 [−0.121, −0.079]', '+2.0 [−0.1, +4.1]')
-        """
-
-        def show(found: Difference, scale: int, digits: int) -> str:
-            middle, low, high = (f"{scale * value:+.{digits}f}" for value in (found.mean, *found.interval()))
-            return f"{middle} [{low}, {high}]".replace("-", "−")
-
-        return show(self.nll, 1, 3), show(self.accuracy, 100, accuracy_digits)
+    Examples
+    --------
+    >>> runs = pd.DataFrame({"method": ["no-pi", "no-pi", "tram", "tram"], "seed": [0, 1, 0, 1],
+    ...                      "nll": [1.0, 1.1, 0.8, 0.91], "accuracy": [0.6, 0.6, 0.61, 0.62]})
+    >>> format_differences(runs, "tram", "no-pi")
+    ('−0.195 [−0.259, −0.131]', '+1.5 [−4.9, +7.9]')
+    """
+    texts = []
+    for metric, scale, digits in (("nll", 1, 3), ("accuracy", 100, accuracy_digits)):
+        found = difference(runs, method, other, metric)
+        mean, low, high = (f"{scale * value:+.{digits}f}" for value in (found.mean, *found.interval()))
+        texts.append(f"{mean} [{low}, {high}]".replace("-", "−"))
+    return texts[0], texts[1]
 
 
 def compare_in(runs: pd.DataFrame, accuracy_digits: int = 1) -> Callable[[str, str], str]:
     """Return a function for templates that describes the differences of two rows."""
 
     def compare(method: str, other: str) -> str:
-        nll, accuracy = Differences.between(runs, method, other).format(accuracy_digits)
+        nll, accuracy = format_differences(runs, method, other, accuracy_digits)
         return f"{nll} in NLL, {accuracy} points of accuracy"
 
     return compare
@@ -159,13 +135,12 @@ def claims_table(
     for method, other, par in claims:
         if not {method, other} <= titles.keys():
             continue
-        found = Differences.between(runs, method, other)
-        nll, accuracy = found.format(accuracy_digits)
+        nll, accuracy = format_differences(runs, method, other, accuracy_digits)
         line = {
             heading: f"{titles[method]} {'on par with' if par else 'above'} {titles[other]}",
             "difference in NLL": nll,
             "in accuracy, points": accuracy,
-            "here": check_claim(*found, par=par),
+            "here": check_claim(*(difference(runs, method, other, metric) for metric in ("nll", "accuracy")), par=par),
         }
         if published is not None:
             line["differences in the paper"] = ""
@@ -175,3 +150,40 @@ def claims_table(
                 line["differences in the paper"] = change.replace("-", "−")
         lines.append(line)
     return markdown_table(lines)
+
+
+def find_role(case: Case) -> str:
+    """Return the role of a case, which has a colour in figures."""
+    if case.name.startswith("two-step-no-pi") or not kind(case.method).uses_privileged:
+        return "no-pi"
+    return "pi" if "tram" in case.method else "control"
+
+
+def strips_figure(
+    runs: pd.DataFrame, cases: Sequence[Case], panels: Mapping[str, str], levels: Mapping[str, float] | None = None
+) -> Figure:
+    """Draw the scores of every seed and case.
+
+    Parameters
+    ----------
+    runs, cases
+        The runs, and the rows of the figure.
+    panels : mapping
+        The label of each column of runs that is drawn. Accuracies are drawn in per cent.
+    levels : mapping
+        At most two values by title, drawn as lines in the first panel.
+    """
+
+    def draw(axes: Sequence[Any]) -> None:
+        for axis, (metric, label) in zip(axes, panels.items(), strict=True):
+            shown = 100 * runs[metric] if metric == "accuracy" else runs[metric]
+            rows = [(re.sub(r" \(.*\)", "", case.title), shown[runs["method"] == case.name], case) for case in cases]
+            draw_strips(axis, [(title, values, COLOURS[find_role(case)]) for title, values, case in rows], label)
+            axis.tick_params(labelleft=axis is axes[0])
+        for (title, value), colour in zip((levels or {}).items(), ("other", "truth"), strict=False):
+            axes[0].axvline(value, ls="--", lw=1, color=COLOURS[colour], label=title)
+        for role, title in (("no-pi", "without PI"), ("pi", "TRAM and its variants"), ("control", "others with PI")):
+            axes[0].plot([], [], "o", ms=4, color=COLOURS[role], label=title)
+        axes[0].figure.legend(loc="outside upper center", ncols=5, fontsize=8)
+
+    return make_figure(draw, len(panels), figsize=(4.8 * len(panels), 1 + 0.26 * len(cases)))
