@@ -1,4 +1,4 @@
-"""Twenty seeds of the paper's synthetic regression, one after the other against together as replicas.
+"""Twenty seeds of the paper's synthetic regression, one after another against together as replicas.
 
 Both sides are whole calls of `lupi.training.fit` for one epoch. Compiled code is cached, so the first round, a warm-up,
 compiles it; that is measured in wall-clock time, since other processes do the work.
@@ -38,11 +38,11 @@ def results() -> Iterator[Result]:
             fit(replicas, together, settings, seed=range(SEEDS))
 
         value = ratio(one_by_one, partial(at_once, eager), ROUNDS)
-        yield at_least(f"one after the other / {SEEDS} replicas, {title}, eager", value, 3)
+        yield at_least(f"one after another / {SEEDS} replicas, {title}, eager", value, 3)
         first, second = (wall_clock(partial(at_once, compiled)) for _ in range(2))
         value = ratio(one_by_one, partial(at_once, compiled), ROUNDS)
         remark = f"after {first - second:.0f} s of compilation"
-        yield at_least(f"one after the other / {SEEDS} replicas, {title}, compiled", value, 5, remark)
+        yield at_least(f"one after another / {SEEDS} replicas, {title}, compiled", value, 5, remark)
 
 
 def wall_clock(work: partial[None]) -> float:

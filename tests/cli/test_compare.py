@@ -68,7 +68,7 @@ def test_from_a_table_to_a_verdict(table):
         "difference [95 % interval]",
         "tram [PI shuffled]",
         "tram",
-        "Controls, difference in NLL to tram: no-pi [early stopping]",
+        "Controls, difference in NLL from tram: no-pi [early stopping]",
         "Note: Scored on 30 labels of ",
         "2 seeds of training on one training table",
         "results.csv",

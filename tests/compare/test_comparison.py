@@ -67,7 +67,7 @@ def test_scores_are_those_of_models_trained_by_hand(tmp_path):
         assert row.brier == pytest.approx(np.square(p - one).sum(1).mean())
     assert found.runs["method"].tolist() == ["no-pi", "no-pi", "tram", "tram"]
     assert not found.runs["control"].any()
-    assert found.notes[0].startswith("Scored on held-out noisy labels, not on true ones ")
+    assert found.notes[0].startswith("Scored on held-out noisy labels, not on true labels ")
     assert "2 splits, each of which holds out 20% of 60 examples." in found.notes[0]
     assert "accuracy" in found.verdict.splitlines()[0]  # NLL on noisy labels would punish what finds the true ones
     assert found.metrics == ("accuracy", "nll", "brier", "ece")
@@ -184,7 +184,7 @@ def test_controls_are_rows_and_only_early_stopping_stops_early(tmp_path, monkeyp
     assert [model.patience for model in trained] == [None, None, 5, None, None, None]
     assert [model.method for model in trained] == ["no-pi", "tram", "no-pi", "tram", "tram", "tram"]
     assert found.runs.groupby("method")["nll"].first().nunique() == 6
-    assert "Controls, difference in accuracy to tram in points: no-pi [early stopping]" in found.verdict
+    assert "Controls, difference in accuracy from tram in points: no-pi [early stopping]" in found.verdict
 
 
 def test_bins_hold_every_decision(tmp_path):

@@ -9,7 +9,7 @@ NOISE = np.random.default_rng(0).normal(size=(12, 10))
 
 
 def runs_of(shifts, metric="nll", spread=0.02):
-    """Runs whose paired differences to No PI have exactly these means and this standard deviation."""
+    """Runs whose paired differences from No PI have exactly these means and this standard deviation."""
     base = 1 + 0.1 * NOISE[0]
     rows = {"no-pi": base}
     for row, (name, shift) in enumerate(shifts.items(), 1):
@@ -39,7 +39,7 @@ def test_the_best_of_many_needs_a_wider_interval():
     runs = runs_of({name: shift if name == "tram" else 0.0 for name in names})
     assert write_verdict(runs, ["tram"], "nll").startswith("Better than No PI: tram lowers")
     text = write_verdict(runs, names, "nll")
-    assert text.startswith("No significant difference to No PI: tram, the best of 9 methods,")
+    assert text.startswith("No significant difference from No PI: tram, the best of 9 methods,")
     low, high = shift - half_width(1 - 0.05 / 9), shift + half_width(1 - 0.05 / 9)
     assert f"(95 % interval {low:+.3f} to {high:+.3f}, adjusted for the choice among 9)." in text
     assert "Significantly better than No PI: 0 of 9; significantly worse: 0." in text
@@ -80,7 +80,7 @@ CONTROLS = ["no-pi [early stopping]", "tram [PI zeros]", "tram [PI shuffled]"]
         (
             0.0,
             -0.15,
-            ["but not better than all controls", "may be less overfitting"],
+            ["but not better than all controls", "may be due to less overfitting"],
             ["need not come", "every control", "helped"],
         ),
     ],
@@ -90,7 +90,7 @@ def test_controls(zeros, early, said, not_said):
     text = write_verdict(
         runs_of({**shifts, "x [PI zeros]": 0.0}), ["tram"], "nll", controls=[*CONTROLS, "x [PI zeros]"]
     )
-    assert "Controls, difference in NLL to tram: no-pi [early stopping] " in text
+    assert "Controls, difference in NLL from tram: no-pi [early stopping] " in text
     assert f"tram [PI shuffled] {0.1:+.3f} (" in text
     assert "x [PI zeros]" not in text
     for part in said:

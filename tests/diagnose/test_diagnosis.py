@@ -48,10 +48,10 @@ def test_honest_information_is_worth_having_and_leaks_nothing(honest):
     assert table.loc["annotator", "estimate"] > table.loc["seconds", "estimate"]
     assert table.loc[TOGETHER, "share"] == pytest.approx(table.loc[TOGETHER, "estimate"] / honest.loss)
     assert (table["alone"].dropna() < 0.1).all()
-    assert honest.verdict.startswith("This privileged information is worth having: it tells 0.")
+    assert honest.verdict.startswith("This privileged information is worth having: it carries 0.")
     assert "most of it is in 'annotator'" in honest.verdict
-    assert any("what all networks miss" in note for note in honest.notes)
-    assert any("With 200 examples" in note for note in honest.notes)
+    assert any("error that all networks share" in note for note in honest.notes)
+    assert any("With only 200 examples" in note for note in honest.notes)
 
 
 def test_careless_annotators_are_found(honest):

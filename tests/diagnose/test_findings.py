@@ -12,7 +12,7 @@ from lupi.diagnose.findings import SHUFFLED, TOGETHER, describe_worth, write_not
             0.1,
             0.3,
             0.1,
-            "This privileged information is worth having: it tells 0.200 nats",
+            "This privileged information is worth having: it carries 0.200 nats",
         ),
         (0.1, 0.3, -0.1, "This privileged information may be worth having"),
         (-0.1, 0.5, 0.1, "There is no evidence that"),
@@ -39,4 +39,4 @@ def test_a_leak_is_described_with_advice_in_one_sentence(how, part):
 
 def test_columns_that_settle_the_label_together_are_noted():
     row = {"column": TOGETHER, "leak": False, "known": float("nan"), "share": 0.95}
-    assert "together settle the label" in write_notes(pd.DataFrame([row]), 2000)[0]
+    assert "together determine the label" in write_notes(pd.DataFrame([row]), 2000)[0]

@@ -155,8 +155,8 @@ def test_other_weights_or_labels_are_another_run(found, data, tmp_path):
 
 
 def test_the_ablation_has_no_more_seeds_than_there_are():
-    assert list(Settings(seed=3, seeds=4, ablation=5).few()) == [3, 4, 5, 6]
-    assert list(Settings(seed=3, seeds=9, ablation=5).few()) == [3, 4, 5, 6, 7]
+    assert list(Settings(seed=3, seeds=4, ablation=5).ablation_seeds()) == [3, 4, 5, 6]
+    assert list(Settings(seed=3, seeds=9, ablation=5).ablation_seeds()) == [3, 4, 5, 6, 7]
     assert Settings(ablation=0).changed() == {}
     assert "batch norm slow" not in Settings(trunk="some/model").changed()
     assert "float32" not in Settings(precision="float32").changed()

@@ -226,7 +226,7 @@ def test_a_loss_that_reads_a_buffer_of_unequal_shape_fails(read):
     assert_own_parameters(members)
     members, sets, seeds = [*members, Reads(4, read)], [*make_sets(), testing.make_data(Categorical(), 9)], (*SEEDS, 9)
     alone = copy.deepcopy(members)
-    with pytest.warns(UserWarning, match=r"^Training 4 seeds one after the other.*uninitialized parameter"):
+    with pytest.warns(UserWarning, match=r"^Training 4 seeds one after another.*uninitialized parameter"):
         fit_seeds(members, sets, HOW, seeds=seeds)
     train_alone(alone, sets, seeds=seeds)
     assert_close(members, alone, atol=0)

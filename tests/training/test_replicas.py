@@ -1,4 +1,4 @@
-"""Seeds that train together as replicas equal the same seeds trained one after the other."""
+"""Seeds that train together as replicas equal the same seeds trained one after another."""
 
 import copy
 import dataclasses

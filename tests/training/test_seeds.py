@@ -105,7 +105,7 @@ def test_seeds_that_cannot_train_together_train_as_if_never_tried(case, fits):
         how = dataclasses.replace(HOW, draw="examples")
         reason = r"number of annotations .*\[1, "
     start = copy.deepcopy(methods)
-    with pytest.warns(UserWarning, match=f"^Training 4 seeds one after the other.*{reason}"):
+    with pytest.warns(UserWarning, match=f"^Training 4 seeds one after another.*{reason}"):
         histories = fit_seeds(methods, sets, how, seeds=range(5, 9))
     assert all(part.requires_grad for method in methods for part in method.parameters())
     assert fits[1:] == methods

@@ -41,7 +41,7 @@ def compare_table(
     say: Callable[[str], None] | None = None,
     progress: bool = False,
 ) -> Comparison:
-    """Train every method of a plan with every seed, or resume that, and draw conclusions.
+    """Train every method of a plan with every seed, reusing finished runs, and draw conclusions.
 
     Parameters
     ----------
@@ -50,11 +50,11 @@ def compare_table(
     folder : Path
         Folder for finished runs.
     jobs : int
-        Groups of seeds to train at a time, through joblib; the results do not depend on it.
+        Groups of seeds to train in parallel, through joblib; the results do not depend on it.
     overwrite : bool
         Whether to replace another comparison in the folder.
     say : callable, optional
-        Is told each choice that was made, as a sentence.
+        Receives each choice that was made, as a sentence.
     progress : bool
         Whether to show progress.
 
@@ -74,7 +74,7 @@ def compare_table(
     check_jobs(jobs)
     data = read_dataset(plan.spec, test=plan.test, device=plan.device)
     if say is not None:
-        for choice in data.choices[:3]:  # task, inputs and privileged columns; annotators play no role of their own
+        for choice in data.choices[:3]:  # task, inputs and privileged columns; the rest does not matter here
             say(choice)
     variants = list_variants(plan, data.task)
     splits = make_splits(plan, data)
@@ -155,7 +155,7 @@ def average_bins(sums: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:
 
 
 def describe_scoring(plan: Plan, data: TableDataset) -> list[str]:
-    """Say what the scores and intervals are about."""
+    """Say what the scores are computed on and what the intervals cover."""
     if data.test is not None:
         return [
             f"Scored on {len(data.test.y)} labels of {plan.test}.",
@@ -164,19 +164,19 @@ def describe_scoring(plan: Plan, data: TableDataset) -> list[str]:
         ]
     how = f"{plan.folds} folds" if plan.folds else f"{plan.seeds} splits, each of which holds out {HELD_OUT:.0%}"
     notes = [
-        f"Scored on held-out noisy labels, not on true ones (`test` names a table of those): {how} of "
+        f"Scored on held-out noisy labels, not on true labels (pass a table of those as `test`): {how} of "
         f"{len(np.unique(data.train.example))} examples."
     ]
     if data.task != "regression":
         notes.append(
-            "The verdict goes by accuracy: NLL on noisy labels punishes methods that predict the true label rather "
-            "than the noisy one, such as pi-dual and pi-transition."
+            "The verdict is based on accuracy: on noisy labels, NLL penalizes methods that predict the true label and "
+            "not the noisy one, such as pi-dual and pi-transition."
         )
     return [*notes, "Intervals cover the splits, and allow for their overlap (Nadeau & Bengio 2003)."]
 
 
 def describe_agreement(data: TableDataset) -> list[str]:
-    """Say how often two labels of one example agree, if they can."""
+    """Say how often two labels of one example agree, if any example has two."""
     if data.task != "classification":
         return []
     share = pairwise_agreement(data.train.y, data.train.example)

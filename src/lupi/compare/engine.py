@@ -77,7 +77,7 @@ def run_arms(
     progress : bool
         Whether to show progress.
     say : callable, optional
-        Is told how many runs were kept, if any.
+        Receives a message if finished runs are reused.
     save : bool
         Whether to save runs to the folder; only one of several processes that train the same runs should.
 

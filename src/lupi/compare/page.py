@@ -27,12 +27,12 @@ def comparison_page(found: Comparison) -> Page:
     ...                      "nll": [1.0, 0.5, 1.2, 0.7], "seconds": 1.0})
     >>> found = Comparison(runs=runs, summary=summarize(runs, ["nll"]), verdict="TRAM helps.", metrics=("nll",))
     >>> [section.heading for section in comparison_page(found).sections]
-    ['Difference to No PI', 'Every run']
+    ['Difference from No PI', 'Every run']
     """
     control = found.runs.groupby("method", sort=False)["control"].any()
     text = (
         f"Every method was trained with {found.runs['seed'].nunique()} seeds, each time on the same data as No PI. "
-        "The difference to No PI is paired by seed and has a 95% interval."
+        "The difference from No PI is paired by seed and has a 95% interval."
     )
     if control.any():
         text += (
@@ -42,7 +42,7 @@ def comparison_page(found: Comparison) -> Page:
         )
     figures = [_difference_figure(found, metric, control) for metric in found.metrics] if len(control) > 1 else []
     table = _scores_table(found, control)
-    sections = [Section(heading="Difference to No PI", text=text, tables=[table], figures=figures, notes=found.notes)]
+    sections = [Section(heading="Difference from No PI", text=text, tables=[table], figures=figures, notes=found.notes)]
     bins = found.reliability[~found.reliability["method"].isin(control.index[control])]
     if len(bins):
         text = (
@@ -85,7 +85,7 @@ def _scores_table(found: Comparison, control: pd.Series[bool]) -> Table:
     values["time"] = summary["seconds"].to_numpy()
     if control.any():
         values["kind"] = np.where(control, "control", "")
-    caption = "Mean ± standard deviation over seeds, and difference to No PI [interval]."
+    caption = "Mean ± standard deviation over seeds, and difference from No PI [interval]."
     return Table(caption=caption, frame=pd.DataFrame(values), formats={"time": ".1f"}, texts=texts, hints=hints)
 
 

@@ -28,13 +28,13 @@ class Comparison:
     runs : DataFrame
         One row per method and seed: method, control (whether it is one), seed, the metrics, seconds.
     summary : DataFrame
-        One row per method: control, and what `lupi.compare.summarize` returns.
+        One row per method: control, and the columns of `lupi.compare.summarize`.
     verdict : str
         The conclusions, one sentence per line.
     notes : list of str
-        What to know about the data and the intervals.
+        Notes on the data and the intervals.
     metrics : tuple of str
-        Metrics in runs and summary; the verdict goes by the first.
+        Metrics in runs and summary; the verdict is based on the first.
     reliability : DataFrame
         Reliability diagrams: method, low, high, confidence, accuracy, count; empty for regression.
     about : dict
@@ -59,7 +59,7 @@ def conclude(
     uncertainty: Uncertainty = RUNS_ONLY,
     **more: Any,
 ) -> Comparison:
-    """Summarize runs and draw conclusions, such as from `run_arms` with arms of your own.
+    """Summarize runs, such as those of your own arms from `run_arms`, and draw conclusions.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def conclude(
     methods, controls : sequence of str
         The arms with privileged information, and the controls.
     first : str
-        The metric that the verdict goes by, if the runs have it.
+        The metric that the verdict is based on, if the runs have it.
     uncertainty : Uncertainty
         Sources of uncertainty besides the variation over seeds.
     **more
@@ -94,7 +94,7 @@ def conclude(
 
 
 def format_table(found: Comparison, metrics: int = 2) -> str:
-    """Format the first metrics of a summary as text, with intervals of the differences to No PI.
+    """Format the first metrics of a summary as text, with intervals of the differences from No PI.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def write_results(found: Comparison, folder: Path, facts: Mapping[str, Any]) -> 
     folder : Path
         An existing folder.
     facts : mapping
-        More for results.json, such as command and versions.
+        Further facts for results.json, such as command and versions.
     """
     numbers = {
         **facts,

@@ -139,7 +139,7 @@ def difference(
 def summarize(
     runs: pd.DataFrame, metrics: Sequence[str] = ("nll", "accuracy"), uncertainty: Uncertainty = RUNS_ONLY
 ) -> pd.DataFrame:
-    """Return mean and standard deviation over seeds, and the paired difference to No PI with error and 95 % interval.
+    """Return mean and standard deviation over seeds, and the paired difference from No PI with error and 95 % interval.
 
     Parameters
     ----------

@@ -22,9 +22,9 @@ def write_verdict(
 ) -> str:
     """Say whether privileged information helped, by how much, and what the controls show.
 
-    The best method is the best of m, so that each interval has the level 1 − 0.05/m (Bonferroni): with 95 % confidence
-    all of them hold at once, including that of the best. A method can be better than No PI for other reasons, so that
-    only controls show whether the privileged information itself helped.
+    The best of m methods is chosen by its result, so each interval has the level 1 − 0.05/m (Bonferroni): with 95 %
+    confidence all intervals hold at once, including that of the best. A method can be better than No PI for other
+    reasons, so only controls show whether the privileged information itself helped.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def write_verdict(
     gaps = {name: difference(runs, name, best, metric, uncertainty) for name in own}
     equal = [name for name, gap in gaps.items() if _effect(known, gap, LEVEL) >= 0]
 
-    head = {-1: "Worse than No PI", 0: "No significant difference to No PI", 1: "Better than No PI"}[effects[best]]
+    head = {-1: "Worse than No PI", 0: "No significant difference from No PI", 1: "Better than No PI"}[effects[best]]
     if effects[best] > 0 and own:
         head = "Better than No PI, but not better than all controls" if equal else "Privileged information helped"
     who = best if m == 1 else f"{best}, the best of {m} methods,"
@@ -89,7 +89,7 @@ def write_verdict(
     if own:
         parts = [f"{name} {mean} ({ends})" for name, gap in gaps.items() for mean, ends in [_format(known, gap)]]
         unit = " in points" if points else ""
-        lines.append(f"Controls, difference in {known.label} to {best}{unit}: {'; '.join(parts)}.")
+        lines.append(f"Controls, difference in {known.label} from {best}{unit}: {'; '.join(parts)}.")
     if effects[best] > 0:
         lines += _explain_gain(best, own, equal)
     return "\n".join(lines)
@@ -121,7 +121,7 @@ def _explain_gain(best: str, controls: Sequence[str], equal: Sequence[str]) -> l
         lines.append(f"Not significantly worse than {best}: {', '.join(own)}. The gain need not come from {content}.")
     if len(own) < len(equal):
         lines.append(
-            "No PI with early stopping is not significantly worse either. The gain may be less overfitting, which "
-            "needs no privileged information."
+            f"No PI with early stopping is not significantly worse than {best}. The gain may be due to less "
+            "overfitting, for which no privileged information is needed."
         )
     return lines

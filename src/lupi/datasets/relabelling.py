@@ -96,8 +96,8 @@ def relabel(
     shapes = sorted({model.shape for model in models})
     if len(shapes) != 1 or models[0].ndim != 2 or models[0].size == 0:
         raise ValueError(
-            "Expected `probabilities` to have the shape [models, examples, classes] without zeros, but got models of "
-            f"shapes {shapes}."
+            "Expected `probabilities` to have the shape [models, examples, classes], none of them zero, but got "
+            f"models of shapes {shapes}."
         )
     check_integer("annotations", annotations, 1)
     check_number("malicious", malicious, maximum=1)
@@ -112,7 +112,7 @@ def relabel(
     row = np.repeat(np.arange(examples), annotations)
     annotator = rng.integers(len(models), size=len(row))
     annotator[rng.random(len(row)) < malicious] = len(models)
-    quantile = rng.random(len(row))  # of the annotator's distribution, where the label lies
+    quantile = rng.random(len(row))  # where the label lies in the annotator's distribution
 
     # Start with malicious labels; then each model overwrites its own annotations.
     label = np.floor(quantile * classes).astype(np.int64)
@@ -150,7 +150,7 @@ def annotate(
     models : sequence of classifiers
         Fitted scikit-learn classifiers, or any objects with `classes_` and `predict_proba`.
     X : array or DataFrame
-        Examples, as the models accept them.
+        Examples, in a form that the models accept.
     annotations, malicious, names, random_state
         As for `relabel`.
 
@@ -198,7 +198,7 @@ def _at_quantile(distributions: NDArray[np.floating], quantile: NDArray[np.float
 def _check_distributions(block: NDArray[np.floating], model: int, start: int) -> None:
     """Raise an error unless the rows are distributions."""
     total, least = block.sum(axis=1, dtype=np.float64), block.min(axis=1)
-    wrong = ~((np.abs(total - 1) <= _TOLERANCE) & (least >= 0))  # written such that NaN is wrong too
+    wrong = ~((np.abs(total - 1) <= _TOLERANCE) & (least >= 0))  # negated, so that NaN is wrong too
     if wrong.any():
         example = int(np.argmax(wrong))
         raise ValueError(

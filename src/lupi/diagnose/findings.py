@@ -14,11 +14,11 @@ from lupi.diagnose.leaks import GIVEN
 TOGETHER, SHUFFLED = "(all together)", "(shuffled)"
 """Rows of the table of information that are not columns."""
 FEW_EXAMPLES = 1000
-"""With fewer examples, the misfit of the networks may matter as much as the interval."""
+"""With fewer examples, the error of the networks may be as large as the interval."""
 LEAKS = {
     "copy": "gives the label away, as a copy of it would",
     "answer": "predicts the labels better than all inputs together, as true labels or another model's answers would",
-    "settles": "settles the label together with the inputs, as a note whether the label is correct would",
+    "settles": "determines the label together with the inputs, as a note on whether the label is correct would",
 }
 """How a column gives the label away, in words."""
 
@@ -31,14 +31,14 @@ class Diagnosis:
     ----------
     information : DataFrame
         One row per privileged column, one for all columns together that do not leak, and one for these columns
-        shuffled over the rows, which tell nothing. The columns are column; estimate, low, high, what it tells about the
-        label beyond the inputs, in nats; share of the held-out loss; alone, the share of the label that it explains on
-        its own; known, the share of rows whose value also occurs in other examples; leak, whether it gives the label
-        away; how.
+        shuffled over the rows, which are uninformative. The columns are column; estimate, low, high, the information
+        about the label beyond the inputs, in nats; share of the held-out loss; alone, the share of the label that it
+        explains on its own; known, the share of rows whose value also occurs in other examples; leak, whether it gives
+        the label away; how.
     loss : float
         Held-out loss without privileged information.
     control : Information, optional
-        What the columns together tell beyond the same columns shuffled.
+        Information in all columns together beyond that in the same columns shuffled.
     capacity : dict, optional
         Whether the network is large enough: its width and its held-out loss given inputs and privileged information;
         wider and wider_loss, the same of a wider network; gain, how much lower that loss is, with its confidence
@@ -118,21 +118,22 @@ class Diagnosis:
 
 
 def describe_worth(found: Diagnosis) -> str:
-    """Say whether the privileged information is worth having: it must tell more than a constant and than noise."""
+    """Say whether the privileged information is worth having: more informative than a constant and than noise."""
     control = found.control
     if control is None:
         return "No privileged column is left that could be worth having."
     table = found.information.set_index("column")
     together: Any = table.loc[TOGETHER]
     low, high, share = together["low"], together["high"], together["share"]
-    tells = f"it tells {together['estimate']:.3f} nats [{low:.3f}, {high:.3f}] about the label beyond the inputs"
+    estimate = f"{together['estimate']:.3f} nats [{low:.3f}, {high:.3f}]"
+    amount = f"it carries {estimate} of information about the label beyond the inputs"
     if not np.isnan(share):
-        tells += f", {100 * share:.0f} % of the held-out loss"
+        amount += f", {100 * share:.0f} % of the held-out loss"
     if low > 0 and control.low > 0:
         honest = table.loc[found.honest, "estimate"]
         most = f"; most of it is in {honest.idxmax()!r}" if len(honest) > 1 else ""
         return (
-            f"This privileged information is worth having: {tells}{most}. `lupi compare` shows whether a method can "
+            f"This privileged information is worth having: {amount}{most}. `lupi compare` shows whether a method can "
             "turn it into a better model."
         )
     if high <= 0 or control.high <= 0:
@@ -141,7 +142,7 @@ def describe_worth(found: Diagnosis) -> str:
         answer = "This privileged information may be worth having"
     else:
         answer = "There is no evidence that this privileged information is worth having"
-    return f"{answer}: {tells}, and {control} more than the same columns shuffled."
+    return f"{answer}: {amount}; the difference from the same columns shuffled is {control}."
 
 
 def describe_capacity(capacity: dict[str, Any]) -> str:
@@ -159,7 +160,7 @@ def describe_capacity(capacity: dict[str, Any]) -> str:
 
 
 def write_notes(information: pd.DataFrame, examples: int) -> list[str]:
-    """Say what to do about leaks and ids, and what the intervals do not include."""
+    """Give advice on leaks and ids, and say what the intervals do not include."""
     notes = []
     for row in information.to_dict("records"):
         if row["leak"]:
@@ -170,11 +171,11 @@ def write_notes(information: pd.DataFrame, examples: int) -> list[str]:
                 "other examples: name it in `ignore`, or give it the kind number."
             )
         elif row["column"] == TOGETHER and row["share"] >= GIVEN:
-            notes.append("The privileged columns together settle the label: check what gives it away.")
+            notes.append("The privileged columns together determine the label: check what gives it away.")
     notes.append(
         "The intervals of information include the variation between held-out examples and between trainings, but not "
-        f"what all networks miss; the row {SHUFFLED} indicates how large that is."
+        f"the error that all networks share; the row {SHUFFLED} indicates how large it is."
     )
     if examples < FEW_EXAMPLES:
-        notes.append(f"With {examples} examples, this misfit may be as large as the intervals.")
+        notes.append(f"With only {examples} examples, this error may be as large as the intervals.")
     return notes

@@ -34,7 +34,7 @@ def information_section(table: pd.DataFrame) -> Section:
     """Show what each privileged column tells about the label."""
     text = (
         "What a column tells about the label beyond the inputs, in nats, with its 95% interval. "
-        "At zero it tells nothing, and no method can benefit from it.\n"
+        "At zero it is uninformative, and no method can benefit from it.\n"
         "A column that may leak the label nearly gives it away, as a copy would. Check where it comes from: a "
         "model can learn to copy it instead of learning from the inputs.\n"
         "Share is the part of the held-out loss that the column removes. Alone is the part of the label that it "

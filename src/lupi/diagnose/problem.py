@@ -29,7 +29,7 @@ between networks that overfit means nothing."""
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Annotations to diagnose, and how.
+    """Annotations to diagnose, and how to diagnose them.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class Problem:
         columns : list of str
             Privileged columns.
         width : int
-            Factor of the widths of the network.
+            Factor by which to widen the network.
         shuffled : bool
             Whether to shuffle the privileged columns over the rows.
         """

@@ -53,7 +53,7 @@ def diagnose_table(
     device : str
         Where to train.
     settings : mapping, optional
-        More parameters of the estimators, such as `epochs`; None is the default.
+        More parameters of the estimators, such as `epochs`; None stands for the default.
     jobs, progress
         As for `diagnose`.
     facts : mapping, optional
@@ -129,7 +129,7 @@ def diagnose_table(
 
 
 def check_gold(data: TableDataset) -> None:
-    """Raise an error unless true labels, if there are any, are labels."""
+    """Raise an error unless the true labels, if any, are classes of the target."""
     if data.gold is None:
         return
     if data.task != "classification":

@@ -36,7 +36,7 @@ from lupi.training import Checkpoint, Settings, fit, fit_seeds, seed_noise
 Trunk = nn.Module | Callable[[], nn.Module]
 MethodMaker = Callable[..., methods.Method]
 NOT_STORED = ("method", "trunk", "device", "fabric", "checkpoint", "random_state")
-"""Parameters that a model folder does not hold, or does not hold as parameters."""
+"""Parameters that a model folder does not store, or stores elsewhere."""
 FITTED: tuple[str, ...] = ("input_encoder_", "privileged_encoder_", "n_features_in_", "feature_names_in_")
 FITTED += ("classes_", "multi_label_", "y_mean_", "y_scale_")
 """Fitted attributes that a model folder holds."""
@@ -187,7 +187,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
     def _encode_inputs(self, inputs: NDArray[Any] | pd.DataFrame) -> Tensor:
         if self.input_encoder_ is not None:
             return torch.from_numpy(self.input_encoder_.transform(inputs))
-        x = torch.from_numpy(np.require(inputs, requirements="W"))  # torch warns of read-only memory
+        x = torch.from_numpy(np.require(inputs, requirements="W"))  # torch warns about read-only memory
         return x.float() if x.is_floating_point() else x
 
     def _fit_privileged(self, privileged: Any, n: int) -> Tensor | SparseRows:
@@ -277,7 +277,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         save_model_folder(path, self._to_stored())
 
     def _to_stored(self) -> StoredModel:
-        """Return what a model folder holds of this model."""
+        """Return the contents of a model folder for this model."""
         check_is_fitted(self, "predictor_")
         facts = {
             "lupi": __version__,
@@ -302,7 +302,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             if own and passed is None:
                 raise ValueError(f"Expected `{name}` to be the {name} that {path} was trained with, but got None.")
             if not own and passed is not None:
-                raise ValueError(f"Expected `{name}` to be None, since {path} was trained without a {name} of yours.")
+                raise ValueError(f"Expected `{name}` to be None, since {path} was trained with a built-in {name}.")
         model = cls(method or facts["method"], trunk=trunk, device=device, **facts["parameters"])
         model.__dict__.update({name: value for name, value in fitted.items() if name in FITTED})
         model.likelihood_ = LIKELIHOODS[facts["likelihood"]]
@@ -351,7 +351,7 @@ def fit_together(models: Sequence[PrivilegedEstimator], sets: Sequence[Mapping[s
     Parameters
     ----------
     models : sequence of estimators
-        Equal but for `random_state`, on one device and without a checkpoint.
+        Identical except for `random_state`, on one device and without a checkpoint.
     sets : sequence of mapping
         The arguments of `fit` for each: X, y, privileged and example.
 

@@ -153,7 +153,7 @@ def token_ids(name: str | Path, texts: Sequence[str], *, length: int | None = No
     texts : sequence of str
         The texts.
     length : int, optional
-        Maximum number of tokens per text, longer texts being truncated; by default the model's maximum.
+        Maximum number of tokens per text; longer texts are truncated. By default the model's maximum.
 
     Examples
     --------

@@ -45,10 +45,10 @@ def draw_differences(table: pd.DataFrame, metric: Metric) -> Figure:
     >>> table = pd.DataFrame({"method": ["tram"], "difference": [-0.1], "low": [-0.2], "high": [-0.05],
     ...                       "control": [False], "of": [""]})
     >>> draw_differences(table, METRICS["nll"]).caption
-    'Difference in NLL to No PI; lower is better. A filled mark means that the interval excludes zero.'
+    'Difference in NLL from No PI; lower is better. A filled mark means that the interval excludes zero.'
     """
     better, side = ("higher", "(better →)") if metric.higher_is_better else ("lower", "(← better)")
-    title = f"Difference in {metric.label} to No PI{f', in {metric.unit}' if metric.unit else ''}"
+    title = f"Difference in {metric.label} from No PI{f', in {metric.unit}' if metric.unit else ''}"
     caption = f"{title}; {better} is better. A filled mark means that the interval excludes zero."
     if table["of"].any():
         caption += " Small marks below a method are its controls."
@@ -263,7 +263,7 @@ def draw_confidence_gain(table: pd.DataFrame) -> Figure:
     low, high = (format_number(value, "+z.2f") for value in (table["gain"].min(), table["gain"].max()))
     more = f"More confident for {(table['gain'] > 0).sum()} of {len(table)} annotators; from {low} to {high}."
     return Figure(
-        inline_svg(axes.figure, "Difference in confidence to No PI against reliability", more, tips),
+        inline_svg(axes.figure, "Difference in confidence from No PI against reliability", more, tips),
         "How much more confident the model is in an annotator's labels than No PI.",
     )
 

@@ -21,7 +21,7 @@ from lupi._internal.files import write_text
 from lupi.report.sanitizing import sanitize
 
 ROWS = 5000
-"""Maximum number of rows of a table, which a browser still sorts without delay."""
+"""Maximum number of rows of a table; a browser still sorts these without delay."""
 CELL = 200
 """Maximum number of characters of a cell."""
 

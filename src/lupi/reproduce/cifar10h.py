@@ -68,14 +68,14 @@ CLAIMS = (
     Claim("distilled-tram", "distillation"),
     Claim("distilled-tram", "generalized-distillation"),
 )
-"""What the paper says; the second line is what its table shows in both metrics without saying so."""
+"""The paper's claims. Those of the second line are not stated, but its table shows them in both metrics."""
 LATER_CLAIMS = tuple(Claim(name, "tram") for name in LATER)
 CLASSES, WIDTH, CALIBRATION = 10, 64, 2000
 """Classes, units of the projection, and images that set the statistics of batch norm."""
 GOOD = 0.85
 """Annotators who agree with the truth less often than this are all kept."""
 PAIR = ("no-pi", "tram")
-"""Methods that the ablation trains, and whose confidence in each annotator's labels is kept."""
+"""Methods that the ablation trains, and whose confidence in each annotator's labels is recorded."""
 ABLATION: dict[str, dict[str, Any]] = {
     "5 epochs": {"epochs": 5},
     "10 epochs": {"epochs": 10},
@@ -97,7 +97,7 @@ SAME_RUNS = ("seeds", "methods", "ablation", "changes", "for_all", "device", "an
 
 @dataclass(frozen=True)
 class Settings:
-    """Data, training, evaluation.
+    """Settings of data, training and evaluation.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class Settings:
     epochs, batch_size : int
         The paper's 20 epochs; its batch size is unknown.
     learning_rate, l2 : float
-        The paper's, of Adam; λ of λ‖w‖².
+        Learning rate of Adam, and λ of λ‖w‖², both as in the paper.
     momentum : float
         Weight of a batch in the running statistics of batch norm; 0 keeps the initial ones.
     precision : str
@@ -129,7 +129,7 @@ class Settings:
     annotators : str
         For the report: "published", or "simulated" if the table of labels is a simulation.
     device : str
-        "auto" is a GPU where there is one.
+        "auto" is a GPU if there is one.
     """
 
     seed: int = 0
@@ -172,7 +172,7 @@ class Settings:
             cuda_graph=True,
         )
 
-    def few(self) -> range:
+    def ablation_seeds(self) -> range:
         """Return the seeds of the ablation."""
         return range(self.seed, self.seed + min(self.ablation, self.seeds))
 
@@ -313,7 +313,7 @@ def run(settings: Settings, *, data: Path | None, folder: Path, overwrite: bool,
     }
     if settings.changed():
         changed = make_ablation(task, data, settings)
-        found += train_cases(changed, settings.few(), folder, score, device=device, progress=progress)
+        found += train_cases(changed, settings.ablation_seeds(), folder, score, device=device, progress=progress)
     runs = to_frame(found)
     text = report(runs, cases, task, confidence, settings)
     return Findings(runs, text, {"cifar10h-annotators": annotators_figure(task.reliability, confidence)})
@@ -328,7 +328,7 @@ def digest(task: Task) -> str:
 
 
 def weights_digest(folder: Path, settings: Settings) -> str:
-    """Return a hash of the files of the trunk; its name if it is not a folder."""
+    """Return a hash of the trunk's files, or its name if it is not a folder."""
     if settings.trunk:
         return hash_folder(Path(settings.trunk)) if Path(settings.trunk).is_dir() else settings.trunk
     with weights_file(folder).open("rb") as file:
@@ -383,7 +383,7 @@ def report(
         above=float(change[good].mean()) if good.any() else 0.0,
         below=float(change[~good].mean()) if not good.all() else 0.0,
         ablation=ablation_table(runs, settings) if settings.changed() else "",
-        compare=compare_in(runs[runs["seed"].isin(settings.few())]),
+        compare=compare_in(runs[runs["seed"].isin(settings.ablation_seeds())]),
         case_name=case_name,
         for_all=for_all,
         defaults=inspect.signature(het_tram).parameters,
@@ -393,7 +393,7 @@ def report(
 def select_change(runs: pd.DataFrame, change: str, settings: Settings) -> pd.DataFrame:
     """Select the runs of the ablation's seeds with a change, under the names of the methods."""
     names = {case_name(method, change): method for method in settings.methods}
-    few = runs[runs["seed"].isin(settings.few()) & runs["method"].isin(list(names))]
+    few = runs[runs["seed"].isin(settings.ablation_seeds()) & runs["method"].isin(list(names))]
     return few.assign(method=few["method"].map(names))
 
 
@@ -413,7 +413,7 @@ def ablation_table(runs: pd.DataFrame, settings: Settings) -> str:
 
 def het_tram_table(runs: pd.DataFrame, settings: Settings) -> str:
     """Make the table of Het-TRAM's options, with the settings that are changed for all methods."""
-    few = runs[runs["seed"].isin(settings.few())]
+    few = runs[runs["seed"].isin(settings.ablation_seeds())]
     tram, plain = (case_name(method, settings.for_all) for method in ("tram", "het-tram"))
     lines = []
     for name in ("", *HET_TRAM):

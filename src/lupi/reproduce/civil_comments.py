@@ -345,7 +345,7 @@ def report(runs: pd.DataFrame, cases: Sequence[Case], task: Task, settings: Sett
 
 
 def shuffled_table(runs: pd.DataFrame, cases: Sequence[Case]) -> str:
-    """Make the table of scores with shuffled PI, and of the differences to them."""
+    """Make the table of scores with shuffled PI, and of the differences from them."""
     lines = []
     for case in cases:
         if not kind(case.method).uses_privileged:

@@ -15,8 +15,8 @@ from lupi.datasets import load_digits_annotated
 DESCRIPTION = """\
 Handwritten digits: 1000 training digits, each labelled {times} by one of 16 models of different quality or, one time
 in ten, at random. Privileged information: which model gave the label, and with which probability. Tested on the true
-labels of {test} other digits, after {epochs} epochs. Mean ± standard deviation over {seeds} seeds; difference to No PI,
-paired by seed, with its standard error.
+labels of {test} other digits, after {epochs} epochs. Mean ± standard deviation over {seeds} seeds; difference from No
+PI, paired by seed, with its standard error.
 """
 CAUTION = "No PI overfits the noisy labels when it trains long: part of a gain may be less overfitting."
 

@@ -20,7 +20,7 @@ from lupi.training.replicas import Data, Replicas, StackedAnnotations, split_his
 from lupi.training.settings import Settings
 
 FEWEST, LARGEST = 4, 200_000
-"""Fewer replicas than this do not repay the cost of stacking, nor do networks with more parameters on a CPU."""
+"""Stacking pays off from this number of replicas on and, on a CPU, up to this number of parameters."""
 
 
 def fit(
@@ -140,10 +140,10 @@ def fit_seeds(
     device: torch.device | str = "cpu",
     progress: bool = False,
 ) -> list[list[Epoch]]:
-    """Train a method with several seeds: together as `Replicas` if possible, else one after the other.
+    """Train a method with several seeds: together as `Replicas` if possible, else one after another.
 
-    Four or more seeds whose networks and data have the same shape train together. Fewer seeds are faster one after the
-    other, and so are networks of more than 200 000 parameters on a CPU. A warning explains why methods cannot train
+    Four or more seeds whose networks and data have the same shape train together. Fewer seeds are faster one after
+    another, and so are networks of more than 200 000 parameters on a CPU. A warning explains why methods cannot train
     together.
 
     Parameters
@@ -201,7 +201,7 @@ def fit_seeds(
 
 
 def pays_to_stack(members: Sequence[Method], device: torch.device | str) -> bool:
-    """Return whether training together is faster than one after the other."""
+    """Return whether training together is faster than one after another."""
     size = sum(parameter.numel() for parameter in members[0].parameters())
     return len(members) >= FEWEST and (size <= LARGEST or torch.device(device).type != "cpu")
 
@@ -218,7 +218,7 @@ def fit_replicas(
         history = fit(Replicas(members), StackedAnnotations(data), settings, validation=stacked, seed=seeds, **where)
     except (ValueError, RuntimeError) as error:  # vmap raises a RuntimeError for what it does not support
         reason = str(error).strip().splitlines()[0]
-        warnings.warn(f"Training {len(members)} seeds one after the other, not together: {reason}", stacklevel=3)
+        warnings.warn(f"Training {len(members)} seeds one after another, not together: {reason}", stacklevel=3)
         for member, weights in zip(members, before, strict=True):
             member.load_state_dict(weights)
         return None

@@ -65,7 +65,7 @@ class OneDevice:
         nn.utils.clip_grad_norm_(module.parameters(), max_norm)
 
     def all_reduce(self, value: Tensor, *, reduce_op: str) -> Tensor:  # noqa: ARG002
-        """Sum over one process."""
+        """Return the value, which is its own sum over one process."""
         return value
 
     def broadcast(self, value: dict[str, list[float]]) -> dict[str, list[float]]:
@@ -102,7 +102,7 @@ def average_losses(method: Method, data: Annotations) -> dict[str, float]:
 
 
 class StageLoop:
-    """The training of one stage: its data, its optimizer and its progress. `number` counts the stages."""
+    """The training of one stage: its data, its optimizer and its progress. `number` is the position of the stage."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class StageLoop:
         return torch.compile(self.module.losses, dynamic=False if self.stacked else None)
 
     def can_record(self) -> bool:
-        """Return whether a CUDA graph is requested and possible.
+        """Return whether steps are to be recorded as a CUDA graph, and can be.
 
         Batches of one size must have one shape, and x must be in memory: other sources are read by the CPU.
         """
@@ -192,7 +192,7 @@ class StageLoop:
         return torch.split(units[order.to(units.device)], self.settings.batch_size, -1)
 
     def train_step(self, index: Tensor, epoch: float) -> None:
-        """Set the learning rate for a time in epochs, take a step, and add its losses to the sums."""
+        """Set the learning rate at a (fractional) epoch, take a step, and add its losses to the sums."""
         if self.settings.warmup or self.settings.schedule != "constant":
             rate = self.settings.learning_rate * self.settings.rate(epoch)
             for group in self.optimizer.param_groups:
@@ -207,9 +207,9 @@ class StageLoop:
         torch._foreach_add_([self.sums[name] for name in losses], list(losses.values()), alpha=count)
 
     def optimize(self, index: Tensor) -> tuple[dict[str, Tensor], float]:
-        """Take a step of the optimizer on a batch, of which this process computes its share.
+        """Take an optimizer step on this process's share of a batch.
 
-        Returns the losses and the number of annotations that they stand for.
+        Returns the losses and the number of annotations that they are means over.
         """
         batch, weight, count = self.draw_share(index)
         with self.place.autocast():
@@ -226,13 +226,13 @@ class StageLoop:
     def draw_share(self, index: Tensor) -> tuple[Batch, float, float]:
         """Draw this process's share of a batch.
 
-        Returns with it the factor by which the mean gradient over processes becomes that of the batch, and the number
-        of annotations that this process counts.
+        Also returns the factor that turns the mean gradient over processes into that of the batch, and the number of
+        annotations to weight this process's losses by.
         """
         by_example = self.settings.draw == "examples"
         draw = self.data.by_example if by_example else self.data.by_annotation
         world, rank = self.place.world_size, self.place.global_rank
-        if world == 1 or index.shape[0] < world:  # fewer than processes: every process computes all
+        if world == 1 or index.shape[0] < world:  # too few to share: every process computes all
             batch = draw(index)
             return batch, 1.0, batch.row.shape[0] / world
         assert isinstance(self.data, Annotations)
@@ -241,7 +241,7 @@ class StageLoop:
         return batch, batch.row.shape[0] * world / total, batch.row.shape[0]
 
     def close_epoch(self) -> Epoch:
-        """Return the row of the history for the epoch, and evaluate the held-out annotations."""
+        """Evaluate the held-out annotations, and return the epoch's row of the history."""
         row: Epoch = {
             "stage": self.stage.name,
             "epoch": self.epoch + 1,
