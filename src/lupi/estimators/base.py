@@ -47,7 +47,7 @@ LIKELIHOODS: dict[str, Likelihood] = {type(kind).__name__: kind for kind in (Cat
 class PrivilegedEstimator(BaseEstimator, ABC):
     """Base of `PrivilegedClassifier` and `PrivilegedRegressor`."""
 
-    __metadata_request__fit: ClassVar = {"privileged": True, "example": True}
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"privileged": True, "example": True}
 
     method: str | MethodMaker = "tram"
     _: KW_ONLY
