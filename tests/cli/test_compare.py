@@ -97,7 +97,7 @@ def test_other_forms_of_tables_and_folds(form, table):
     assert compare(table, "--folds", 3).exit_code == 0
     result = run(*options(path, "--folds", 3), "-o", table.parent / "other")
     assert result.exit_code == 0, result.output
-    assert "Note: Scored on held-out noisy labels, not on true ones" in result.stdout
+    assert "Note: Scored on held-out noisy labels, not on true labels" in result.stdout
     assert "3 folds of 80 examples." in result.stdout
     one, other = (pd.read_csv(table.parent / name / "results.csv") for name in ("run", "other"))
     pd.testing.assert_frame_equal(one.drop(columns="seconds"), other.drop(columns="seconds"))

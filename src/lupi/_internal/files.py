@@ -96,7 +96,7 @@ def flush(path: Path) -> None:
 
 
 def current_umask() -> int:
-    """Return the umask, which the system only tells when it is set."""
+    """Return the umask, which can be read only by setting it."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

@@ -23,7 +23,7 @@ def run(
     seeds: Annotated[
         int | None, typer.Option(min=2, help="Number of seeds, and of splits without a test table; 10 by default.")
     ] = None,
-    folds: Annotated[int | None, typer.Option(min=2, help="Folds of cross-validation, in place of seeds.")] = None,
+    folds: Annotated[int | None, typer.Option(min=2, help="Folds of cross-validation, instead of seeds.")] = None,
     controls: Annotated[
         bool,
         typer.Option(

@@ -25,13 +25,13 @@ def run(
     ] = None,
     gold: Annotated[str | None, typer.Option(help="Column of true labels, used only to score the diagnosis.")] = None,
     method: Annotated[str, typer.Option(help="Method whose predictions judge the labels.")] = "pi-transition",
-    folds: Annotated[int, typer.Option(min=2, help="Number of folds; each is judged by models of the others.")] = 5,
+    folds: Annotated[int, typer.Option(min=2, help="Number of folds; models trained on the others judge each.")] = 5,
     seed: options.Seed = 0,
     device: options.Device = "cpu",
     jobs: options.Jobs = -1,
     overwrite: options.Overwrite = False,
 ) -> None:
-    """Show whether privileged information is worth having, and which annotators and labels are probably wrong."""
+    """Show whether privileged information is worth having, which annotators are unreliable and which labels wrong."""
     from lupi.diagnose import diagnose_table, format_diagnosis
 
     found, files = diagnose_table(

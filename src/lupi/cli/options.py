@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 Device = Annotated[str, typer.Option(help="Where to compute: cpu or cuda.")]
-Jobs = Annotated[int, typer.Option(help="Trainings to run at a time; -1 for one per core.")]
+Jobs = Annotated[int, typer.Option(help="Trainings to run in parallel; -1 for one per core.")]
 Methods = Annotated[str, typer.Option(help="Comma-separated names of methods; all by default.")]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an output that is already there.")]
@@ -43,7 +43,7 @@ def table_options(
         typer.Option(metavar="COLUMN=KIND", help="Read a column as number, category or text; repeatable."),
     ] = None,
     task: Annotated[
-        str | None, typer.Option(help="classification or regression; chosen by the target by default.")
+        str | None, typer.Option(help="classification or regression; by default inferred from the target.")
     ] = None,
     text_encoder: TextEncoder = None,
 ) -> Any:

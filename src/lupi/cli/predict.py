@@ -14,14 +14,14 @@ def run(
     model: options.Model,
     table: options.Table,
     output: Annotated[Path, typer.Option("-o", "--output", help="File for predictions, .parquet or .csv.")],
-    keep: Annotated[list[str] | None, typer.Option(help="Comma-separated columns to copy.")] = None,
+    keep: Annotated[list[str] | None, typer.Option(help="Comma-separated columns to copy to the output.")] = None,
     text_encoder: Annotated[
         str | None, typer.Option(metavar="NAME_OR_FOLDER", help="Where the model's text encoder is, if it has moved.")
     ] = None,
     device: options.Device = "cpu",
     overwrite: options.Overwrite = False,
 ) -> None:
-    """Predict a table of any length. It needs the model's input columns and no privileged ones."""
+    """Predict the rows of a table of any length, which needs the model's input columns but no privileged ones."""
     from lupi import serving
 
     trained = serving.load(model, text_encoder=text_encoder, device=device)

@@ -25,7 +25,7 @@ def run(
     ] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Run an experiment of the paper."""
+    """Reproduce an experiment from the paper."""
     from lupi.reproduce import EXPERIMENTS, ON_DATA, load_experiment
     from lupi.reproduce.findings import write_findings
     from lupi.reproduce.settings import change_settings

@@ -65,12 +65,12 @@ def run_arms(
     seeds : sequence of int
         Seeds, the same for all arms.
     seeds_at_once : int
-        Number of seeds that an arm gets together. Noise in training depends on which seeds train together, so that the
-        same results need the same number.
+        Number of seeds that train together. Noise in training depends on which seeds do, so to get the same results
+        keep this number the same.
     folder : Path, optional
-        A folder that `open_run_folder` has opened. Without it nothing is kept.
+        A folder that `open_run_folder` has opened. Without it, runs are not saved.
     keep_groups : bool
-        Whether a group that misses a run is trained again as a whole, so that interruptions do not change the results.
+        Whether an incomplete group is trained again as a whole, so that interruptions do not change the results.
         By default missing seeds form groups of their own, so that more seeds can be added later.
     jobs : int
         Groups to train at a time, through joblib; -1 is one per core. The results do not depend on it.

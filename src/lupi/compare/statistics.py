@@ -58,7 +58,7 @@ class Uncertainty:
     Parameters
     ----------
     overlap : float
-        Test rows per training row, where every run splits the same data anew. The training sets overlap, so that the
+        Test rows per training row, where every run splits the same data anew. The training sets overlap, so the
         differences vary less than those on new data would; the variance of their mean is estimated by
         (1/n + overlap)·s² (Nadeau & Bengio 2003).
     rows : mapping

@@ -111,8 +111,8 @@ def _fit_annotators(X: NDArray[np.float64], y: NDArray[np.int64], random_state: 
         "network": (MLPClassifier((32,), **smooth), POOL),
         "network of 30": (MLPClassifier((32,), **smooth), 30),
         "gaussian bayes": (naive_bayes.GaussianNB(), POOL),
-        "left half": (_seeing(left, naive_bayes.MultinomialNB()), POOL),
-        "nine middle pixels": (_seeing(middle, naive_bayes.MultinomialNB()), POOL),
+        "left half": (_restrict(left, naive_bayes.MultinomialNB()), POOL),
+        "nine middle pixels": (_restrict(middle, naive_bayes.MultinomialNB()), POOL),
         "tree": (tree.DecisionTreeClassifier(**seed), POOL),
         "tree of depth 5": (tree.DecisionTreeClassifier(max_depth=5, **seed), POOL),
         "tree of depth 3": (tree.DecisionTreeClassifier(max_depth=3, **seed), POOL),
@@ -122,7 +122,7 @@ def _fit_annotators(X: NDArray[np.float64], y: NDArray[np.int64], random_state: 
     return {name: model.fit(X[:digits], y[:digits]) for name, (model, digits) in models.items()}
 
 
-def _seeing(window: Any, model: Any) -> Any:
+def _restrict(window: Any, model: Any) -> Any:
     """Restrict a model to a window of the image."""
     pixels = np.arange(64).reshape(8, 8)[window].ravel()
     return make_pipeline(make_column_transformer(("passthrough", pixels)), model)

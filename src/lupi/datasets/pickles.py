@@ -1,7 +1,7 @@
 """Unpickle published files without running any code that they name.
 
 A pickle may name any function for the reader to call. Only the names that an array of numbers needs are allowed, and
-even these never reach numpy: its own constructors trust the file, so that a forged array of objects crashes the
+even these never reach numpy: its own constructors trust the file, so a forged array of objects could crash the
 process. Small stand-ins record the parts of an array and rebuild it with `numpy.frombuffer`.
 """
 
@@ -39,7 +39,7 @@ class Array:
 
 
 def encode(text: str, *_: object) -> bytes:
-    """Stand-in for `codecs.encode`, which Python 3 writes where Python 2 is to read bytes."""
+    """Replace `codecs.encode`, by which Python 3 stores bytes in pickles that Python 2 can read."""
     return text.encode("latin1")
 
 

@@ -1,4 +1,4 @@
-"""Measure what each privileged column tells about the label, and whether the network can use it.
+"""Measure how informative each privileged column is about the label, and whether the network can use it.
 
 Information: the held-out loss of q(y | x) minus that of q(y | x, a), for each privileged column and for all together.
 
@@ -30,7 +30,7 @@ WIDER = 4
 
 
 def measure_columns(problem: Problem, *, jobs: int, progress: bool) -> Diagnosis:
-    """Measure what each privileged column tells about the label, and all together."""
+    """Measure how informative each privileged column is about the label, and all of them together."""
     columns = [str(name) for name in problem.privileged]
     marginal, *single = train_networks(problem, [{"columns": []}, *({"columns": [c]} for c in columns)], jobs, progress)
     loss = float(marginal.mean())

@@ -1,4 +1,4 @@
-"""Estimate from data how much privileged information tells about the label beyond the input: I(y; a | x), in nats.
+"""Estimate how informative a is about y beyond x, from data: I(y; a | x), in nats.
 
 The estimate is the gap between the held-out losses of q(y | x) and q(y | x, a).
 

@@ -1,12 +1,12 @@
 """Find privileged columns that give the label away.
 
-Honest privileged information says how a label came about: who gave it, how long it took. On its own it tells little
-about the label; it tells more together with the input. A leak is the answer itself: a copy or a recoding of the label,
+Honest privileged information says how a label came about: who gave it, how long it took. On its own it says little
+about the label; together with the input it says more. A leak is the answer itself: a copy or a recoding of the label,
 a true label, another model's answer. A network that can read the label there need not learn from the inputs.
 
 A column on its own predicts held-out labels by the frequency of labels for each of its values. A value that no other
-example has predicts no more than no value, so that an id that is unique to a row or an example does not look like a
-leak.
+example has falls back to the frequencies in the whole column, so an id that is unique to a row or an example does not
+look like a leak.
 """
 
 from __future__ import annotations

@@ -31,9 +31,9 @@ def diagnosis_page(found: Diagnosis) -> Page:
 
 
 def information_section(table: pd.DataFrame) -> Section:
-    """Show what each privileged column tells about the label."""
+    """Show how informative each privileged column is about the label."""
     text = (
-        "What a column tells about the label beyond the inputs, in nats, with its 95% interval. "
+        "Information in a column about the label beyond the inputs, in nats, with its 95% interval. "
         "At zero it is uninformative, and no method can benefit from it.\n"
         "A column that may leak the label nearly gives it away, as a copy would. Check where it comes from: a "
         "model can learn to copy it instead of learning from the inputs.\n"

@@ -221,10 +221,10 @@ def read_trunk(folder: Path, settings: Settings, images: Any) -> nn.Module:
     if settings.trunk:
         return pretrained(settings.trunk)
     some = images[torch.arange(min(CALIBRATION, images.shape[0]))]
-    return MobileNet.from_npz(weights_file(folder), some, momentum=settings.momentum)
+    return MobileNet.from_npz(find_weights(folder), some, momentum=settings.momentum)
 
 
-def weights_file(folder: Path) -> Path:
+def find_weights(folder: Path) -> Path:
     """Find MobileNet's weights beside the data."""
     found = sorted(folder.glob("mobilenet*.npz"))
     if not found:
@@ -331,7 +331,7 @@ def weights_digest(folder: Path, settings: Settings) -> str:
     """Return a hash of the trunk's files, or its name if it is not a folder."""
     if settings.trunk:
         return hash_folder(Path(settings.trunk)) if Path(settings.trunk).is_dir() else settings.trunk
-    with weights_file(folder).open("rb") as file:
+    with find_weights(folder).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
 

@@ -31,7 +31,7 @@ def write_card(schema: Schema, facts: Mapping[str, Any]) -> str:
 
 
 def list_names(names: Sequence[str], limit: int = 20) -> str:
-    """Return names as a list in Markdown, of which only the first `limit` are shown.
+    """List the first `limit` names in Markdown, and count the rest.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""How much privileged information tells about the label beyond the input: I(y; a | x), in nats.
+"""Compute how informative a is about y beyond x: I(y; a | x), in nats.
 
-Exactly for the paper's synthetic process, and from a sample by the paper's bins; `lupi.diagnose.estimate_information`
-estimates it from data of any kind.
+The value is exact for the paper's synthetic process, or from a sample by the paper's bins;
+`lupi.diagnose.estimate_information` estimates it from data of any kind.
 
 Collier, Jenatton, Kokiopoulou and Berent (ICML 2022), sections 1 and 2 and the appendix that varies ε.
 """
