@@ -134,11 +134,8 @@ def reliability(y: ArrayLike, p: ArrayLike, bins: int = BINS) -> pd.DataFrame:
     confidence, correct = (part.ravel() for part in _decisions(y, p))
     place = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
     edges = np.linspace(0, 1, bins + 1)
-
-    def total(weights: Floats | None = None) -> NDArray[Any]:
-        return np.bincount(place, weights, minlength=bins)
-
-    sums = {"count": total(), "confidence": total(confidence), "correct": total(correct)}
+    weights = {"count": None, "confidence": confidence, "correct": correct}
+    sums = {name: np.bincount(place, weight, minlength=bins) for name, weight in weights.items()}
     return pd.DataFrame({"low": edges[:-1], "high": edges[1:], **sums})
 
 

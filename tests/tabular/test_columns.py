@@ -40,7 +40,6 @@ def test_what_is_not_named_is_input():
     names = ["id", "age", "worker", "label", "gold", "city"]
     roles = Roles.of(spec_of(target=["label"], privileged=["worker"], example="id", ignore=["gold"]), names)
     assert roles.inputs == ("age", "city")
-    assert roles.used == ["label", "worker", "id", "age", "city"]
 
 
 @pytest.mark.parametrize(

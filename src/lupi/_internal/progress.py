@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -25,8 +24,7 @@ class Steps:
     def __init__(self, title: str, total: int, *, show: bool, done: int = 0) -> None:
         self.title, self.total, self.done, self.show = title, total, done, show
         self.bar: Progress | None = None
-        self.last = time.monotonic()
-        self.line = ""
+        self.line, self.last = "", time.monotonic()
         if show and sys.stderr.isatty():
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
             self.bar = Progress(*columns, console=Console(stderr=True))
@@ -37,9 +35,7 @@ class Steps:
             self.bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.bar is not None:
             self.bar.stop()
         elif self.line:  # the work ended between two lines
@@ -48,14 +44,12 @@ class Steps:
     def advance(self, steps: int, text: str) -> None:
         """Count steps and show what was done last."""
         self.done += steps
-        if not self.show:
-            return
         if self.bar is not None:
             self.bar.update(self.task, completed=self.done, description=f"{self.title} {text}")
-            return
-        self.line = f"{self.title} {text} ({self.done}/{self.total})"
-        if time.monotonic() - self.last >= LOG_INTERVAL or self.done >= self.total:
-            self.print_line()
+        elif self.show:
+            self.line = f"{self.title} {text} ({self.done}/{self.total})"
+            if time.monotonic() - self.last >= LOG_INTERVAL or self.done >= self.total:
+                self.print_line()
 
     def print_line(self) -> None:
         """Print the current line."""

@@ -15,7 +15,7 @@ from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
 from lupi.estimators.folder import is_replaceable
 from lupi.serving.model import TableModel
 from lupi.tabular import TableSpec, read_annotations
-from lupi.tabular.columns import clean_inputs
+from lupi.tabular.columns import clean_inputs, privileged_encoding
 from lupi.tabular.features import encode_columns, fit_encoders
 
 
@@ -86,8 +86,8 @@ def train(
     X = clean_inputs(frame, schema.inputs)
     encoders = fit_encoders(X, schema.inputs, spec.text_encoder, device)
     kind = PrivilegedRegressor if schema.task == "regression" else PrivilegedClassifier
-    options = settings or {}
-    estimator = kind(method, numbers=schema.numbers, device=device, random_state=seed, verbose=progress, **options)
+    options = {"numbers": privileged_encoding(schema.privileged), **(settings or {})}
+    estimator = kind(method, device=device, random_state=seed, verbose=progress, **options)
     estimator.fit(
         encode_columns(X, encoders),
         frame[roles.target[0]] if len(roles.target) == 1 else frame[list(roles.target)].astype(int),

@@ -53,27 +53,18 @@ class Roles:
         >>> Roles.of(spec, ["id", "age", "worker", "label"]).inputs
         ('age',)
         """
-        target, privileged = split_names(spec.target, names), split_names(spec.privileged, names)
-        ignore = split_names(spec.ignore, names)
-        gold = [spec.gold] if spec.gold is not None else []
-        annotator = [spec.annotator] if spec.annotator is not None else []
-        for name, argument in ((spec.gold, "gold"), (spec.annotator, "annotator")):
-            if name is not None:
-                check_name(name, names, argument)
+        target, privileged, ignore = (split_names(v, names) for v in (spec.target, spec.privileged, spec.ignore))
+        example, gold, annotator = ([] if v is None else [v] for v in (spec.example or None, spec.gold, spec.annotator))
         ignore = [name for name in ignore if name not in gold]  # whether or not users ignore it, too
-        if spec.annotator is not None and spec.annotator not in (*privileged, *ignore):
-            privileged = [*privileged, spec.annotator]
+        annotator = [name for name in annotator if name not in (*privileged, *ignore)]
         role: dict[str, str] = {}
-        example = [spec.example] if spec.example else []
-        assigned = {"target": target, "example": example, "gold": gold, "privileged": privileged, "ignore": ignore}
-        for argument, columns in assigned.items():
+        assigned = {"target": target, "example": example, "gold": gold, "privileged": privileged}
+        for argument, columns in (assigned | {"annotator": annotator, "ignore": ignore}).items():
             for column in columns:
                 check_name(column, names, argument)
                 if column in role:
-                    both = ("annotator" if column in annotator else argument), role[column]
-                    raise ValueError(
-                        f"Expected column {column!r} to have one role, but got `{both[1]}` and `{both[0]}`."
-                    )
+                    both = f"`{role[column]}` and `{argument}`"
+                    raise ValueError(f"Expected column {column!r} to have one role, but got {both}.")
                 role[column] = argument
         inputs = tuple(name for name in names if name not in role)
         if not target:
@@ -82,16 +73,11 @@ class Roles:
             raise ValueError("Expected some columns to be inputs, but every column has another role.")
         return cls(
             target=tuple(target),
-            privileged=tuple(privileged),
+            privileged=(*privileged, *annotator),
             example=spec.example or None,
             ignored=(*ignore, *gold),
             inputs=inputs,
         )
-
-    @property
-    def used(self) -> list[str]:
-        """Columns to read."""
-        return [*self.target, *self.privileged, *([self.example] if self.example else []), *self.inputs]
 
 
 def check_name(column: str, names: Sequence[str], argument: str) -> None:
@@ -141,7 +127,7 @@ def stored_as(kind: pa.DataType) -> str:
     return next((name for name, belongs in families.items() if belongs(kind)), str(kind))
 
 
-def check_types(schema: pa.Schema, names: Sequence[str], role: str, allowed: Sequence[str]) -> None:
+def check_types(schema: pa.Schema, names: Iterable[str], role: str, allowed: Sequence[str]) -> None:
     """Raise a `ValueError` for columns that are stored in another way, such as lists."""
     for name in names:
         if (stored := stored_as(schema.field(name).type)) not in allowed:
@@ -350,11 +336,6 @@ class Schema:
     task: str
     inputs: dict[str, InputColumn]
     privileged: dict[str, str]
-
-    @property
-    def numbers(self) -> dict[str, str]:
-        """How `PrivilegedEncoder` encodes each privileged column."""
-        return privileged_encoding(self.privileged)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dicts and lists."""

@@ -12,20 +12,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from lupi.tabular.columns import (
-    InputColumn,
-    Roles,
-    Schema,
-    check_kinds,
-    check_matches,
-    check_target,
-    check_types,
-    choose_task,
-    clean_inputs,
-    recognise_inputs,
-    recognise_privileged,
-    stored_as,
-)
+from lupi.tabular import columns
+from lupi.tabular.columns import InputColumn, Roles, Schema
 from lupi.tabular.encoding import ID, as_text
 from lupi.tabular.features import encode_columns, fit_encoders
 from lupi.tabular.kinds import KINDS
@@ -48,8 +36,6 @@ class AnnotationTable:
         The columns in use, as they are in the table.
     schema : Schema
         Roles, kinds and task.
-    stored : pyarrow.Schema
-        Types of the columns in the file.
     choices : list of str
         What was recognised, in sentences.
     notes : list of str
@@ -58,7 +44,6 @@ class AnnotationTable:
 
     frame: pd.DataFrame
     schema: Schema
-    stored: pa.Schema
     choices: list[str]
     notes: list[str]
 
@@ -73,30 +58,26 @@ def read_annotations(spec: TableSpec) -> AnnotationTable:
     """
     names = open_table(spec.table).schema.names
     roles = Roles.of(spec, names)
-    check_kinds(spec.kind, names, roles)
-    example = [roles.example] if roles.example else []
-    extra = [name for name in (spec.gold, spec.annotator) if name is not None]
-    used = list(dict.fromkeys([*roles.used, *extra]))
-    strings = [*(name for name, kind in spec.kind.items() if kind != "number"), *example]
-    table = read_table(spec.table, used, dict.fromkeys(strings, pa.string()))
-    for columns, role in ((roles.target, "target"), (example, "example"), (extra[:1] if spec.gold else [], "gold")):
-        check_types(table.schema, columns, role, ("boolean", "number", "string"))
+    columns.check_kinds(spec.kind, names, roles)
+    used = [*roles.target, *roles.privileged, roles.example, *roles.inputs, spec.gold, spec.annotator]
+    strings = [*(name for name, kind in spec.kind.items() if kind != "number"), roles.example]
+    table = read_table(
+        spec.table, [*filter(None, dict.fromkeys(used))], dict.fromkeys(filter(None, strings), pa.string())
+    )
+    labels = {"target": roles.target, "example": [roles.example], "gold": [spec.gold]}
+    for role, named in labels.items():
+        columns.check_types(table.schema, filter(None, named), role, ("boolean", "number", "string"))
     frame = to_pandas(table)
-    task, reason = choose_task(frame, roles.target, spec.task)
-    inputs, notes = recognise_inputs(frame, table.schema, roles, spec.kind)
-    kinds, more = recognise_privileged(frame, table.schema, roles, spec.kind)
+    task, reason = columns.choose_task(frame, roles.target, spec.task)
+    inputs, notes = columns.recognise_inputs(frame, table.schema, roles, spec.kind)
+    kinds, more = columns.recognise_privileged(frame, table.schema, roles, spec.kind)
     choices = [
         f"Task: {task} ({reason}).",
         f"Inputs: {count_kinds(inputs)}.",
         "Privileged: " + (", ".join(f"{name} ({kind})" for name, kind in kinds.items()) or "none") + ".",
     ]
-    return AnnotationTable(
-        frame=frame,
-        schema=Schema(roles, task, inputs, kinds),
-        stored=table.schema,
-        choices=choices,
-        notes=[*notes, *more],
-    )
+    schema = Schema(roles, task, inputs, kinds)
+    return AnnotationTable(frame=frame, schema=schema, choices=choices, notes=[*notes, *more])
 
 
 def count_kinds(inputs: Mapping[str, InputColumn]) -> str:
@@ -207,7 +188,7 @@ def read_dataset(spec: TableSpec, *, test: Path | None = None, device: str = "cp
     table = read_annotations(spec)
     frame, schema = table.frame, table.schema
     target = schema.roles.target
-    test_frame = None if test is None else read_test(test, schema, table.stored)
+    test_frame = None if test is None else read_test(test, schema, frame)
     classes: tuple[Any, ...] = ()
     if schema.task == "classification":
         classes = target if len(target) > 1 else tuple(np.unique(frame[target[0]]))
@@ -254,31 +235,31 @@ def choose_annotator(spec: TableSpec, frame: pd.DataFrame, schema: Schema) -> tu
     return None, "Annotators: no privileged column is named like one; `annotator` names it."
 
 
-def read_test(path: Path, schema: Schema, trained: pa.Schema) -> pd.DataFrame:
+def read_test(path: Path, schema: Schema, train: pd.DataFrame) -> pd.DataFrame:
     """Read a test table, which has the input columns and the target, with the types of training."""
-    columns = open_table(path).schema
-    for name in schema.roles.target:
-        if name not in columns.names:
+    stored, target = open_table(path).schema, schema.roles.target
+    for name in target:
+        if name not in stored.names:
             raise ValueError(f"Expected {path} to have the target {name!r}, but it has no such column.")
-    check_matches(columns, schema.inputs, path)
-    example = [name for name in (schema.roles.example,) if name is not None and name in columns.names]
-    strings = [name for name in schema.roles.target if stored_as(trained.field(name).type) == "string"]
-    rows = read_table(path, [*schema.roles.target, *example, *schema.inputs], schema.csv_types([*example, *strings]))
-    for name in schema.roles.target:
-        expected, got = stored_as(trained.field(name).type), stored_as(rows.schema.field(name).type)
-        if expected != got:
-            raise ValueError(
-                f"Expected target {name!r} of {path} to be a {expected} as in training, but it is a {got}."
-            )
-    return to_pandas(rows)
+    columns.check_matches(stored, schema.inputs, path)
+    example = [name for name in (schema.roles.example,) if name and name in stored.names]
+    trained = pa.Schema.from_pandas(train[list(target)])
+    families = {name: columns.stored_as(trained.field(name).type) for name in target}
+    strings = [*example, *(name for name, family in families.items() if family == "string")]
+    rows = read_table(path, [*target, *example, *schema.inputs], schema.csv_types(strings))
+    frame = to_pandas(rows)
+    for name, family in families.items():
+        got = columns.stored_as(rows.schema.field(name).type)
+        if family != got:
+            raise ValueError(f"Expected target {name!r} of {path} to be a {family} as in training, but it is a {got}.")
+        columns.check_target(frame[name], binary=len(target) > 1, of=f" of {path}")
+    return frame
 
 
 def code_rows(frame: pd.DataFrame, schema: Schema, classes: tuple[Any, ...], path: Path | None) -> TableRows:
     """Clean the inputs, code the targets and number the examples."""
-    X = clean_inputs(frame, schema.inputs)
+    X = columns.clean_inputs(frame, schema.inputs)
     target, example = schema.roles.target, schema.roles.example
-    for name in target:
-        check_target(frame[name], binary=len(target) > 1, of=f" of {path}")
     y: NDArray[Any]
     if schema.task == "regression":
         y = frame[target[0]].to_numpy(np.float64)

@@ -7,11 +7,10 @@ one-hot encodes the codes. Fitted encoders are stored by skops. Messages count r
 
 from __future__ import annotations
 
-import numbers as number_types
 import re
 import warnings
 from collections.abc import Mapping
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
 
 import numpy as np
@@ -25,6 +24,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
+
+from lupi._internal.checks import check_integer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -138,17 +139,17 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
 
     def fit(self, A: Table, y: object = None) -> Self:  # noqa: ARG002  scikit-learn's signature
         """Learn the categories, bin edges and scales of the training rows."""
-        q = self.quantiles
-        if not isinstance(q, number_types.Integral) or q < 2:
-            raise ValueError(f"Expected `quantiles` to be an integer of at least 2, but got {q!r}.")
+        quantiles = check_integer("quantiles", self.quantiles, 2)
         frame = as_frame(A)
-        self.kinds_: dict[str, str] = _choose_encodings(frame, self.numbers, int(q))
+        self.kinds_: dict[str, str] = _choose_encodings(frame, self.numbers, quantiles)
         self.edges_: dict[str, NDArray[np.float64]] = {}
         self.labels_: dict[str, list[str]] = {}
         for name, kind in self.kinds_.items():
             if kind == "quantile":
-                self.edges_[name] = _edges(frame[name], int(q))
-                self.labels_[name] = _bin_labels(self.edges_[name])
+                self.edges_[name] = _edges(frame[name], quantiles)
+                ends = ["-inf", *map(as_text, self.edges_[name]), "inf"]
+                bins = [f"[{low}, {high})" for low, high in pairwise(ends)]
+                self.labels_[name] = [bins[0].replace("[", "("), *bins[1:]]
             elif kind == "category":
                 self.labels_[name] = _category_labels(frame[name])
         steps: list[tuple[str, BaseEstimator, list[str]]] = []
@@ -190,12 +191,13 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         """Return each column as numbers or as codes: the index of its label, their number if missing, −1 if unseen."""
         cells: dict[str, NDArray[Any]] = {}
         for name, kind in self.kinds_.items():
-            if kind == "standardize":
-                cells[name] = _numbers(frame[name])
-            elif kind == "quantile":
-                cells[name] = _bin_codes(frame[name], self.edges_[name])
-            else:
+            if kind == "category":
                 cells[name] = _category_codes(frame[name], self.labels_[name])
+                continue
+            cells[name] = values = _numbers(frame[name])
+            if kind == "quantile":
+                bins = np.searchsorted(self.edges_[name], values, side="right")
+                cells[name] = np.where(np.isnan(values), len(self.labels_[name]), bins)
         return pd.DataFrame(cells)
 
 
@@ -300,16 +302,6 @@ def _edges(column: Column, quantiles: int) -> NDArray[np.float64]:
     if len(edges) > quantiles:  # otherwise each value has its own bin
         edges = np.unique(ordered[np.arange(1, quantiles) * len(ordered) // quantiles])
     return np.asarray(edges[edges > ordered[0]])
-
-
-def _bin_labels(edges: NDArray[np.float64]) -> list[str]:
-    ends = ["-inf", *map(as_text, edges), "inf"]
-    return [f"{'[' if i else '('}{ends[i]}, {ends[i + 1]})" for i in range(len(edges) + 1)]
-
-
-def _bin_codes(column: Column, edges: NDArray[np.float64]) -> NDArray[np.intp]:
-    values = _numbers(column)
-    return np.where(np.isnan(values), len(edges) + 1, np.searchsorted(edges, values, side="right"))
 
 
 def _category_labels(column: Column) -> list[str]:

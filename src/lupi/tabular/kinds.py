@@ -54,7 +54,7 @@ class Kind:
 
     def accepts(self, trained: str, stored: str) -> bool:
         """Return whether a column may be stored in this way when it was stored as `trained` in training."""
-        return trained == stored
+        return trained == stored or {trained, stored} == {"number", "boolean"}
 
     def clean(self, values: Column, stored: str, start: int) -> Column:  # noqa: ARG002
         """Return values for an estimator, or refuse them; `start` is the number of the first row."""
@@ -63,10 +63,6 @@ class Kind:
     def make_encoder(self, text_encoder: str | None, device: str) -> ColumnEncoder | None:  # noqa: ARG002
         """Return an encoder that turns such a column into features, or None if estimators encode it."""
         return None
-
-    def draw(self, values: NDArray[Any], size: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Draw random privileged values that carry no information; `values` are the distinct real ones."""
-        return rng.choice(values, size)
 
 
 class Boolean(Kind):
@@ -78,9 +74,6 @@ class Boolean(Kind):
 
     def recognises(self, column: Column, stored: str) -> bool:  # noqa: ARG002
         return stored == "boolean"
-
-    def accepts(self, trained: str, stored: str) -> bool:
-        return stored in ("number", "boolean") if trained in ("number", "boolean") else trained == stored
 
 
 class Text(Kind):
@@ -126,9 +119,6 @@ class Number(Kind):
     def recognises(self, column: Column, stored: str) -> bool:  # noqa: ARG002
         return True
 
-    def accepts(self, trained: str, stored: str) -> bool:
-        return stored in ("number", "boolean") if trained in ("number", "boolean") else trained == stored
-
     def clean(self, values: Column, stored: str, start: int) -> Column:
         if stored == "string":
             numbers = pd.to_numeric(values.astype(str), errors="coerce")
@@ -142,9 +132,6 @@ class Number(Kind):
             row = start + int(np.argmin(np.isfinite(values)))
             raise ValueError(f"Expected input column {values.name!r} to be finite numbers, but row {row} is infinite.")
         return values
-
-    def draw(self, values: NDArray[Any], size: int, rng: np.random.Generator) -> NDArray[Any]:  # noqa: ARG002
-        return rng.random(size)
 
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in (Boolean(), Text(), Category(), Number())}

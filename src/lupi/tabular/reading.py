@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,25 +34,20 @@ def open_table(
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"Expected a table, but there is no {path}.")
-    csv = is_csv(path)
-    if not (csv or path.is_dir() or path.suffix.lower() in (".parquet", ".pq")):
-        raise ValueError(f"Expected a table to be .csv, .parquet or a folder of .parquet, but got {path}.")
     if path.is_dir():
-        files = [file for file in path.rglob("*") if file.suffix.lower() in (".parquet", ".pq")]
-        if not files:
+        if not any(map(is_parquet, path.rglob("*"))):
             raise ValueError(f"Expected {path} to be a folder of .parquet files, but it has none.")
+    elif not (is_csv(path) or is_parquet(path)):
+        raise ValueError(f"Expected a table to be .csv, .parquet or a folder of .parquet, but got {path}.")
     elif path.stat().st_size == 0:
         raise ValueError(f"Expected {path} to have rows, but it is empty.")
-    if csv:
+    file_format: Any = pa.dataset.ParquetFileFormat()
+    if is_csv(path):
         size = 2**20 if not whole else min(max(path.stat().st_size * (10 if path.suffix == ".gz" else 1), 2**20), 2**30)
         read, parse, convert = csv_options(types or {}, size)
-        file_format: Any = pa.dataset.CsvFileFormat(parse, read_options=read, convert_options=convert)
-    else:
-        file_format = pa.dataset.ParquetFileFormat()
-    try:
+        file_format = pa.dataset.CsvFileFormat(parse, read_options=read, convert_options=convert)
+    with explain_unreadable(path):
         return pa.dataset.dataset(path, format=file_format, partitioning="hive")
-    except (pa.ArrowException, OSError) as error:
-        raise explain_unreadable(path, error) from error
 
 
 def csv_options(types: Mapping[str, pa.DataType], size: int) -> tuple[Any, Any, Any]:
@@ -85,10 +81,8 @@ def read_table(path: str | Path, columns: Sequence[str], types: Mapping[str, pa.
     [{'id': '007', 'label': 'yes'}, {'id': '008', 'label': 'no'}]
     """
     table = open_table(path, types, whole=True)
-    try:
+    with explain_unreadable(path):
         rows = table.to_table(columns=list(columns))
-    except (pa.ArrowException, OSError) as error:
-        raise explain_unreadable(path, error) from error
     if rows.num_rows == 0:
         raise ValueError(f"Expected {path} to have rows, but it is empty.")
     return rows
@@ -96,10 +90,8 @@ def read_table(path: str | Path, columns: Sequence[str], types: Mapping[str, pa.
 
 def count_rows(table: pa.dataset.Dataset, path: str | Path) -> int:
     """Count the rows of a table, and refuse an empty one."""
-    try:
+    with explain_unreadable(path):
         rows = int(table.count_rows())
-    except (pa.ArrowException, OSError) as error:
-        raise explain_unreadable(path, error) from error
     if rows == 0:
         raise ValueError(f"Expected {path} to have rows, but it is empty.")
     return rows
@@ -108,18 +100,15 @@ def count_rows(table: pa.dataset.Dataset, path: str | Path) -> int:
 def read_batches(table: pa.dataset.Dataset, columns: Sequence[str], path: str | Path) -> Iterator[pa.Table]:
     """Read a table of any length in batches, in order, with bounded memory."""
     schema = pa.schema([table.schema.field(name) for name in columns])
-    try:
+    with explain_unreadable(path):
         if isinstance(table.format, pa.dataset.ParquetFileFormat):
             for fragment in table.get_fragments():
                 yield from fragment_batches(fragment, schema)
         else:
-            types = {field.name: field.type for field in schema}
-            read, parse, convert = csv_options(types, 2**22)
+            read, parse, convert = csv_options({field.name: field.type for field in schema}, 2**22)
             convert.include_columns = list(columns)
             with pa.csv.open_csv(path, read, parse, convert) as reader:
                 yield from map(pa.Table.from_batches, ([batch] for batch in reader))
-    except (pa.ArrowException, OSError, KeyError) as error:
-        raise explain_unreadable(path, error) from error
 
 
 def fragment_batches(fragment: Any, schema: pa.Schema) -> Iterator[pa.Table]:
@@ -157,7 +146,16 @@ def is_csv(path: str | Path) -> bool:
     return Path(path).name.lower().endswith((".csv", ".csv.gz"))
 
 
-def explain_unreadable(path: str | Path, error: Exception) -> ValueError:
-    """Return an error that says in one sentence why a file cannot be read."""
-    why = " ".join(str(error).split()).rpartition("Invalid: ")[2].removesuffix(".")  # keep only the cause
-    return ValueError(f"Expected {path} to be a readable table, but got: {why[:300]}.")
+def is_parquet(path: Path) -> bool:
+    """Return whether a file name is that of a Parquet file."""
+    return path.suffix.lower() in (".parquet", ".pq")
+
+
+@contextmanager
+def explain_unreadable(path: str | Path) -> Iterator[None]:
+    """Turn an error of Arrow into one sentence that says why a file cannot be read."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, KeyError) as error:
+        why = " ".join(str(error).split()).rpartition("Invalid: ")[2].removesuffix(".")  # keep only the cause
+        raise ValueError(f"Expected {path} to be a readable table, but got: {why[:300]}.") from error
