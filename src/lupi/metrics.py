@@ -59,9 +59,9 @@ def nll(y: ArrayLike, p: ArrayLike) -> Floats:
     >>> nll([1, 0], [[0.5, 0.5], [0.9, 0.1]]).round(3).tolist()
     [0.693, 0.105]
     """
-    p = np.asarray(p, float)
-    least = np.finfo(p.dtype).eps
-    return np.asarray(-np.log(np.clip(_probability_of(y, p), least, 1)).mean(1))
+    y, p = np.asarray(y), np.asarray(p, float)
+    observed = np.where(y == 1, p, 1 - p) if y.ndim == 2 else np.take_along_axis(p, y[:, None], 1)
+    return np.asarray(-np.log(np.clip(observed, np.finfo(p.dtype).eps, 1)).mean(1))
 
 
 def accuracy(y: ArrayLike, p: ArrayLike) -> Floats:
@@ -151,24 +151,21 @@ def ece(y: ArrayLike, p: ArrayLike, bins: int = BINS) -> float:
     return float((table["confidence"] - table["correct"]).abs().sum() / table["count"].sum())
 
 
-def _probability_of(y: ArrayLike, p: Floats) -> Floats:
-    """Return the probability of the observed labels: [rows, 1], or multi-label [rows, labels]."""
-    y = np.asarray(y)
-    if y.ndim == 2:
-        return np.where(y == 1, p, 1 - p)
-    return np.take_along_axis(p, y[:, None], 1)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Metric:
     """A metric and how it is shown.
+
+    The functions take labels and predictions. They return the contribution of each row, whose mean is the value of the
+    metric, or a `Score`, or None where the prediction does not say enough.
 
     Parameters
     ----------
     label : str
         Name for readers.
-    score : callable
-        From labels and predictions to a `Score`, or to None where the metric does not apply to such predictions.
+    of_classes : callable, optional
+        Scores probabilities of classes.
+    of_numbers : callable, optional
+        Scores a `Normal`.
     higher_is_better : bool
         Direction.
     scale : int
@@ -180,7 +177,8 @@ class Metric:
     """
 
     label: str
-    score: Callable[[Any, Any], Score | None]
+    of_classes: Callable[[Any, Any], Floats | Score | None] | None = None
+    of_numbers: Callable[[Any, Any], Floats | Score | None] | None = None
     higher_is_better: bool = False
     scale: int = 1
     digits: int = 3
@@ -202,47 +200,23 @@ class Metric:
         return f"{self.scale * value:{sign}.{self.digits}f}"
 
 
-def _averaged(function: Callable[[Any, Any], Floats]) -> Callable[[Any, Any], Score | None]:
-    """Make the score of a metric of classes that is a mean over rows."""
-
-    def score(y: Any, prediction: Any) -> Score | None:
-        if isinstance(prediction, Normal):
-            return None
-        rows = function(y, prediction)
-        return Score(float(rows.mean()), rows)
-
-    return score
+def _normal_nll(y: Any, prediction: Normal) -> Floats | None:
+    mean, variance = prediction
+    return None if variance is None else gaussian_nll(y, mean, variance)
 
 
-def _score_nll(y: Any, prediction: Any) -> Score | None:
-    if not isinstance(prediction, Normal):
-        return _averaged(nll)(y, prediction)
-    if prediction.variance is None:
-        return None
-    rows = gaussian_nll(y, prediction.mean, prediction.variance)
-    return Score(float(rows.mean()), rows)
-
-
-def _score_ece(y: Any, prediction: Any) -> Score | None:
-    return None if isinstance(prediction, Normal) else Score(ece(y, prediction))
-
-
-def _score_rmse(y: Any, prediction: Any) -> Score | None:
-    if not isinstance(prediction, Normal):
-        return None
+def _rmse(y: Any, prediction: Normal) -> Score:
     squares = np.square(np.asarray(y) - prediction.mean)
     rmse = math.sqrt(squares.mean())
     return Score(rmse, squares / (2 * max(rmse, 1e-12)))  # linearized: the derivative of the root
 
 
 METRICS = {
-    "nll": Metric(label="NLL", score=_score_nll),
-    "accuracy": Metric(
-        label="accuracy", score=_averaged(accuracy), higher_is_better=True, scale=100, digits=1, unit="%"
-    ),
-    "brier": Metric(label="Brier score", score=_averaged(brier)),
-    "ece": Metric(label="ECE", score=_score_ece),
-    "rmse": Metric(label="RMSE", score=_score_rmse),
+    "nll": Metric(label="NLL", of_classes=nll, of_numbers=_normal_nll),
+    "accuracy": Metric(label="accuracy", of_classes=accuracy, higher_is_better=True, scale=100, digits=1, unit="%"),
+    "brier": Metric(label="Brier score", of_classes=brier),
+    "ece": Metric(label="ECE", of_classes=lambda y, p: Score(ece(y, p))),
+    "rmse": Metric(label="RMSE", of_numbers=_rmse),
 }
 """All metrics by the name of their column in results, in the order in which they are shown."""
 
@@ -262,8 +236,13 @@ def evaluate(y: ArrayLike, prediction: ArrayLike | Normal) -> dict[str, Score]:
     >>> {name: round(score.value, 3) for name, score in evaluate([1, 0], [[0.5, 0.5], [0.9, 0.1]]).items()}
     {'nll': 0.399, 'accuracy': 0.5, 'brier': 0.26, 'ece': 0.3}
     """
-    scores = {name: metric.score(y, prediction) for name, metric in METRICS.items()}
-    return {name: score for name, score in scores.items() if score is not None}
+    scores = {}
+    for name, metric in METRICS.items():
+        function = metric.of_numbers if isinstance(prediction, Normal) else metric.of_classes
+        found = None if function is None else function(y, prediction)
+        if found is not None:
+            scores[name] = found if isinstance(found, Score) else Score(float(found.mean()), found)
+    return scores
 
 
 def clustered_error(values: Floats, cluster: NDArray[Any] | None = None) -> tuple[float, int]:

@@ -451,7 +451,7 @@ def test_a_full_disk_while_predictions_are_written(name, table, model, monkeypat
 
 
 def test_a_full_disk_while_a_model_is_exported(model, tmp_path, monkeypatch):
-    monkeypatch.setattr(files.tempfile, "mkstemp", no_space)
+    monkeypatch.setattr(files, "flush", no_space)
     refused(run("export", model, "--onnx", tmp_path / "m.onnx"), "`--onnx` to be writable", "No space left on device.")
 
 

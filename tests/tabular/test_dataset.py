@@ -2,9 +2,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lupi.tabular import TableSpec, read_annotations, read_dataset
+from lupi.tabular import TableSpec, read_dataset
 from lupi.tabular import reading as module
-from lupi.tabular.dataset import fingerprint, hash_rows
+from lupi.tabular.dataset import fingerprint, hash_rows, read_annotations
 
 TABLE = pd.DataFrame(
     {

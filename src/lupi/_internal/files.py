@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -37,18 +38,14 @@ def write_text(path: Path, text: str) -> None:
 @contextmanager
 def replace_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; after the block, flush that file to disk and move it into place."""
-    number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
-    os.close(number)
-    partial = Path(name)
+    partial = hidden_path(path)
     try:
         yield partial
         flush(partial)
-        partial.chmod(0o666 & ~current_umask())  # mkstemp makes it readable by its owner only
         partial.replace(path)
         flush(path.parent)
-    except BaseException:
+    finally:
         partial.unlink(missing_ok=True)
-        raise
 
 
 @contextmanager
@@ -64,12 +61,12 @@ def replace_folder(path: Path) -> Iterator[Path]:
     ['a.txt']
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    partial = hidden_path(path)
+    partial.mkdir()
     try:
         yield partial
         for file in partial.rglob("*"):
             flush(file)
-        partial.chmod(0o777 & ~current_umask())  # mkdtemp makes it accessible to its owner only
         if not path.exists():
             partial.rename(path)
         else:
@@ -95,11 +92,9 @@ def flush(path: Path) -> None:
         os.close(number)
 
 
-def current_umask() -> int:
-    """Return the umask, which can be read only by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def hidden_path(path: Path) -> Path:
+    """Return a new hidden name beside `path`, with the same suffix."""
+    return path.with_name(f".{path.stem}.{secrets.token_hex(8)}{path.suffix}")
 
 
 def check_output(

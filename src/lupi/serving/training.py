@@ -14,8 +14,9 @@ from lupi._internal.versions import library_versions
 from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
 from lupi.estimators.folder import is_replaceable
 from lupi.serving.model import TableModel
-from lupi.tabular import TableSpec, read_annotations
+from lupi.tabular import TableSpec
 from lupi.tabular.columns import clean_inputs, privileged_encoding
+from lupi.tabular.dataset import read_annotations
 from lupi.tabular.features import encode_columns, fit_encoders
 
 

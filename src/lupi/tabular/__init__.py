@@ -1,7 +1,7 @@
 """How a table becomes arrays: read files, assign roles and kinds to columns, encode values."""
 
 from lupi.tabular.columns import Schema
-from lupi.tabular.dataset import AnnotationTable, TableDataset, read_annotations, read_dataset
+from lupi.tabular.dataset import TableDataset, read_dataset
 from lupi.tabular.encoding import InputEncoder, PrivilegedEncoder
 from lupi.tabular.kinds import KINDS, Kind
 from lupi.tabular.reading import read_table
@@ -10,7 +10,6 @@ from lupi.tabular.text import TfidfEncoder, TransformerEncoder
 
 __all__ = [
     "KINDS",
-    "AnnotationTable",
     "InputEncoder",
     "Kind",
     "PrivilegedEncoder",
@@ -19,7 +18,6 @@ __all__ = [
     "TableSpec",
     "TfidfEncoder",
     "TransformerEncoder",
-    "read_annotations",
     "read_dataset",
     "read_table",
 ]

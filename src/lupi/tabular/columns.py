@@ -7,20 +7,17 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from pandas.api.types import is_bool_dtype, is_numeric_dtype
+from pandas.api.types import is_numeric_dtype
 
-from lupi.tabular.encoding import as_text, is_id
+from lupi.tabular.encoding import Column, as_text, is_id, is_number
 from lupi.tabular.kinds import KINDS
 from lupi.tabular.reading import is_csv
 from lupi.tabular.spec import TableSpec
-
-if TYPE_CHECKING:
-    Column: TypeAlias = pd.Series[Any]
 
 MAX_CATEGORIES = 1_000
 """A column with more distinct strings is an identifier, unless the user chooses its kind."""
@@ -206,23 +203,20 @@ def recognise_privileged(
     check_types(schema, roles.privileged, "privileged", ("boolean", "number", "string", "date", "duration", "null"))
     kinds, notes = {}, []
     for name in roles.privileged:
-        kind = given.get(name)
-        if kind is not None and KINDS[kind].privileged is None:
-            raise ValueError(
-                f"Expected privileged column {name!r} to be a category or a number, but got "
-                f"`kind={{{name!r}: {kind!r}}}`."
+        number = is_number(frame[name])
+        if name in given:
+            kinds[name] = given[name]
+            if KINDS[given[name]].privileged is None:
+                chosen = f"`kind={{{name!r}: {given[name]!r}}}`"
+                raise ValueError(f"Expected privileged column {name!r} to be a category or a number, but got {chosen}.")
+        elif number and is_id(frame[name]):
+            kinds[name] = "category"
+            notes.append(
+                f"Privileged column {name!r} holds integers that look like ids, so each value is a category; "
+                f"pass `kind={{{name!r}: 'number'}}` to make it a quantity."
             )
-        if kind is None:
-            dtype = frame[name].dtype
-            numeric = (is_numeric_dtype(dtype) or dtype.kind in "mM") and not is_bool_dtype(dtype)
-            kind = "number" if numeric else "category"
-            if numeric and dtype.kind not in "mM" and is_id(frame[name]):
-                kind = "category"
-                notes.append(
-                    f"Privileged column {name!r} holds integers that look like ids, so each value is a category; "
-                    f"pass `kind={{{name!r}: 'number'}}` to make it a quantity."
-                )
-        kinds[name] = kind
+        else:  # dates and durations are quantities
+            kinds[name] = "number" if number or frame[name].dtype.kind in "mM" else "category"
     return kinds, notes
 
 
@@ -304,7 +298,7 @@ def choose_task(frame: pd.DataFrame, target: Sequence[str], task: str | None) ->
         )
     if task is not None:
         return task, "as `task` says"
-    if not is_numeric_dtype(column.dtype) or is_bool_dtype(column.dtype):
+    if not is_number(column):
         return "classification", "the target holds names"
     if not (column % 1 == 0).all():
         return "regression", "the target holds real numbers"

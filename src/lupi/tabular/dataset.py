@@ -6,24 +6,20 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from lupi.tabular import columns
 from lupi.tabular.columns import InputColumn, Roles, Schema
-from lupi.tabular.encoding import ID, as_text
+from lupi.tabular.encoding import ID, Column, as_text
 from lupi.tabular.features import encode_columns, fit_encoders
 from lupi.tabular.kinds import KINDS
 from lupi.tabular.reading import open_table, read_table, to_pandas
 from lupi.tabular.spec import TableSpec
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Column: TypeAlias = pd.Series[Any]
 
 
 @dataclass(frozen=True, kw_only=True)

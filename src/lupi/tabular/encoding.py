@@ -11,10 +11,11 @@ import re
 import warnings
 from collections.abc import Mapping
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
+from typing import Any, Self, TypeAlias, cast
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 from scipy.sparse import csr_array
 from sklearn import config_context
@@ -27,11 +28,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from lupi._internal.checks import check_integer
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Column: TypeAlias = pd.Series[Any]
-    Table: TypeAlias = Any  # a DataFrame or Series of pandas or polars, an array, or a list of rows
+Column: TypeAlias = "pd.Series[Any]"
+Table: TypeAlias = Any  # a DataFrame or Series of pandas or polars, an array, or a list of rows
 
 TRUSTED = (
     "lupi.tabular.encoding.InputEncoder",
@@ -270,7 +268,7 @@ def _choose_encodings(frame: pd.DataFrame, numbers: str | Mapping[str, str], qua
             raise ValueError(f"Expected `numbers` to name columns of {list(frame.columns)}, but got {name!r}.")
     kinds: dict[str, str] = {}
     for name in frame.columns:
-        kind = named.get(name, default if _is_number(frame[name]) else "category")
+        kind = named.get(name, default if is_number(frame[name]) else "category")
         own_bins = kind == "quantile" and frame[name].nunique() <= quantiles
         if kind != "category" and name not in named and not own_bins and is_id(frame[name]):
             warnings.warn(
@@ -305,7 +303,7 @@ def _edges(column: Column, quantiles: int) -> NDArray[np.float64]:
 
 
 def _category_labels(column: Column) -> list[str]:
-    numeric = _is_number(_plain(column))
+    numeric = is_number(_plain(column))
     labels = [as_text(value) for value in _factorize(column, sort=numeric)[1]]
     return labels if numeric else sorted(set(labels))
 
@@ -319,7 +317,7 @@ def _category_codes(column: Column, labels: list[str]) -> NDArray[np.intp]:
 def _factorize(column: Column, sort: bool = False) -> tuple[NDArray[np.intp], Any]:
     """Return the index of each row's value among the distinct values, −1 if missing, and these values."""
     column = _plain(column)
-    if _is_number(column):
+    if is_number(column):
         _numbers(column)  # raises an error on infinity
     try:
         return pd.factorize(column, sort=sort)
@@ -359,7 +357,8 @@ def _numbers(column: Column) -> NDArray[np.float64]:
     return values
 
 
-def _is_number(column: Column) -> bool:
+def is_number(column: Column) -> bool:
+    """Return whether a column holds numbers; booleans are none."""
     return is_numeric_dtype(column.dtype) and not is_bool_dtype(column.dtype)
 
 

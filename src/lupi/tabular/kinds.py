@@ -5,20 +5,15 @@ To add a kind, subclass `Kind` and add an instance to `KINDS`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias
+from collections.abc import Sequence
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from lupi.tabular.encoding import as_text
+from lupi.tabular.encoding import Column, as_text
 from lupi.tabular.text import make_text_encoder
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    Column: TypeAlias = pd.Series[Any]
 
 
 class ColumnEncoder(Protocol):
