@@ -199,8 +199,8 @@ def test_values_get_the_types_of_their_kinds():
     [
         ([1.0, None], "number", "^Expected input column 'a' to have a value in every row, but row 101 has none.$"),
         (["x", None], "string", "^Expected input column 'a' to have a value in every row, but row 101 has none.$"),
-        (["1", "x"], "string", "^Expected column 'a' to be numbers, but got 'x' in row 101.$"),
-        ([1.0, np.inf], "number", "^Expected input column 'a' to be finite numbers, but row 101 is infinite.$"),
+        (["1", "x"], "string", "^Expected input column 'a' to be finite numbers, but got 'x' in row 101.$"),
+        ([1.0, np.inf], "number", "'a'.*'inf' in row 101"),
     ],
 )
 def test_values_that_are_missing_or_no_numbers(values, stored, message):

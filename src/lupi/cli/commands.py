@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Mapping
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
@@ -65,6 +66,17 @@ def translate(message: str) -> str:
         return f"`{found}`" if found else match[0]
 
     return re.sub(r"`(?P<name>[a-z_]+)(=True)?`", option, message)
+
+
+def write_comparison(found: Any, output: Path) -> None:
+    """Write the results and the report of a comparison, and print their paths."""
+    from lupi.compare import comparison_page, write_results
+    from lupi.report import write_report
+
+    facts = how_made()
+    files = write_results(found, output, facts)
+    files.append(write_report(comparison_page(found), output / "report.html", **facts))
+    print(f"\nAll results: {', '.join(map(str, files))}")
 
 
 def how_made() -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from lupi.cli import options
-from lupi.cli.commands import how_made, say
+from lupi.cli.commands import say, write_comparison
 
 
 @options.with_options(spec=options.table_options, settings=options.training_options)
@@ -38,8 +38,7 @@ def run(
 
     An interrupted comparison continues where it stopped.
     """
-    from lupi.compare import Plan, compare_table, comparison_page, format_table, write_results
-    from lupi.report import write_report
+    from lupi.compare import Plan, compare_table, format_table
 
     if seeds is not None and folds is not None:
         raise ValueError("Expected `seeds` or `folds`, but got both.")
@@ -54,10 +53,7 @@ def run(
         settings=settings,
     )
     found = compare_table(plan, output, jobs=jobs, overwrite=overwrite, say=say, progress=True)
-    facts = how_made()
-    files = write_results(found, output, facts)
-    files.append(write_report(comparison_page(found), output / "report.html", **facts))
     say(f"\n{format_table(found)}\n\n{found.verdict}\n")
     for note in found.notes:
         say(f"Note: {note}")
-    print(f"\nAll results: {', '.join(map(str, files))}")
+    write_comparison(found, output)

@@ -9,8 +9,8 @@ import typer
 
 from lupi._internal.checks import check_jobs
 from lupi._internal.files import explain_os_errors
-from lupi.cli.commands import how_made
-from lupi.cli.options import Jobs, Methods, split_methods
+from lupi.cli.commands import write_comparison
+from lupi.cli.options import Jobs, Methods, Output, split_methods
 
 
 def run(
@@ -19,24 +19,18 @@ def run(
     annotations: Annotated[int, typer.Option(min=1, help="Labels per digit.")] = 1,
     epochs: Annotated[int, typer.Option(min=1, help="Epochs of training.")] = 50,
     jobs: Jobs = -1,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for results.")] = Path("run/demo"),
+    output: Output = Path("run/demo"),
 ) -> None:
     """Compare all methods on handwritten digits with simulated annotators."""
-    from lupi.compare import comparison_page, write_results
-    from lupi.methods import kind
-    from lupi.methods import names as method_names
-    from lupi.report import write_report
+    from lupi.methods import kind, names
     from lupi.reproduce.demo import compare_digits, format_digits
 
     check_jobs(jobs)
-    chosen = split_methods(methods) or method_names()
+    chosen = split_methods(methods) or names()
     for name in chosen:
         kind(name)
     with explain_os_errors(output):
         output.mkdir(parents=True, exist_ok=True)
     found = compare_digits(chosen, seeds, jobs, annotations=annotations, epochs=epochs, progress=True)
     print(format_digits(found))
-    facts = how_made()
-    files = write_results(found, output, facts)
-    files.append(write_report(comparison_page(found), output / "report.html", **facts))
-    print(f"\nAll results: {', '.join(map(str, files))}")
+    write_comparison(found, output)

@@ -178,22 +178,18 @@ def recognise_inputs(
 
 def recognise_input(column: Column, stored: str) -> str:
     """Return the kind of an input column by its values, one per example; refuse identifiers."""
-    name, known = str(column.name), column.dropna()
+    name, values, count = str(column.name), column.count(), column.nunique()
     kind = next(kind.name for kind in KINDS.values() if kind.recognises(column, stored))
     if kind == "number" and stored == "number" and is_id(column):
-        raise ValueError(
-            f"Expected input columns without identifiers, but {name!r} holds integers and is named like an id: name it "
-            f"in `example`, `privileged` or `ignore`, or pass `kind={{{name!r}: 'number'}}`."
-        )
-    if kind == "category":
-        count = known.nunique()
-        if (count > 20 and count > 0.9 * len(known)) or count > MAX_CATEGORIES:
-            raise ValueError(
-                f"Expected input columns without identifiers, but {name!r} has {count:,} distinct strings in "
-                f"{len(known):,} examples: name it in `ignore`, or pass `kind={{{name!r}: 'category'}}` or "
-                f"`kind={{{name!r}: 'text'}}`."
-            )
-    return kind
+        why = "holds integers and is named like an id"
+    elif kind == "category" and (count > max(20, 0.9 * values) or count > MAX_CATEGORIES):
+        why = f"has {count:,} distinct strings in {values:,} examples"
+    else:
+        return kind
+    raise ValueError(
+        f"Expected input columns without identifiers, but {name!r} {why}: name it in `example`, `privileged` or "
+        f"`ignore`, or pass `kind={{{name!r}: {kind!r}}}` to use it as an input."
+    )
 
 
 def recognise_privileged(

@@ -115,18 +115,12 @@ class Number(Kind):
         return True
 
     def clean(self, values: Column, stored: str, start: int) -> Column:
-        if stored == "string":
-            numbers = pd.to_numeric(values.astype(str), errors="coerce")
-            if numbers.isna().any():
-                row = int(np.argmax(numbers.isna()))
-                raise ValueError(
-                    f"Expected column {values.name!r} to be numbers, but got {values.iloc[row]!r} in row {start + row}."
-                )
-            return numbers
-        if stored == "number" and not np.isfinite(values).all():
-            row = start + int(np.argmin(np.isfinite(values)))
-            raise ValueError(f"Expected input column {values.name!r} to be finite numbers, but row {row} is infinite.")
-        return values
+        numbers = pd.to_numeric(values.astype(str), errors="coerce") if stored == "string" else values
+        if stored in ("string", "number") and not np.isfinite(numbers).all():
+            row = int(np.argmin(np.isfinite(numbers)))
+            got = f"{as_text(values.iloc[row])!r} in row {start + row}"
+            raise ValueError(f"Expected input column {values.name!r} to be finite numbers, but got {got}.")
+        return numbers
 
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in (Boolean(), Text(), Category(), Number())}
