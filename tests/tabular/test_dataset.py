@@ -40,6 +40,10 @@ def test_a_table_becomes_arrays(spec_of):
     assert data.gold is None
 
 
+def test_a_column_without_a_name_is_an_input(spec_of):
+    assert list(read_dataset(spec_of(TABLE.rename(columns={"size": ""}))).train.X) == [""]
+
+
 def test_the_table_is_read_once_with_gold_and_annotators(spec_of, monkeypatch):
     spec = spec_of(gold="truth", annotator="annotator")
     reads = []

@@ -112,7 +112,7 @@ def make_tasks(data: TableDataset, splits: Sequence[tuple[Rows, Rows]]) -> list[
 def make_task(data: TableDataset, train_rows: Rows, test_rows: Rows) -> Task:
     """Take the rows of a split; encoders are fitted on the training rows only."""
     train, test = data.train.take(train_rows), (data.test or data.train).take(test_rows)
-    encoders = fit_encoders(train.X, {name: data.schema.inputs[name] for name in data.encoded})
+    encoders = fit_encoders(train.X, data.unencoded)
     return Task(
         X_train=encode_columns(train.X, encoders),
         y_train=train.y,

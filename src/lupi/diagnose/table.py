@@ -91,7 +91,7 @@ def diagnose_table(
     for line in (*data.choices, *(f"Note: {note}" for note in notes)):
         if say is not None:
             say(line)
-    encoders = fit_encoders(data.train.X, {name: data.schema.inputs[name] for name in data.encoded}, device=device)
+    encoders = fit_encoders(data.train.X, data.unencoded, device=device)
     problem = Problem(
         encode_columns(data.train.X, encoders),
         data.train.y if data.task != "classification" else np.asarray(data.classes)[data.train.y],

@@ -124,7 +124,7 @@ def stored_as(kind: pa.DataType) -> str:
     return next((name for name, belongs in families.items() if belongs(kind)), str(kind))
 
 
-def check_types(schema: pa.Schema, names: Iterable[str], role: str, allowed: Sequence[str]) -> None:
+def check_types(schema: pa.Schema, names: Sequence[str], role: str, allowed: Sequence[str]) -> None:
     """Raise a `ValueError` for columns that are stored in another way, such as lists."""
     for name in names:
         if (stored := stored_as(schema.field(name).type)) not in allowed:

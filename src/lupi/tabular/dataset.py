@@ -17,7 +17,6 @@ from lupi.tabular import columns
 from lupi.tabular.columns import InputColumn, Roles, Schema
 from lupi.tabular.encoding import ID, Column, as_text
 from lupi.tabular.features import encode_columns, fit_encoders
-from lupi.tabular.kinds import KINDS
 from lupi.tabular.reading import open_table, read_table, to_pandas
 from lupi.tabular.spec import TableSpec
 
@@ -55,14 +54,12 @@ def read_annotations(spec: TableSpec) -> AnnotationTable:
     names = open_table(spec.table).schema.names
     roles = Roles.of(spec, names)
     columns.check_kinds(spec.kind, names, roles)
-    used = [*roles.target, *roles.privileged, roles.example, *roles.inputs, spec.gold, spec.annotator]
-    strings = [*(name for name, kind in spec.kind.items() if kind != "number"), roles.example]
-    table = read_table(
-        spec.table, [*filter(None, dict.fromkeys(used))], dict.fromkeys(filter(None, strings), pa.string())
-    )
-    labels = {"target": roles.target, "example": [roles.example], "gold": [spec.gold]}
-    for role, named in labels.items():
-        columns.check_types(table.schema, filter(None, named), role, ("boolean", "number", "string"))
+    example, gold, annotator = ([] if v is None else [v] for v in (roles.example, spec.gold, spec.annotator))
+    used = dict.fromkeys([*roles.target, *roles.privileged, *example, *roles.inputs, *gold, *annotator])
+    strings = [*(name for name, kind in spec.kind.items() if kind != "number"), *example]
+    table = read_table(spec.table, list(used), dict.fromkeys(strings, pa.string()))
+    for role, named in {"target": roles.target, "example": example, "gold": gold}.items():
+        columns.check_types(table.schema, named, role, ("boolean", "number", "string"))
     frame = to_pandas(table)
     task, reason = columns.choose_task(frame, roles.target, spec.task)
     inputs, notes = columns.recognise_inputs(frame, table.schema, roles, spec.kind)
@@ -127,8 +124,8 @@ class TableDataset:
         Their privileged columns.
     test : TableRows or None
         The rows of a test table.
-    encoded : tuple of str
-        Input columns that still need an encoder, to be fitted on training rows only.
+    unencoded : dict
+        Input columns for `fit_encoders`, to be fitted on training rows only; empty if X is encoded.
     annotator : str or None
         The column of annotators.
     annotators : ndarray or None
@@ -149,7 +146,7 @@ class TableDataset:
     train: TableRows
     privileged: pd.DataFrame
     test: TableRows | None
-    encoded: tuple[str, ...]
+    unencoded: dict[str, InputColumn]
     annotator: str | None
     annotators: NDArray[Any] | None
     gold: Column | None
@@ -195,12 +192,10 @@ def read_dataset(spec: TableSpec, *, test: Path | None = None, device: str = "cp
         seen = np.isin(hash_rows(tested.X), hash_rows(train.X))
         if seen.any():
             notes.append(f"{seen.sum()} of {len(seen)} rows of the test table have the inputs of training rows.")
-    encoded = tuple(name for name, column in schema.inputs.items() if KINDS[column.kind].make_encoder(None, device))
-    if encoded and spec.text_encoder:  # a pretrained encoder learns nothing from the table: encode all rows now
+    if spec.text_encoder:  # a pretrained encoder learns nothing from the table: encode all rows now
         encoders = fit_encoders(train.X, schema.inputs, spec.text_encoder, device)
         train = TableRows(encode_columns(train.X, encoders), train.y, train.example)
         tested = tested and TableRows(encode_columns(tested.X, encoders), tested.y, tested.example)
-        encoded = ()
     annotator, choice = choose_annotator(spec, frame, schema)
     names = None if annotator is None else ["(missing)" if pd.isna(v) else as_text(v) for v in frame[annotator]]
     return TableDataset(
@@ -210,7 +205,7 @@ def read_dataset(spec: TableSpec, *, test: Path | None = None, device: str = "cp
         train=train,
         privileged=frame[list(schema.roles.privileged)],
         test=tested,
-        encoded=encoded,
+        unencoded={} if spec.text_encoder else schema.inputs,
         annotator=annotator,
         annotators=None if names is None else np.array(names, dtype=object),
         gold=None if spec.gold is None else frame[spec.gold],
