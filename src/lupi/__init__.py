@@ -1,7 +1,5 @@
 """Learning using privileged information: better models from what you know about each label, at no serving cost."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

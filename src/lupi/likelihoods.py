@@ -5,8 +5,6 @@ means that another model predicts, since each loss is linear in the target up to
 variance is fixed).
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass

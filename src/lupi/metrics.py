@@ -4,8 +4,6 @@ A metric is a function of labels and predictions. Labels are codes 0 … K−1 b
 the shape of the probabilities, multi-label; or real numbers beside a `Normal`. To add a metric, add it to `METRICS`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

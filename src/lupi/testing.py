@@ -13,8 +13,6 @@ With pytest, one test per check::
         check(my_method, Categorical())
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterator
 from functools import partial

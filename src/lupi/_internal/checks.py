@@ -1,7 +1,5 @@
 """Check numeric arguments and return them as Python numbers."""
 
-from __future__ import annotations
-
 import math
 from numbers import Integral, Real
 from typing import Any

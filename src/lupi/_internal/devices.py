@@ -1,7 +1,5 @@
 """Choose where torch computes and with how many threads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

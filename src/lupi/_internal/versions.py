@@ -1,7 +1,5 @@
 """Record the software that results depend on."""
 
-from __future__ import annotations
-
 import sys
 from importlib.metadata import version
 

@@ -1,7 +1,5 @@
 """What all commands have in common: errors are one sentence, and results say how they were made."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import sys

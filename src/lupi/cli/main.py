@@ -1,7 +1,5 @@
 """Collect the commands. Heavy imports wait until a command needs them."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

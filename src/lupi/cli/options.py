@@ -5,8 +5,6 @@ calls the provider with the values. To add an option to all commands that read a
 `table_options`; to add a training setting, add a parameter to `training_options`.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from pathlib import Path

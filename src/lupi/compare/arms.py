@@ -5,8 +5,6 @@ random values in place of PI. What they gain does not come from the content of P
 stopping on held-out noisy labels, because much of a gain on noisy labels can be less overfitting.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

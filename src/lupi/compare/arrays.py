@@ -1,7 +1,5 @@
 """Compare methods on arrays, with different data for every seed if need be."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Keep finished runs in a folder, so that an interrupted comparison can be resumed."""
 
-from __future__ import annotations
-
 import json
 import re
 import zipfile

@@ -4,8 +4,6 @@ All methods get the same training and test rows. Seeds train in groups of a fixe
 that an interrupted comparison can be resumed with the same results.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path

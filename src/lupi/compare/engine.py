@@ -4,8 +4,6 @@ An *arm* is what is compared: a method, a baseline or a control. The engine know
 groups seeds, skips runs that are kept in a folder, and spreads the rest over processes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

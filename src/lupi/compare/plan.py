@@ -1,7 +1,5 @@
 """What to compare on a table, and how its rows are split."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

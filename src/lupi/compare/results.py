@@ -1,7 +1,5 @@
 """The results of a comparison: what the runs show, as text and in files."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

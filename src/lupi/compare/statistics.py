@@ -4,8 +4,6 @@ Two things vary: the runs (seeds of training, or splits of the data), by which d
 test examples.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Say in words what a comparison shows, and no more than its intervals allow."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pandas as pd

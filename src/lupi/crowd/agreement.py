@@ -1,7 +1,5 @@
 """What most annotators say, and how often they agree."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -3,8 +3,6 @@
 Kim and Ghahramani, "Bayesian classifier combination" (AISTATS 2012).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

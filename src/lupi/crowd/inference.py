@@ -17,8 +17,6 @@ Dawid and Skene, "Maximum likelihood estimation of observer error-rates using th
 1979). Raykar et al., "Learning from crowds" (JMLR 2010).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

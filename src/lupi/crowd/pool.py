@@ -1,7 +1,5 @@
 """What annotators have in common: the prior that lets annotators with few labels borrow strength from the others."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

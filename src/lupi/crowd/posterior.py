@@ -1,7 +1,5 @@
 """The posterior of true labels given annotators' confusions: the E-step of Dawid and Skene's EM."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import logsumexp
 

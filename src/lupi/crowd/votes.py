@@ -1,7 +1,5 @@
 """Labels as numbers: who gave which label to which example."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

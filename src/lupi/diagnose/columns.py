@@ -10,8 +10,6 @@ paper's ablation TRAM no longer helps at a quarter of the width. A wider network
 valid only if training runs until it stops by itself.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A mixture density network (Bishop, 1994), which models a real y whose distribution has several modes."""
 
-from __future__ import annotations
-
 import math
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Diagnose privileged information, annotators and labels, without true labels."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

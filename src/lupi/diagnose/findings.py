@@ -1,7 +1,5 @@
 """What a diagnosis found, in numbers and in words."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field
 from typing import Any
 

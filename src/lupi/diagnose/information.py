@@ -6,8 +6,6 @@ Collier, Jenatton, Kokiopoulou and Berent (ICML 2022), sections 1 and 2; `lupi.t
 synthetic process.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The report of a diagnosis."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

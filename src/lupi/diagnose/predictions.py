@@ -1,7 +1,5 @@
 """Predict each label's example by a model that was trained on other examples."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The annotations to diagnose, and the held-out losses of networks on them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property

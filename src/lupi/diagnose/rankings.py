@@ -6,8 +6,6 @@ as baselines. Majority vote: the share of the example's labels that differ. No P
 privileged information, trained on other examples, gives the label.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Format a diagnosis as text for a terminal."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Diagnose a table of annotations, and write the results to a folder."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace

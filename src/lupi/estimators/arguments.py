@@ -1,7 +1,5 @@
 """Check what users pass to an estimator; a message names the row, column or parameter that is wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from numbers import Integral
 from typing import Any

@@ -1,7 +1,5 @@
 """The base of the estimators: checks, encoding, training, prediction and storage."""
 
-from __future__ import annotations
-
 import copy
 import warnings
 from abc import ABC, abstractmethod

@@ -1,7 +1,5 @@
 """Classification with privileged information."""
 
-from __future__ import annotations
-
 from numbers import Number
 from typing import Any
 

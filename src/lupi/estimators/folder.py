@@ -4,8 +4,6 @@
 file is found before it is used.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

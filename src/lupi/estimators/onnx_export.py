@@ -1,7 +1,5 @@
 """Export a predictor to ONNX."""
 
-from __future__ import annotations
-
 import logging
 import warnings
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Regression with privileged information."""
 
-from __future__ import annotations
-
 from numbers import Real
 from typing import Any
 

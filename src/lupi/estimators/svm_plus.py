@@ -5,8 +5,6 @@ The squared slack and the penalised bias are those of Li, Dai, Tan, Xu and Van G
 kernel SVM+" (CVPR 2016): they leave non-negativity as the dual's only constraint.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass

@@ -6,8 +6,6 @@ https://arxiv.org/abs/1805.04770, for a teacher without privileged information; 
 Distilled-TRAM.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar

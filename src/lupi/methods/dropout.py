@@ -4,8 +4,6 @@ Lambert, Sener and Savarese, "Deep learning under privileged information using h
 2018), https://arxiv.org/abs/1805.11614.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import torch

@@ -1,7 +1,5 @@
 """Zero and mean imputation: learn q(y | x, a), predict at one fixed a."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import torch

@@ -1,7 +1,5 @@
 """Full marginalization: learn q(y | x, a) and predict its average over the a of the training set."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import torch

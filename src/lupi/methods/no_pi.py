@@ -1,7 +1,5 @@
 """No PI: ordinary supervised learning, the baseline of all other methods."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from torch import Tensor, nn

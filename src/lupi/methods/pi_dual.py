@@ -4,8 +4,6 @@ Wang, Ortiz-Jimenez, Jenatton, Collier, Kokiopoulou and Frossard, "Pi-DUAL: Usin
 distinguish clean from noisy labels" (ICML 2024), https://arxiv.org/abs/2310.06600.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import ClassVar
 

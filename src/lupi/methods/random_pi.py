@@ -4,8 +4,6 @@ Ortiz-Jimenez, Collier, Nawalgaria, D'Amour, Berent, Jenatton and Kokiopoulou, "
 explain away label noise?" (ICML 2023), https://arxiv.org/abs/2303.01806.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """The methods by name: what estimators and commands accept as `method`."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any, get_type_hints

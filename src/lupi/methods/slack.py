@@ -4,8 +4,6 @@ Yang, Zhou, Cai and Ong, "MIML-FCN+: Multi-instance multi-label learning via ful
 privileged information" (CVPR 2017), https://arxiv.org/abs/1702.08681.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import torch.nn.functional as F

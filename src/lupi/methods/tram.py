@@ -4,8 +4,6 @@ Collier, Jenatton, Kokiopoulou and Berent, "Transfer and marginalize: explaining
 information" (ICML 2022), https://arxiv.org/abs/2202.09244.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar, Literal

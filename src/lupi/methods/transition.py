@@ -4,8 +4,6 @@ Crowd layers (Rodrigues and Pereira, "Deep learning from crowds", AAAI 2018, htt
 any privileged information instead of the annotator's id.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import ClassVar

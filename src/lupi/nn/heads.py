@@ -4,8 +4,6 @@ The heteroscedastic heads follow Collier et al., "Correlated input-dependent lab
 classification" (CVPR 2021), https://arxiv.org/abs/2105.10305.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -6,8 +6,6 @@ They are meant to be fine-tuned: gradients reach all their weights. Load a model
     parts = Parts(lambda: Projected(copy.deepcopy(trunk)), features=64, ...)
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Apply a module to many rows: in evaluation mode, without gradients, in bounded memory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Factories for the parts that the networks of all methods are made of."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 

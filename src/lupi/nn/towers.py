@@ -1,7 +1,5 @@
 """The tower ψ(φ(x), a), which joins features and privileged information."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn

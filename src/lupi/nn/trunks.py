@@ -1,7 +1,5 @@
 """Trunks φ(x). Any module that maps a batch of x to [examples, features] is one; `MLP` is the one for tables."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from torch import nn

@@ -3,8 +3,6 @@
 Each figure has one narrow panel that can be read on a phone; the page puts figures side by side where it is wide.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Make names that others chose safe to show."""
 
-from __future__ import annotations
-
 import re
 from unicodedata import east_asian_width
 

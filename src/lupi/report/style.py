@@ -1,7 +1,5 @@
 """The look of every figure, in reports and in experiments."""
 
-from __future__ import annotations
-
 from typing import Any
 
 COLOURS = {

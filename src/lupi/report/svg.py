@@ -1,7 +1,5 @@
 """Turn a matplotlib figure into SVG inside a page, with the page's colours and fonts and a text alternative."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import re

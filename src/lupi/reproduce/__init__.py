@@ -4,8 +4,6 @@ Each experiment is a module of this package, named as in `EXPERIMENTS` with unde
 that can be changed, and its `run` returns `lupi.reproduce.findings.Findings`.
 """
 
-from __future__ import annotations
-
 from types import ModuleType
 
 __all__ = ["EXPERIMENTS", "ON_DATA", "load_experiment"]

@@ -6,8 +6,6 @@ synthetic labels and attributes, whose label noise the attributes explain in par
 Collier, Jenatton, Kokiopoulou and Berent (ICML 2022), section 4.3: the paper gives no settings for this set.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The embedded comparison: all methods on handwritten digits with labels of simulated annotators."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial

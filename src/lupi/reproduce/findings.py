@@ -1,7 +1,5 @@
 """The results of an experiment, and how they are written."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence

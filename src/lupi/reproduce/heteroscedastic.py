@@ -4,8 +4,6 @@ Collier, Jenatton, Kokiopoulou and Berent (ICML 2022), appendix B: M annotators,
 p(y | x, a = m) = N(μ_m(x), 1). The paper prints no numbers here, but a formula of the optimal variance that is wrong.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Collier, Jenatton, Kokiopoulou and Berent (ICML 2022), the table of I(y; a | x) in the appendix that varies ε.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any

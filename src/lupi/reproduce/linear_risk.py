@@ -4,8 +4,6 @@ Collier, Jenatton, Kokiopoulou and Berent (ICML 2022), the appendix "Risk analys
 the closed forms are compared with simulations.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 Collier, Jenatton, Kokiopoulou and Berent (ICML 2022), the appendix that varies ε.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

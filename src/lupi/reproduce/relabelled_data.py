@@ -1,7 +1,5 @@
 """Images that networks relabel: CIFAR-10 with annotators trained here, or ImageNet with the labels of ImageNet-PI."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product, takewhile

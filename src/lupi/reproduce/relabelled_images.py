@@ -11,8 +11,6 @@ Collier, Jenatton, Kokiopoulou and Berent (ICML 2022), section 5.2 and the appen
 privileged information.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Check the settings of experiments, and change them by texts."""
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence

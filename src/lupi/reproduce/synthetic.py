@@ -8,8 +8,6 @@ paper does not state initialisation, batch size, learning rate and ridge; the de
 reproduce its figures.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

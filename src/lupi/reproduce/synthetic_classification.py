@@ -6,8 +6,6 @@ logistic regression is fitted on φ(x), and its decisions are compared with thos
 Collier, Jenatton, Kokiopoulou and Berent (ICML 2022), section 2.2 and the appendix on data.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -6,8 +6,6 @@ ridge regression, and the fit is compared with the true marginal mean 0.7 sin 2Ï
 Collier, Jenatton, Kokiopoulou and Berent (ICML 2022), section 2.2 and the appendix that varies Îµ.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Tables and figures of results beside published numbers, and the paper's claims checked by paired differences."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple

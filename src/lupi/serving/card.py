@@ -1,7 +1,5 @@
 """The model card: what a model was trained on, for the people who use it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any

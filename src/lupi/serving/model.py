@@ -1,7 +1,5 @@
 """A model that was trained on a table: predict, save, load and export it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Predict a table of any length."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path

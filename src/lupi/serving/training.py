@@ -1,7 +1,5 @@
 """Train a model on a table."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Give every column of a table one role and one kind. Messages count rows from 0."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -5,8 +5,6 @@ becomes *cells* (numbers, or the codes of categories and bins), and a ``ColumnTr
 one-hot encodes the codes. Fitted encoders are stored by skops. Messages count rows from 0.
 """
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Turn columns of one value, such as texts, into several numeric columns."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pandas as pd

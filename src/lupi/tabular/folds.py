@@ -1,7 +1,5 @@
 """Split annotations into folds such that no example is in two of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 To add a kind, subclass `Kind` and add an instance to `KINDS`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar, Protocol, Self
 

@@ -1,7 +1,5 @@
 """Read tables: CSV, Parquet and folders of Parquet, whole or in batches."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path

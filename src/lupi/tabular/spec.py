@@ -1,7 +1,5 @@
 """Describe a table of annotations: which columns are labels, inputs and privileged information."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

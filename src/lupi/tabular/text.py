@@ -1,7 +1,5 @@
 """Encode texts: by TF-IDF, which needs no download, or by a Hugging Face model."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import sqlite3

@@ -6,8 +6,6 @@ The value is exact for the paper's synthetic process, or from a sample by the pa
 Collier, Jenatton, Kokiopoulou and Berent (ICML 2022), sections 1 and 2 and the appendix that varies ε.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

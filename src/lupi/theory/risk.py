@@ -24,8 +24,6 @@ With X H_a⊥ = Π_x(I − A G_x⊥) and G_x⊥ Π_x = 0, the two matrices and t
     L = Π_x + A_x⊥ G_x⊥              the projection on [X, A], so that ‖L‖² = d + m and ‖E L‖² ≤ d + m
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """The state of a training on disk, from which an interrupted run resumes."""
 
-from __future__ import annotations
-
 import zlib
 from dataclasses import asdict, dataclass
 from pathlib import Path

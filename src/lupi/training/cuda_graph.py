@@ -1,7 +1,5 @@
 """A training step recorded as a CUDA graph: one launch instead of hundreds of small kernels."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Train a method, or the same method with several seeds."""
 
-from __future__ import annotations
-
 import copy
 import warnings
 from collections.abc import Generator, Sequence

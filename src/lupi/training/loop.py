@@ -4,8 +4,6 @@ Every batch is a function of the seed, the stage, the epoch and the step, so an 
 checkpoint and reaches the same result. With several processes, all draw the same global batch and take their share.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Callable, Iterator

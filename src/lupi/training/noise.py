@@ -1,7 +1,5 @@
 """Random numbers in training, such as dropout: seeded for a run, and restored afterwards."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """The options of the training loop."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import partial

@@ -9,8 +9,6 @@ contiguous rows, and a depthwise convolution sees the images stacked into one ta
 (`lupi.nn.mobilenet.kernels`) replace the operations that are slow there.
 """
 
-from __future__ import annotations
-
 import zipfile
 from functools import cache
 from pathlib import Path
