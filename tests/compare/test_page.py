@@ -15,7 +15,7 @@ def test_a_metric_is_written_with_its_difference(make):
     assert "95% interval" in first.text
     assert "control" not in first.text
     assert first.notes == ["Note."]
-    assert [figure.caption.partition(" to ")[0] for figure in first.figures] == [
+    assert [figure.caption.partition(" from ")[0] for figure in first.figures] == [
         "Difference in NLL",
         "Difference in accuracy",
     ]

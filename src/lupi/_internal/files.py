@@ -94,7 +94,7 @@ def flush(path: Path) -> None:
 
 def hidden_path(path: Path) -> Path:
     """Return a new hidden name beside `path`, with the same suffix."""
-    return path.with_name(f".{path.stem}.{secrets.token_hex(8)}{path.suffix}")
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}{path.suffix}")
 
 
 def check_output(
