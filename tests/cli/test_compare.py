@@ -10,10 +10,9 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 from lupi import methods
-from lupi.cli import app
+from tests.cli.helpers import refused, run
 
 RNG = np.random.default_rng(0)
 N = 80
@@ -25,21 +24,6 @@ TABLE["gold"] = np.where(TABLE["size"] > 0, "yes", "no")
 TEST = pd.DataFrame({"size": RNG.normal(size=30)})
 TEST["label"] = np.where(TEST["size"] > 0, "yes", "no")
 ROLES = ["--target", "label", "--privileged", "annotator,seconds", "--example", "id", "--ignore", "gold"]
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def refused(result, *parts):
-    """One sentence on standard error, after what it says of progress, code 2, no traceback."""
-    assert result.exit_code == 2, result.output
-    lines = [line for line in result.stderr.splitlines() if not line.startswith("train ")]
-    assert len(lines) == 1, result.stderr
-    assert lines[0].startswith("lupi: Expected ")
-    assert "Traceback" not in result.output
-    for part in parts:
-        assert part in lines[0]
 
 
 @pytest.fixture

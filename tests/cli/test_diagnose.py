@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
-from lupi.cli import app
+from tests.cli.helpers import refused
+from tests.cli.helpers import run as run_command
 
 N = 240
 RNG = np.random.default_rng(0)
@@ -28,17 +28,7 @@ FAST = ["--folds", 2, "--epochs", 3, "--jobs", 1]
 
 
 def run(*arguments):
-    return CliRunner().invoke(app, ["diagnose", *map(str, arguments)])
-
-
-def refused(result, *parts):
-    """One sentence on standard error, code 2, no traceback."""
-    assert result.exit_code == 2, result.output
-    lines = result.stderr.splitlines()
-    assert len(lines) == 1, result.stderr
-    assert lines[0].startswith("lupi: Expected ")
-    for part in parts:
-        assert part in lines[0]
+    return run_command("diagnose", *arguments)
 
 
 @pytest.fixture

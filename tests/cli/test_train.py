@@ -10,15 +10,14 @@ import numpy as np
 import onnxruntime
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import lupi
 from lupi import PrivilegedClassifier, methods
 from lupi._internal import files
-from lupi.cli import app
 from lupi.estimators import folder as model_folder
 from lupi.serving import prediction
 from lupi.tabular import reading, text
+from tests.cli.helpers import refused, run
 
 N = 240
 RNG = np.random.default_rng(0)
@@ -36,26 +35,10 @@ TABLE["gold"] = np.where(TABLE["size"] > 0, "yes", "no")
 ROLES = ["--target", "label", "--privileged", "annotator,seconds", "--example", "id", "--ignore", "gold"]
 
 
-def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
 def good(*arguments):
     result = run(*arguments)
     assert result.exit_code == 0, result.output
     return result
-
-
-def refused(result, *parts):
-    """One sentence on standard error, after what it says of progress, code 2, no traceback."""
-    assert result.exit_code == 2, result.output
-    progress = ("train epoch ", "predict rows ")
-    lines = [line for line in result.stderr.splitlines() if not line.startswith(progress)]
-    assert len(lines) == 1, result.stderr
-    assert lines[0].startswith("lupi: Expected ")
-    assert "Traceback" not in result.output
-    for part in parts:
-        assert part in lines[0]
 
 
 @pytest.fixture

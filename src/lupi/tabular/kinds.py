@@ -3,6 +3,7 @@
 To add a kind, subclass `Kind` and add an instance to `KINDS`.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, Protocol, Self
 
@@ -24,7 +25,7 @@ class ColumnEncoder(Protocol):
         """Return one row of features per value."""
 
 
-class Kind:
+class Kind(ABC):
     """A kind of column. The defaults suit a kind that estimators can encode as it is.
 
     A column is *stored* as one of the families of `lupi.tabular.columns.stored_as`: boolean, number, string, date or
@@ -37,9 +38,9 @@ class Kind:
     privileged: ClassVar[str | None] = None
     """How `PrivilegedEncoder` encodes such a privileged column; None if it cannot."""
 
+    @abstractmethod
     def recognises(self, column: Column, stored: str) -> bool:
         """Return whether an input column, one value per example, is of this kind."""
-        raise NotImplementedError
 
     def reads(self, stored: str) -> bool:  # noqa: ARG002
         """Return whether a column that is stored in this way can be read as this kind."""

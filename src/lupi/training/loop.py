@@ -145,7 +145,7 @@ class StageLoop:
         return torch.compile(self.module.losses, dynamic=False if self.stacked else None)
 
     def can_record(self) -> bool:
-        """Return whether steps are to be recorded as a CUDA graph, and can be.
+        """Return whether to record steps as a CUDA graph.
 
         Batches of one size must have one shape, and x must be in memory: other sources are read by the CPU.
         """
