@@ -44,6 +44,7 @@ def annotations(draw, min_size=0):
         row=torch.tensor(row, dtype=torch.int64),
         a=SparseRows.from_matrix(csr_array(a.numpy())) if draw(st.booleans()) else a,
         y=torch.arange(n),
+        annotator=torch.arange(n) // 2 if draw(st.booleans()) else None,
     )
 
 
@@ -186,6 +187,7 @@ def test_take_selects_annotations_and_shares_the_examples(data, draws):
     assert naive(taken) == [everything[i] for i in index]
     assert taken.x is data.x
     assert type(taken.a) is type(data.a)
+    assert taken.annotator is None if data.annotator is None else taken.annotator.tolist() == [i // 2 for i in index]
 
 
 @properties
@@ -196,7 +198,17 @@ def test_with_privileged_appends_columns(data, width):
     np.testing.assert_array_equal(dense(longer.a), np.hstack([dense(data.a), more]))
     assert longer.a.shape == (len(data), data.a.shape[1] + width)
     assert type(longer.a) is type(data.a)
-    assert (longer.x is data.x, longer.row is data.row, longer.y is data.y) == (True, True, True)
+    for part in ("x", "row", "y", "annotator"):
+        assert getattr(longer, part) is getattr(data, part)
+
+
+@properties
+@given(annotations())
+def test_without_privileged_keeps_who_gave_the_labels(data):
+    shorter = data.without_privileged()
+    assert shorter.a.shape == (len(data), 0)
+    for part in ("x", "row", "y", "annotator"):
+        assert getattr(shorter, part) is getattr(data, part)
 
 
 @properties
@@ -211,18 +223,20 @@ def test_appended_columns_are_drawn_with_their_annotation(data, draws):
 def test_moves_what_lies_in_memory(sparse):
     # No annotation: the check of `row` would need to read it, and nothing can be read from "meta".
     a = SparseRows.from_matrix(csr_array((0, 3))) if sparse else torch.ones(0, 3)
-    moved = Annotations(torch.ones(2, 3), torch.ones(0, dtype=torch.int64), a, torch.ones(0)).to("meta")
+    row = torch.ones(0, dtype=torch.int64)
+    moved = Annotations(torch.ones(2, 3), row, a, torch.ones(0), annotator=row).to("meta")
     tensors = (moved.a.index, moved.a.value) if sparse else (moved.a,)
-    assert {part.device.type for part in (moved.x, moved.row, moved.y, *tensors)} == {"meta"}
+    assert {part.device.type for part in (moved.x, moved.row, moved.y, moved.annotator, *tensors)} == {"meta"}
     source = Source(np.ones((2, 3), np.float32))
-    kept = Annotations(source, torch.ones(0, dtype=torch.int64), a, torch.ones(0)).to("meta")
+    kept = Annotations(source, row, a, torch.ones(0)).to("meta")
     assert kept.x is source
+    assert kept.annotator is None
     assert kept.y.device.type == "meta"
 
 
-@pytest.mark.parametrize(("name", "sparse"), [("a", False), ("a", True), ("y", False)])
+@pytest.mark.parametrize(("name", "sparse"), [("a", False), ("a", True), ("y", False), ("annotator", False)])
 def test_lengths_must_agree(name, sparse):
-    parts = {"a": torch.ones(3, 2), "y": torch.ones(3)}
+    parts = {"a": torch.ones(3, 2), "y": torch.ones(3), "annotator": torch.zeros(3, dtype=torch.int64)}
     parts[name] = parts[name][:2]
     if sparse:
         parts["a"] = SparseRows.from_matrix(csr_array(parts["a"].numpy()))

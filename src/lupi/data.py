@@ -142,6 +142,8 @@ class Annotations:
         [annotations, privileged features] privileged information of each label.
     y : Tensor
         [annotations, ...] labels.
+    annotator : Tensor, optional
+        [annotations] int64 numbers from 0 of who gave each label. Batches do not carry them.
 
     Examples
     --------
@@ -158,11 +160,12 @@ class Annotations:
     row: Tensor
     a: Tensor | SparseRows
     y: Tensor
+    annotator: Tensor | None = None
 
     def __post_init__(self) -> None:
         n = self.row.shape[0]
-        for name, rows in (("a", self.a), ("y", self.y)):
-            if rows.shape[0] != n:
+        for name, rows in (("a", self.a), ("y", self.y), ("annotator", self.annotator)):
+            if rows is not None and rows.shape[0] != n:
                 raise ValueError(f"Expected `{name}` to have {n} rows, as `row` has, but got {rows.shape[0]}.")
         if n and not (int(self.row.min()) >= 0 and int(self.row.max()) < self.x.shape[0]):
             raise ValueError(
@@ -242,12 +245,14 @@ class Annotations:
     def take(self, index: Tensor) -> Annotations:
         """Select annotations; x is shared, not copied."""
         a = self.a[index] if isinstance(self.a, Tensor) else self.a.take(index)
-        return Annotations(self.x, self.row[index], a, self.y[index])
+        annotator = None if self.annotator is None else self.annotator[index]
+        return Annotations(self.x, self.row[index], a, self.y[index], annotator)
 
     def to(self, device: torch.device | str) -> Annotations:
         """Move tensors to a device; another source of x stays where it is."""
         x = self.x.to(device) if isinstance(self.x, Tensor) else self.x
-        return Annotations(x, self.row.to(device), self.a.to(device), self.y.to(device))
+        annotator = None if self.annotator is None else self.annotator.to(device)
+        return Annotations(x, self.row.to(device), self.a.to(device), self.y.to(device), annotator)
 
     def without_privileged(self) -> Annotations:
         """Remove the privileged information."""

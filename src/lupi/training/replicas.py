@@ -56,7 +56,7 @@ class StackedAnnotations:
 
     @cached_property
     def whole(self) -> Annotations:
-        """All sets, concatenated; examples that all sets share are stored once."""
+        """All sets, concatenated, for batches; examples that all sets share are stored once, annotators are dropped."""
         first, *others = self.parts
         if all(part is first for part in others):
             return first
