@@ -246,13 +246,13 @@ class Annotations:
         """Select annotations; x is shared, not copied."""
         a = self.a[index] if isinstance(self.a, Tensor) else self.a.take(index)
         annotator = None if self.annotator is None else self.annotator[index]
-        return Annotations(self.x, self.row[index], a, self.y[index], annotator)
+        return Annotations(self.x, self.row[index], a, self.y[index], annotator=annotator)
 
     def to(self, device: torch.device | str) -> Annotations:
         """Move tensors to a device; another source of x stays where it is."""
         x = self.x.to(device) if isinstance(self.x, Tensor) else self.x
         annotator = None if self.annotator is None else self.annotator.to(device)
-        return Annotations(x, self.row.to(device), self.a.to(device), self.y.to(device), annotator)
+        return Annotations(x, self.row.to(device), self.a.to(device), self.y.to(device), annotator=annotator)
 
     def without_privileged(self) -> Annotations:
         """Remove the privileged information."""

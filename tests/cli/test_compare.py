@@ -49,6 +49,7 @@ def test_from_a_table_to_a_verdict(table):
     for part in (
         "Task: classification (the target holds names).",
         "Privileged: annotator (category), seconds (number).",
+        "Annotators: annotator, by its name; `--annotator` names another column.",
         "difference [95 % interval]",
         "tram [PI shuffled]",
         "tram",

@@ -77,6 +77,7 @@ def test_from_a_table_to_predictions(form, tmp_path):
     assert "Task: classification (the target holds names)." in result.stdout
     assert "Inputs: 2 number." in result.stdout
     assert "Privileged: annotator (category), seconds (number)." in result.stdout
+    assert "Annotators: annotator, by its name; `--annotator` names another column." in result.stdout
     assert "'annotator' holds integers that look like ids, so each value is a category" in result.stdout
     new = path
     if form != "folder":
@@ -250,6 +251,7 @@ def test_a_column_that_is_not_there(table):
         "'labels': did you mean 'label'?",
     )
     refused(train(table, roles=["--target", "label", "--privileged", "x"]), "`--privileged`", "'x'")
+    refused(train(table, "--annotator", "anotator"), "`--annotator`", "'anotator': did you mean 'annotator'?")
     refused(train(table, "--kind", "x=text"), "`--kind`", "'x'")
     refused(train(table, "--kind", "gold=category"), "`--kind` to name an input or privileged column, but got 'gold'")
 

@@ -29,7 +29,7 @@ TEST["red"], TEST["blue"] = (TEST["size"] > 0).astype(int), (TEST["size"] < 0.5)
 TARGETS = ["label", "price", "red", "blue"]
 
 
-def found_of(folder, target=("label",), test=None, table=TABLE, out="run", jobs=1, **options):
+def found_of(folder, target=("label",), test=None, table=TABLE, out="run", jobs=1, annotator=None, **options):
     table.to_parquet(folder / "table.parquet")
     if test is not None:
         test.to_parquet(folder / "test.parquet")
@@ -38,6 +38,7 @@ def found_of(folder, target=("label",), test=None, table=TABLE, out="run", jobs=
         target=target,
         privileged=["annotator"],
         example="id",
+        annotator=annotator,
         ignore=[name for name in TARGETS if name not in target],
     )
     plan = Plan(
@@ -227,6 +228,24 @@ def test_a_method_that_fails_is_named(tmp_path):
     broken = TABLE.assign(price=np.where(TABLE["id"] == 3, np.inf, TABLE["price"]))
     with pytest.raises(ValueError, match=r"no-pi.*y contains infinity"):
         found_of(tmp_path, ("price",), table=broken)
+
+
+@pytest.mark.parametrize("named", [None, "size"])
+def test_arms_learn_from_the_annotators_of_the_table(named, tmp_path, monkeypatch):
+    told, train = set(), arms.fit_and_score
+
+    def record(models, tasks):
+        for model, task in zip(models, tasks, strict=True):
+            columns = () if task.privileged is None else tuple(task.privileged)
+            told.add((model.method, model.annotator, columns))
+        return train(models, tasks)
+
+    monkeypatch.setattr(arms, "fit_and_score", record)
+    table = TABLE.assign(width=TABLE["size"])
+    found = found_of(tmp_path, table=table, controls=True, annotator=named)
+    columns = ("annotator",) if named is None else ("annotator", "size")
+    assert told == {("no-pi", None, ()), ("tram", columns[-1], columns), ("tram", None, ("nothing",))}
+    assert found.about["annotator"] == columns[-1]
 
 
 def test_warnings_of_training_become_notes(tmp_path, monkeypatch):

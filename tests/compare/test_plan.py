@@ -128,3 +128,8 @@ def test_impossible_plans_are_refused(options, message):
         Plan(spec=spec, **options)
     with pytest.raises(ValueError, match=r"privileged.*none"):
         Plan(spec=TableSpec(table="table.csv", target=["label"]))
+
+
+def test_an_annotator_is_privileged_information_enough():
+    spec = TableSpec(table="table.csv", target=["label"], annotator="worker")
+    assert Plan(spec=spec).spec.annotator == "worker"

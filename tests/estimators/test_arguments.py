@@ -2,10 +2,14 @@ import re
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import nn
 
+from lupi.estimators.arguments import find_annotators
 from tests.estimators.helpers import MULTI, A, X, Y, classifier
 
 
@@ -100,6 +104,10 @@ PARAMETERS = {
     "quantiles": ({"quantiles": 1}, "`quantiles`.* 1"),
     "numbers": ({"numbers": "rank"}, "`numbers`.* 'rank'"),
     "numbers of an unknown column": ({"numbers": {"time": "quantile"}}, "`numbers`.* 'seconds'.* 'time'"),
+    "unknown annotator": ({"annotator": "anotator"}, "`annotator`.* of `privileged`.* mean 'annotator'"),
+    "number of an unknown annotator": ({"annotator": 2}, "`annotator`.* 0 to 1,.* 2"),
+    "negative number of an annotator": ({"annotator": -1}, "`annotator`.* -1"),
+    "annotator of another type": ({"annotator": True}, "`annotator`.* True"),
     "unknown device": ({"device": "gpu"}, "`device`.* 'gpu'"),
     "device of another type": ({"device": 1.5}, r"`device`.* 1\.5"),
 }
@@ -110,6 +118,51 @@ def test_bad_parameters_are_refused_with_their_value(case):
     parameters, message = PARAMETERS[case]
     with pytest.raises(ValueError, match=message):
         classifier(**parameters).fit(X, Y, privileged=A)
+
+
+def test_an_annotator_is_a_column_of_privileged_information():
+    with pytest.raises(ValueError, match=r"`privileged`.* `annotator` column 'worker'.* None"):
+        classifier("no-pi", annotator="worker").fit(X, Y)
+
+
+ids = st.sampled_from(["ann", "bob", "3", 3, 3.0, 4, None, float("nan"), True])
+
+
+@settings(deadline=None)
+@given(st.lists(ids, min_size=1, max_size=20), st.booleans())
+def test_annotators_are_numbered_by_their_ids(who, named):
+    """Equal ids, and only those, get equal numbers; 3, 3.0 and "3" are equal, and missing ids are one annotator."""
+    names = ["missing" if pd.isna(one) else "3" if one in ("3", 3) else str(one) for one in who]
+    frame = pd.DataFrame({"seconds": np.arange(len(who)), "who": pd.Series(who, dtype=object)})
+    codes = find_annotators(frame if named else frame.to_numpy(object), "who" if named else 1, "quantile")
+    assert codes.dtype == np.int64
+    assert set(codes) == set(range(len(set(names))))
+    assert len(set(zip(codes, names, strict=True))) == len(set(names))
+
+
+@pytest.mark.parametrize("as_table", [pd.DataFrame, pl.DataFrame])
+def test_annotators_are_found_by_name(as_table):
+    columns = {"seconds": [1.5, 2.0, 1.5, 3.0], "worker": ["bob", "ann", None, "bob"]}
+    expected = [1, 0, 2, 1]
+    for named in (None, "worker", 1, np.int64(1)):
+        assert find_annotators(as_table(columns), named, "quantile").tolist() == expected
+    assert find_annotators(as_table(columns), "seconds", "quantile").tolist() == [0, 1, 0, 2]
+    assert find_annotators(as_table(columns)["worker"], None, "quantile").tolist() == expected
+    assert find_annotators(as_table({"seconds": columns["seconds"]}), None, "quantile") is None
+
+
+def test_ids_that_are_read_as_quantities_are_no_annotators():
+    A = pd.DataFrame({"worker_id": [7, 9, 7, 9]})
+    assert find_annotators(A, None, "quantile").tolist() == [0, 1, 0, 1]
+    assert find_annotators(A, None, {"worker_id": "category"}).tolist() == [0, 1, 0, 1]
+    assert find_annotators(A, None, {"worker_id": "standardize"}) is None
+    assert find_annotators(A, "worker_id", {"worker_id": "standardize"}).tolist() == [0, 1, 0, 1]
+
+
+def test_columns_that_are_named_by_numbers_are_told_by_name():
+    A = pd.DataFrame([[5, "ann"], [6, "ann"]], columns=[1, 0])
+    assert find_annotators(A, 0, "quantile").tolist() == [0, 0]
+    assert find_annotators(A, 1, "quantile").tolist() == [0, 1]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

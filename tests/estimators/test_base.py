@@ -333,14 +333,19 @@ def test_patience_holds_out_examples(method, monkeypatch):
         return training.fit(method, data, settings, validation=validation, **rest)
 
     monkeypatch.setattr(base, "fit", watch)
-    X, y, privileged, ids = crowd(examples=30, each=3)
+    X, y, _, ids = crowd(examples=30, each=3)
+    who = np.arange(90) % 4
     model = classifier(method, patience=2, validation_fraction=0.2, epochs=3)
-    model.fit(X, y, privileged=privileged, example=ids)
+    model.fit(X, y, privileged=pd.DataFrame({"annotator": [f"w{one}" for one in who]}), example=ids)
     train, held = (set(seen[part].row.tolist()) for part in ("data", "validation"))
     assert len(held) == 6
     assert train.isdisjoint(held)
     assert train | held == set(range(30))
     assert len(seen["validation"]) == 18  # an example with all of its labels
+    order = {one: number for number, one in enumerate(pd.unique(ids))}
+    for part, rows in (("data", train), ("validation", held)):
+        mine = [who[i] for i in range(90) if order[ids[i]] in rows]
+        assert seen[part].annotator.tolist() == mine
     for row in model.history_:
         losses = [name.removeprefix("train_") for name in row if name.startswith("train_")]
         assert losses

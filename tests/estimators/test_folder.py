@@ -89,6 +89,7 @@ def test_names_categories_and_parameters_come_back(tmp_path):
         "het-tram",
         method_options={"factors": np.int64(2)},
         numbers={"seconds": "standardize"},
+        annotator=np.int64(0),
         tower_skip=True,
         training={"schedule": "step", "milestones": (1, 2)},
         l2=np.float64(0.01),
@@ -104,6 +105,7 @@ def test_names_categories_and_parameters_come_back(tmp_path):
     with pytest.raises(ValueError, match="Expected privileged information with columns"):
         loaded.predict_proba_given(table, A[["seconds"]])
     assert (loaded.method, loaded.l2, loaded.numbers) == ("het-tram", 0.01, {"seconds": "standardize"})
+    assert loaded.annotator == 0
     refitted = clone(loaded).set_params(random_state=0).fit(table, Y, privileged=A)
     np.testing.assert_array_equal(refitted.predict_proba(table), model.predict_proba(table))
 

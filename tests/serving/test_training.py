@@ -5,19 +5,38 @@ import pytest
 
 import lupi
 from lupi.serving import train
-from lupi.tabular import TableSpec
+from lupi.tabular import TableSpec, read_dataset
 
 
 def test_choices_and_notes_are_said_before_training(quick_train):
     lines = []
     model = quick_train(say=lines.append)
-    assert lines[:3] == [
+    assert lines[:4] == [
         "Task: classification (the target holds 3 distinct integers).",
         "Inputs: 1 number, 1 text (note).",
         "Privileged: worker (category).",
+        "Annotators: worker, by its name; `annotator` names another column.",
     ]
-    assert lines[3:] == [f"Note: {note}" for note in model.record["notes"]]
-    assert len(lines) == 4
+    assert lines[4:] == [f"Note: {note}" for note in model.record["notes"]]
+    assert len(lines) == 5
+
+
+@pytest.mark.parametrize(
+    ("method", "roles", "of_table", "of_model"),
+    [
+        ("tram", {"privileged": ["worker", "size"]}, "worker", "worker"),
+        ("tram", {"privileged": ["worker"], "annotator": "size"}, "size", "size"),
+        ("tram", {"annotator": "worker"}, "worker", "worker"),
+        ("tram", {"privileged": ["size"], "annotator": "worker", "ignore": ["worker"]}, "worker", None),
+        ("tram", {"privileged": ["size"], "ignore": ["worker"]}, None, None),
+        ("no-pi", {"privileged": ["worker", "size"]}, "worker", None),  # which trains without privileged columns
+    ],
+)
+def test_the_model_learns_from_the_annotators_that_are_diagnosed(method, roles, of_table, of_model, table, tmp_path):
+    spec = TableSpec(table=table, target=["label"], **roles)
+    model = train(spec, method=method, settings={"epochs": 1, "hidden": (8,)}, output=tmp_path / "model")
+    assert (read_dataset(spec).annotator, model.estimator.annotator) == (of_table, of_model)
+    assert lupi.load(tmp_path / "model").estimator.annotator == of_model
 
 
 def test_nothing_is_printed(quick_train, capfd):

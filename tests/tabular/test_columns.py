@@ -16,6 +16,7 @@ from lupi.tabular.columns import (
     check_types,
     choose_task,
     clean_inputs,
+    find_annotator,
     recognise_inputs,
     recognise_privileged,
 )
@@ -74,6 +75,26 @@ def test_an_annotator_is_privileged_and_gold_is_ignored():
 def test_kinds_that_cannot_be_chosen(column, kind):
     with pytest.raises(ValueError, match=f"`kind`.*{column!r}"):
         check_kinds({column: kind}, ["age", "label"], Roles(target=("label",), inputs=("age",)))
+
+
+@pytest.mark.parametrize(
+    ("columns", "found"),
+    [
+        ({"seconds": [1, 2, 1, 2], "worker": list("abab"), "rater": list("abba")}, "worker"),  # the first
+        ({"workers": list("abab")}, None),  # not so named
+        ({"worker": list("abcd")}, None),  # each value once
+        ({"worker": list("aaaa")}, None),  # one value
+        ({"worker": [1, 2, 1, 2]}, "worker"),
+        ({"worker": [0.5, 2, 0.5, 2]}, None),  # a quantity
+        ({"last_seen_by_user": pd.to_datetime(["2020-01-01", "2021-01-01"] * 2)}, None),
+        ({"worker": [True, False, True, False]}, "worker"),
+    ],
+)
+def test_annotators_are_found_by_name_and_values(columns, found):
+    frame = pd.DataFrame(columns)
+    assert find_annotator(frame, {}) == found
+    assert find_annotator(frame, dict.fromkeys(frame, "number")) is None
+    assert find_annotator(frame.iloc[:, ::-1], {"rater": "number"}) == found
 
 
 def test_kinds_are_recognised():

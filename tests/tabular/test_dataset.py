@@ -68,6 +68,7 @@ def test_the_annotator_is_found_by_its_name(spec_of):
     data = read_dataset(spec_of(privileged=["seconds"], ignore=["truth", "annotator"]))
     assert data.annotator is None
     assert "`annotator` names it" in data.choices[-1]
+    assert read_dataset(spec_of(kind={"annotator": "category"})).annotator == "annotator"
 
 
 def test_a_test_table_has_the_classes_of_training(spec_of, tmp_path):
@@ -105,6 +106,7 @@ def test_choices_say_what_was_recognised(spec_of):
         "Task: classification (the target holds names).",
         "Inputs: 1 number.",
         "Privileged: annotator (category), seconds (number).",
+        "Annotators: annotator, by its name; `annotator` names another column.",
     ]
 
 

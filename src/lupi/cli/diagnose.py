@@ -18,9 +18,6 @@ def run(
     spec: Any,
     settings: dict[str, Any],
     output: options.Output,
-    annotator: Annotated[
-        str | None, typer.Option(help="Column that says who gave the label; by default found by its name.")
-    ] = None,
     gold: Annotated[str | None, typer.Option(help="Column of true labels, used only to score the diagnosis.")] = None,
     method: Annotated[str, typer.Option(help="Method whose predictions judge the labels.")] = "pi-transition",
     folds: Annotated[int, typer.Option(min=2, help="Number of folds; models trained on the others judge each.")] = 5,
@@ -33,7 +30,7 @@ def run(
     from lupi.diagnose import diagnose_table, format_diagnosis
 
     found, files = diagnose_table(
-        replace(spec, annotator=annotator, gold=gold),
+        replace(spec, gold=gold),
         output,
         overwrite=overwrite,
         method=method,

@@ -35,6 +35,9 @@ def table_options(
     example: Annotated[
         str | None, typer.Option(help="Column of ids; rows with equal ids are labels of one example.")
     ] = None,
+    annotator: Annotated[
+        str | None, typer.Option(help="Column that says who gave the label; by default found by its name.")
+    ] = None,
     ignore: Annotated[list[str] | None, typer.Option(help="Comma-separated columns to leave out.")] = None,
     kind: Annotated[
         list[str] | None,
@@ -59,6 +62,7 @@ def table_options(
         target=target,
         privileged=privileged or [],
         example=example,
+        annotator=annotator,
         ignore=ignore or [],
         kind=kinds,
         task=task,

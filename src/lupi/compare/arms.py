@@ -137,7 +137,9 @@ def train_variant(
     models, tasks = [], []
     for task, seed in zip(make_tasks(data, [splits[seed] for seed in seeds]), seeds, strict=True):
         privileged, numbers = make_privileged(variant, task.privileged, data.schema.privileged, seed)
-        models.append(make(variant.method, numbers=numbers, random_state=seed, **parameters))
+        annotator = data.annotator if privileged is not None and data.annotator in privileged else None
+        options = {"numbers": numbers, "annotator": annotator, "random_state": seed}
+        models.append(make(variant.method, **options, **parameters))
         tasks.append(task._replace(privileged=privileged))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -72,7 +72,7 @@ def compare_table(
     check_jobs(jobs)
     data = read_dataset(plan.spec, test=plan.test, device=plan.device)
     if say is not None:
-        for choice in data.choices[:3]:  # task, inputs and privileged columns; the rest does not matter here
+        for choice in data.choices:
             say(choice)
     variants = list_variants(plan, data.task)
     splits = make_splits(plan, data)
@@ -93,6 +93,7 @@ def describe_plan(plan: Plan, data: TableDataset, variants: Sequence[Variant]) -
         "data": data.digest[:16],
         "target": list(data.schema.roles.target),
         "privileged": dict(data.schema.privileged),
+        "annotator": data.annotator,
         "example": plan.spec.example,
         "inputs": list(data.schema.roles.inputs),
         "kind": dict(sorted(plan.spec.kind.items())),

@@ -67,7 +67,7 @@ class Plan:
             known.kind(name)
         check_device(self.device)
         check_integer("seeds", self.seeds, 2)
-        if not any(name.strip() for name in self.spec.privileged):
+        if not any(name.strip() for name in (*self.spec.privileged, self.spec.annotator or "")):
             raise ValueError("Expected `privileged` to name columns, but got none.")
         if self.folds is not None:
             check_integer("folds", self.folds, 2)

@@ -1,6 +1,6 @@
 """Check what users pass to an estimator; a message names the row, column or parameter that is wrong."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -8,6 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
+
+from lupi.tabular.columns import check_name, find_annotator
+from lupi.tabular.encoding import as_frame, code_categories
 
 
 def check_length(name: str, length: int, expected: int) -> None:
@@ -77,3 +80,39 @@ def find_examples(example: Any, inputs: NDArray[Any] | pd.DataFrame) -> tuple[ND
             f"both of example {to_python(ids[i])!r}, differ."
         )
     return first, codes
+
+
+def find_annotators(
+    privileged: Any, annotator: str | int | None, numbers: str | Mapping[str, str]
+) -> NDArray[np.int64] | None:
+    """Return the number of who gave each label, from the column that users name, or that is named like one.
+
+    A missing id is an annotator of its own. The result is None if no column is named, and none is found.
+
+    Examples
+    --------
+    >>> find_annotators(pd.DataFrame({"worker": ["bob", "ann", "bob", None]}), None, "quantile")
+    array([1, 0, 1, 2])
+    >>> find_annotators([[0.5, 12], [0.7, 10], [0.2, 12]], 1, "quantile")
+    array([1, 0, 1])
+    """
+    if isinstance(annotator, bool) or not isinstance(annotator, str | Integral | None):
+        raise ValueError(f"Expected `annotator` to be the name or number of a column, but got {annotator!r}.")
+    if privileged is None:
+        if annotator is not None:
+            raise ValueError(f"Expected `privileged` to have the `annotator` column {annotator!r}, but got None.")
+        return None
+    frame = as_frame(privileged)
+    name: str | None
+    if annotator is None:
+        kinds = numbers if isinstance(numbers, Mapping) else {}
+        name = find_annotator(frame, {str(column): kind for column, kind in kinds.items()})
+        return None if name is None else code_categories(frame[name])
+    name = str(annotator)
+    if name not in frame.columns and not isinstance(annotator, str):
+        if not 0 <= annotator < frame.shape[1]:
+            last = frame.shape[1] - 1
+            raise ValueError(f"Expected `annotator` to be a column from 0 to {last}, but got {annotator}.")
+        name = frame.columns[int(annotator)]
+    check_name(name, list(frame.columns), "annotator", "`privileged`")
+    return code_categories(frame[name])

@@ -56,6 +56,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
     tower_skip: bool = False
     numbers: str | Mapping[str, str] = "quantile"
     quantiles: int = 10
+    annotator: str | int | None = None
     epochs: int = 50
     batch_size: int = 32
     learning_rate: float = 1e-3
@@ -131,12 +132,14 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             first, row = arguments.find_examples(example, inputs)
             inputs = inputs.iloc[first] if isinstance(inputs, pd.DataFrame) else inputs[first]
         a = self._fit_privileged(privileged, n)
+        who = arguments.find_annotators(privileged, self.annotator, self.numbers)
         self.input_encoder_ = InputEncoder().fit(inputs) if self.trunk is None else None
         x = self._encode_inputs(inputs)
         seed = int(check_random_state(self.random_state).randint(2**31))
         if self.fabric is not None:
             seed = self.fabric.broadcast(seed)  # all processes take the seed of the first
-        data, held_out = Annotations(x, torch.from_numpy(row), a, target), None
+        annotator = None if who is None else torch.from_numpy(who)
+        data, held_out = Annotations(x, torch.from_numpy(row), a, target, annotator=annotator), None
         if self.patience is not None:
             data, held_out = hold_out(data, self.validation_fraction, seed)
         self.widths_ = {"inputs": x.shape[1], "privileged": a.shape[1], "outputs": outputs}

@@ -40,6 +40,10 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
         Encoding of privileged numbers: "quantile", "standardize" or "category", for all columns or by column.
     quantiles : int
         Number of quantile bins.
+    annotator : str or int, optional
+        Column of `privileged` that says who gave each label, by its name or, for arrays, its number. By default the
+        first column that is named like one, such as ``annotator`` or ``worker_id``, and whose values repeat; no such
+        column, no annotators. It also counts as privileged, and a missing id is an annotator of its own.
     epochs : int
         Passes over the data.
     batch_size : int

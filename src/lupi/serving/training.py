@@ -68,6 +68,7 @@ def train(
     Task: classification (the target holds names).
     Inputs: 1 number.
     Privileged: worker (category).
+    Annotators: worker, by its name; `annotator` names another column.
     >>> list(model.predict(pd.DataFrame({"x": [2.5]})))
     ['prediction', 'probability_n', 'probability_y']
     """
@@ -85,7 +86,8 @@ def train(
     X = clean_inputs(frame, schema.inputs)
     encoders = fit_encoders(X, schema.inputs, spec.text_encoder, device)
     kind = PrivilegedRegressor if schema.task == "regression" else PrivilegedClassifier
-    options = {"numbers": privileged_encoding(schema.privileged), **(settings or {})}
+    annotator = table.annotator if uses_privileged and table.annotator in roles.privileged else None
+    options = {"numbers": privileged_encoding(schema.privileged), "annotator": annotator, **(settings or {})}
     estimator = kind(method, device=device, random_state=seed, verbose=progress, **options)
     estimator.fit(
         encode_columns(X, encoders),

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 from pandas.api.types import is_numeric_dtype
 
-from lupi.tabular.encoding import Column, as_text, is_id, is_number
+from lupi.tabular.encoding import ID, Column, as_text, is_id, is_number
 from lupi.tabular.kinds import KINDS
 from lupi.tabular.reading import is_csv
 from lupi.tabular.spec import TableSpec
@@ -75,13 +75,36 @@ class Roles:
         )
 
 
-def check_name(column: str, names: Sequence[str], argument: str) -> None:
-    """Raise a `ValueError` unless a table has the column; propose the nearest name."""
+def check_name(column: str, names: Sequence[str], argument: str, of: str = "the table") -> None:
+    """Raise a `ValueError` unless a table has the column; propose the nearest name. `of` names the table."""
     if column not in names:
         near = difflib.get_close_matches(column, names, n=1)
         some = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
         hint = f"did you mean {near[0]!r}?" if near else f"the columns are {some}."
-        raise ValueError(f"Expected `{argument}` to name a column of the table, but got {column!r}: {hint}")
+        raise ValueError(f"Expected `{argument}` to name a column of {of}, but got {column!r}: {hint}")
+
+
+def find_annotator(frame: pd.DataFrame, kinds: Mapping[str, str]) -> str | None:
+    """Find the column that says who gave each label: the first that is named like one and whose values repeat.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The privileged columns.
+    kinds : mapping
+        Kinds of columns; by default recognised. An annotator is a category.
+
+    Examples
+    --------
+    >>> A = pd.DataFrame({"seconds": [2, 3, 2, 9], "worker_id": [7, 8, 8, 7]})
+    >>> find_annotator(A, {}), find_annotator(A[["seconds"]], {}), find_annotator(A, {"worker_id": "number"})
+    ('worker_id', None, None)
+    """
+    for name in frame.columns:
+        named = ID.search(name) and kinds.get(name, recognise_privileged_column(frame[name])) == "category"
+        if named and 1 < frame[name].nunique() <= len(frame) / 2:
+            return str(name)
+    return None
 
 
 def split_names(values: Sequence[str], names: Sequence[str]) -> list[str]:
@@ -197,21 +220,26 @@ def recognise_privileged(
     check_types(schema, roles.privileged, "privileged", ("boolean", "number", "string", "date", "duration", "null"))
     kinds, notes = {}, []
     for name in roles.privileged:
-        number = is_number(frame[name])
         if name in given:
             kinds[name] = given[name]
             if KINDS[given[name]].privileged is None:
                 chosen = f"`kind={{{name!r}: {given[name]!r}}}`"
                 raise ValueError(f"Expected privileged column {name!r} to be a category or a number, but got {chosen}.")
-        elif number and is_id(frame[name]):
-            kinds[name] = "category"
+            continue
+        kinds[name] = recognise_privileged_column(frame[name])
+        if kinds[name] == "category" and is_number(frame[name]):
             notes.append(
                 f"Privileged column {name!r} holds integers that look like ids, so each value is a category; "
                 f"pass `kind={{{name!r}: 'number'}}` to make it a quantity."
             )
-        else:  # dates and durations are quantities
-            kinds[name] = "number" if number or frame[name].dtype.kind in "mM" else "category"
     return kinds, notes
+
+
+def recognise_privileged_column(column: Column) -> str:
+    """Return the kind of a privileged column by its name and values; dates and durations are quantities."""
+    if is_number(column):
+        return "category" if is_id(column) else "number"
+    return "number" if column.dtype.kind in "mM" else "category"
 
 
 def clean_inputs(frame: pd.DataFrame, inputs: Mapping[str, InputColumn], start: int = 0) -> pd.DataFrame:

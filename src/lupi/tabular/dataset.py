@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from lupi.tabular import columns
 from lupi.tabular.columns import InputColumn, Roles, Schema
-from lupi.tabular.encoding import ID, Column, as_text
+from lupi.tabular.encoding import Column, as_text
 from lupi.tabular.features import encode_columns, fit_encoders
 from lupi.tabular.reading import open_table, read_table, to_pandas
 from lupi.tabular.spec import TableSpec
@@ -31,6 +31,8 @@ class AnnotationTable:
         The columns in use, as they are in the table.
     schema : Schema
         Roles, kinds and task.
+    annotator : str or None
+        The column of annotators, as the spec names it or found by its name.
     choices : list of str
         What was recognised, in sentences.
     notes : list of str
@@ -39,6 +41,7 @@ class AnnotationTable:
 
     frame: pd.DataFrame
     schema: Schema
+    annotator: str | None
     choices: list[str]
     notes: list[str]
 
@@ -64,13 +67,25 @@ def read_annotations(spec: TableSpec) -> AnnotationTable:
     task, reason = columns.choose_task(frame, roles.target, spec.task)
     inputs, notes = columns.recognise_inputs(frame, table.schema, roles, spec.kind)
     kinds, more = columns.recognise_privileged(frame, table.schema, roles, spec.kind)
+    schema = Schema(roles, task, inputs, kinds)
+    who, choice = choose_annotator(spec, frame, schema)
     choices = [
         f"Task: {task} ({reason}).",
         f"Inputs: {count_kinds(inputs)}.",
         "Privileged: " + (", ".join(f"{name} ({kind})" for name, kind in kinds.items()) or "none") + ".",
+        choice,
     ]
-    schema = Schema(roles, task, inputs, kinds)
-    return AnnotationTable(frame=frame, schema=schema, choices=choices, notes=[*notes, *more])
+    return AnnotationTable(frame=frame, schema=schema, annotator=who, choices=choices, notes=[*notes, *more])
+
+
+def choose_annotator(spec: TableSpec, frame: pd.DataFrame, schema: Schema) -> tuple[str | None, str]:
+    """Return the column of annotators, if any, and how it was found: as the spec names it, or by its name."""
+    if spec.annotator is not None:
+        return spec.annotator, f"Annotators: {spec.annotator}."
+    name = columns.find_annotator(frame[list(schema.privileged)], schema.privileged)
+    if name is not None:
+        return name, f"Annotators: {name}, by its name; `annotator` names another column."
+    return None, "Annotators: no privileged column is named like one; `annotator` names it."
 
 
 def count_kinds(inputs: Mapping[str, InputColumn]) -> str:
@@ -196,7 +211,7 @@ def read_dataset(spec: TableSpec, *, test: Path | None = None, device: str = "cp
         encoders = fit_encoders(train.X, schema.inputs, spec.text_encoder, device)
         train = TableRows(encode_columns(train.X, encoders), train.y, train.example)
         tested = tested and TableRows(encode_columns(tested.X, encoders), tested.y, tested.example)
-    annotator, choice = choose_annotator(spec, frame, schema)
+    annotator = table.annotator
     names = None if annotator is None else ["(missing)" if pd.isna(v) else as_text(v) for v in frame[annotator]]
     return TableDataset(
         schema=schema,
@@ -210,20 +225,10 @@ def read_dataset(spec: TableSpec, *, test: Path | None = None, device: str = "cp
         annotators=None if names is None else np.array(names, dtype=object),
         gold=None if spec.gold is None else frame[spec.gold],
         ids=frame[schema.roles.example] if schema.roles.example else None,
-        choices=[*table.choices, choice],
+        choices=table.choices,
         notes=notes,
         digest=fingerprint([frame] if test_frame is None else [frame, test_frame]),
     )
-
-
-def choose_annotator(spec: TableSpec, frame: pd.DataFrame, schema: Schema) -> tuple[str | None, str]:
-    """Return the column of annotators and how it was found: as named, or the first column that is named like one."""
-    if spec.annotator is not None:
-        return spec.annotator, f"Annotators: {spec.annotator}."
-    for name, kind in schema.privileged.items():
-        if kind == "category" and ID.search(name) and 1 < frame[name].nunique() <= len(frame) / 2:
-            return name, f"Annotators: {name}, by its name; `annotator` names another column."
-    return None, "Annotators: no privileged column is named like one; `annotator` names it."
 
 
 def read_test(path: Path, schema: Schema, train: pd.DataFrame) -> pd.DataFrame:

@@ -312,6 +312,18 @@ def _category_codes(column: Column, labels: list[str]) -> NDArray[np.intp]:
     return np.append(places, len(labels))[codes]  # a missing value has code −1, the last element
 
 
+def code_categories(column: Column) -> NDArray[np.int64]:
+    """Number the distinct values of a column from 0, in sorted order; a missing value is the last of them.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> code_categories(pd.Series(["bob", None, "ann", "bob"]))
+    array([1, 2, 0, 1])
+    """
+    return _category_codes(column, _category_labels(column)).astype(np.int64)
+
+
 def _factorize(column: Column, sort: bool = False) -> tuple[NDArray[np.intp], Any]:
     """Return the index of each row's value among the distinct values, −1 if missing, and these values."""
     column = _plain(column)

@@ -20,7 +20,8 @@ class TableSpec:
     example : str, optional
         Column of ids; rows with equal ids are labels of one example.
     annotator : str, optional
-        Column that says who gave the label. It counts as privileged unless it is ignored.
+        Column that says who gave the label; by default found by its name among the privileged columns. It counts as
+        privileged unless it is ignored; an ignored one is for `diagnose` alone, and models do not learn from it.
     gold : str, optional
         Column of true labels. No model is trained on it.
     ignore : sequence of str
