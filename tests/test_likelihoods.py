@@ -221,6 +221,31 @@ def test_a_mixture_of_one_is_itself(seed):
         close(result, output, 1e-8)
 
 
+@properties
+@given(seeds, weights)
+def test_log_probabilities_mix_to_the_mixed_moments(seed, weight):
+    output = normal(np.random.default_rng(seed), 2, 5, 4)
+    log_weight = torch.tensor([weight, 1 - weight], dtype=torch.float64).log()
+    for likelihood in (Categorical(), Bernoulli()):
+        log_p = likelihood.log_probabilities(output)
+        log_p = log_p + log_weight.view(2, *[1] * (log_p.ndim - 1))
+        mixed = likelihood.from_log_probabilities(torch.logsumexp(log_p, 0))
+        close(likelihood.mean(mixed), likelihood.mean(mixture(likelihood, output, weight)), 1e-6)
+
+
+@properties
+@given(seeds, st.floats(0.1, 300))
+def test_log_probabilities_are_those_of_double_precision_wherever(seed, size):
+    output = size * torch.from_numpy(np.random.default_rng(seed).normal(size=(5, 4, 3)))
+    for kind, tolerance in ((torch.float64, 3e-9), (torch.float32, 1e-5), (torch.bfloat16, 1e-5)):
+        rounded = output.to(kind)
+        exact = rounded.double().numpy()
+        close(Categorical().log_probabilities(rounded, 1), log_softmax(exact, axis=1), tolerance * (1 + size))
+        labels = Bernoulli().log_probabilities(rounded)
+        close(labels, np.stack([log_expit(-exact), log_expit(exact)], -1), tolerance * (1 + size))
+        close(Bernoulli().from_log_probabilities(labels), exact, tolerance * (1 + size))
+
+
 def test_moments_at_the_edge_are_clipped():
     assert Categorical().from_moments(torch.tensor([0.0, 1.0])).tolist() == pytest.approx([math.log(SMALLEST), 0])
     logit = math.log(SMALLEST / (1 - SMALLEST))

@@ -17,7 +17,7 @@ from torch import Tensor
 __all__ = ["Bernoulli", "Categorical", "Gaussian", "Likelihood"]
 
 SMALLEST = 1e-7
-"""Lower bound of averaged probabilities, before their logarithm is taken."""
+"""Lower bound of what `from_moments` takes a logarithm of, or returns as a variance. It has no gradient there."""
 
 
 class Likelihood(ABC):
@@ -87,6 +87,14 @@ class Categorical(Likelihood):
         """Return log-probabilities, which are logits."""
         return moments.clamp_min(SMALLEST).log()
 
+    def log_probabilities(self, output: Tensor, dim: int = -1) -> Tensor:
+        """Return the log-probabilities of the classes; `dim` is the axis of outputs and of classes."""
+        return torch.log_softmax(at_least_float32(output), dim)
+
+    def from_log_probabilities(self, log_p: Tensor, dim: int = -1) -> Tensor:  # noqa: ARG002 - `Bernoulli` needs it
+        """Return log-probabilities unchanged, since they are logits."""
+        return log_p
+
 
 @dataclass(frozen=True)
 class Bernoulli(Likelihood):
@@ -119,6 +127,16 @@ class Bernoulli(Likelihood):
     def from_moments(self, moments: Tensor) -> Tensor:
         """Return logits."""
         return torch.logit(moments, SMALLEST)
+
+    def log_probabilities(self, output: Tensor, dim: int = -1) -> Tensor:
+        """Return the log-probabilities of 0 and 1, along a new axis `dim`."""
+        output = at_least_float32(output)
+        # Not `logsigmoid`, which ONNX files compute as the log of a sigmoid.
+        return -torch.stack([F.softplus(output), F.softplus(-output)], dim)
+
+    def from_log_probabilities(self, log_p: Tensor, dim: int = -1) -> Tensor:
+        """Return the logits of labels whose log-probabilities of 0 and 1 are along the axis `dim`."""
+        return log_p.select(dim, 1) - log_p.select(dim, 0)
 
 
 @dataclass(frozen=True)

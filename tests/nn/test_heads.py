@@ -3,6 +3,7 @@ import math
 import warnings
 
 import numpy as np
+import onnxruntime
 import pytest
 import torch
 from hypothesis import given, settings
@@ -11,7 +12,8 @@ from scipy.special import expit, log_softmax, softmax
 from scipy.stats import norm
 from torch import nn
 
-from lupi.likelihoods import SMALLEST, Bernoulli, Categorical, Gaussian
+from lupi.estimators.onnx_export import export_onnx
+from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 from lupi.nn import GaussianHead, HeteroscedasticHead, ProbitHead, heteroscedastic_head
 from lupi.nn.heads import average_noisy_logits, probit_logits
 
@@ -189,16 +191,47 @@ def test_a_head_without_factors_is_the_head_whose_factors_are_zero(likelihood, t
     assert (first - second).abs().max() < ERRORS * math.sqrt(2 * 0.25 / DRAWS)  # a probability varies by at most 1/4
 
 
+@properties
+@given(seeds, st.floats(0.1, 100), st.sampled_from(LIKELIHOODS))
+def test_single_precision_agrees_with_double(seed, size, likelihood):
+    """Values and gradients, also where every probability of a label is far below what float32 can average."""
+    noise = draw_noise(seed % 2**31, 2, 3, draws=20)
+    y = torch.from_numpy(np.random.default_rng(seed).integers(2, size=(4, 3))).double()
+    y = y if isinstance(likelihood, Bernoulli) else y.argmax(1)
+    losses, gradients = [], []
+    for kind in (torch.float64, torch.float32):
+        mean, factor, scale = (torch.from_numpy(part).to(kind) for part in parameters(seed, 3, 2, rows=4))
+        mean = (size * mean).requires_grad_()
+        output = average_noisy_logits(likelihood, mean, factor, scale, tuple(part.to(kind) for part in noise), 1.5)
+        loss = likelihood.loss(output, y.to(kind) if y.is_floating_point() else y)
+        loss.backward()
+        losses.append(loss.item())
+        gradients.append(mean.grad)
+    assert losses[1] == pytest.approx(losses[0], rel=1e-4, abs=1e-6)
+    torch.testing.assert_close(gradients[1].double(), gradients[0], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize("factors", [0, 2])
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
-def test_probabilities_are_clipped(likelihood):
-    assert SMALLEST == 1e-7
-    sure, zero = torch.tensor([[200.0, -200.0]], dtype=torch.float64), torch.zeros(1, 2, dtype=torch.float64)
-    output = average_noisy_logits(likelihood, sure, None, zero, draw_noise(0, 0, 2, draws=3), 1.0)
-    low = math.log(1e-7)
-    expected = [0, low] if isinstance(likelihood, Categorical) else [math.log1p(-1e-7) - low, low - math.log1p(-1e-7)]
-    assert output[0].tolist() == pytest.approx(expected)
-    single = average_noisy_logits(likelihood, sure.float(), None, zero.float(), (zero.float(), zero.float()), 1.0)
-    np.testing.assert_allclose(single, output, atol=0.2)  # 1 − 1e-7 is not a float32
+def test_a_head_that_is_confidently_wrong_has_a_gradient(likelihood, factors, autocast):
+    head = HeteroscedasticHead(4, 2, likelihood, factors=factors, temperature=1.0)
+    for part in (head.mean, head.factor, head.scale):
+        if part is not None:
+            nn.init.zeros_(part.weight), nn.init.zeros_(part.bias)
+    with torch.no_grad():
+        head.mean.bias.copy_(torch.tensor([50.0, 0.0]))
+    y = torch.tensor([[0.0, 1.0]])
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        loss = likelihood.loss(head(torch.ones(1, 4)), y)
+    loss.backward()
+    categorical = isinstance(likelihood, Categorical)
+    # The noise, of scale log 2, changes the logits by little beside 50.
+    assert loss.item() == pytest.approx(50 if categorical else 25, abs=5)
+    gradient = head.mean.bias.grad
+    assert gradient[0] == pytest.approx(1 if categorical else 0.5, abs=0.01)
+    assert gradient[1] == pytest.approx(-1 if categorical else -0.25, abs=0.05)
+    torch.testing.assert_close(head.mean.weight.grad, gradient[:, None].expand(2, 4), rtol=0.01, atol=1e-3)
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
@@ -410,6 +443,19 @@ def test_export_is_repeatable_and_takes_any_batch(likelihood, factors):
     for rows in (2, 4, 9):
         phi = torch.randn(rows, 5)
         torch.testing.assert_close(module(phi), head(phi))
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_an_onnx_file_agrees_wherever(likelihood, tmp_path):
+    """Also where the log of a sigmoid would be the log of zero."""
+    head = HeteroscedasticHead(5, 3, likelihood, evaluation_samples=20).eval()
+    export_onnx(head, torch.randn(4, 5), tmp_path / "head.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "head.onnx", providers=["CPUExecutionProvider"])
+    for size in (1.0, 1e2, 1e4):
+        phi = size * torch.randn(20, 5)
+        np.testing.assert_allclose(
+            session.run(None, {"x": phi.numpy()})[0], head(phi).detach(), rtol=1e-4, atol=1e-5 * size
+        )
 
 
 def test_a_random_operator_would_be_seen():

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from lupi._internal.checks import check_integer, is_number
 from lupi.data import Annotations, Batch
-from lupi.likelihoods import Bernoulli, Categorical, Likelihood
+from lupi.likelihoods import Bernoulli, Categorical, at_least_float32
 from lupi.methods.base import Conditional, Stage
 from lupi.methods.random_pi import RandomPI
 from lupi.nn import MLP, Parts
@@ -40,6 +40,7 @@ class PITransition(Conditional):
 
     likelihoods: ClassVar = (Categorical, Bernoulli)
     gradients: ClassVar = {"conditional": ("trunk", "marginal", "transition")}
+    likelihood: Categorical | Bernoulli
 
     def __init__(
         self,
@@ -47,7 +48,7 @@ class PITransition(Conditional):
         marginal: nn.Module,
         transition: nn.Module,
         *,
-        likelihood: Likelihood = Categorical(),
+        likelihood: Categorical | Bernoulli = Categorical(),
         random: int = 0,
     ) -> None:
         super().__init__()
@@ -57,19 +58,19 @@ class PITransition(Conditional):
         self.random = self.random_pi.features
 
     def given(self, batch: Batch) -> Tensor:
-        """Return the logits of T(a) p(y | x)."""
-        p = batch.spread(self.likelihood.moments(self.marginal(self.trunk(batch.x))))
-        if isinstance(self.likelihood, Bernoulli):
-            p = torch.stack([1 - p, p], -1)  # [annotations, labels, off and on]
-        # Not a matrix product, which mixed precision would round to bfloat16.
-        q = (self.matrix(batch.a, p.shape[-1]) * p.unsqueeze(-2)).sum(-1)
-        return self.likelihood.from_moments(q[..., 1] if isinstance(self.likelihood, Bernoulli) else q)
+        """Return the logits of T(a) p(y | x), log Σₖ exp(log T(a)[y, k] + log p(k | x)).
 
-    def matrix(self, a: Tensor, classes: int) -> Tensor:
-        """Return T(a), [annotations, (labels,) classes, classes]: column k is the distribution of y given truth k."""
-        logits = self.transition(a)
+        In logarithms nothing underflows, so an annotation that is confidently contradicted still has a gradient.
+        """
+        log_p = batch.spread(self.likelihood.log_probabilities(self.marginal(self.trunk(batch.x))))
+        log_q = torch.logsumexp(self.log_matrix(batch.a, log_p.shape[-1]) + log_p.unsqueeze(-2), -1)
+        return self.likelihood.from_log_probabilities(log_q)
+
+    def log_matrix(self, a: Tensor, classes: int) -> Tensor:
+        """Return log T(a), [annotations, (labels,) classes, classes]: column k is given the truth k."""
         labels = (-1,) if isinstance(self.likelihood, Bernoulli) else ()
-        return torch.softmax(logits.unflatten(-1, (*labels, classes, classes)), -2)
+        logits = self.transition(a).unflatten(-1, (*labels, classes, classes))
+        return torch.log_softmax(at_least_float32(logits), -2)
 
     def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002
         """Yield one stage, with random features appended to a."""
@@ -83,6 +84,7 @@ def pi_transition(parts: Parts, *, random: int = 0, diagonal: float = 0.9) -> PI
     check_integer("random", random, 0)
     classes, matrices = (2, parts.outputs) if isinstance(parts.likelihood, Bernoulli) else (parts.outputs, 1)
     odds = diagonal * (classes - 1) / (1 - diagonal)
+    assert isinstance(parts.likelihood, Categorical | Bernoulli)
     start = (math.log(odds) * torch.eye(classes)).flatten().repeat(matrices)
     transition = MLP(parts.privileged + random, parts.tower_widths[:1], start.shape[0])
     last = transition[-1]

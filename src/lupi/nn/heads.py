@@ -11,13 +11,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lupi._internal.checks import check_integer, check_positive
-from lupi.likelihoods import Bernoulli, Gaussian, Likelihood, at_least_float32
+from lupi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood, at_least_float32
 
 SMALLEST_SCALE = 1e-3
 
 
 def average_noisy_logits(
-    likelihood: Likelihood,
+    likelihood: Categorical | Bernoulli,
     mean: Tensor,
     factor: Tensor | None,
     scale: Tensor,
@@ -26,7 +26,8 @@ def average_noisy_logits(
 ) -> Tensor:
     r"""Average probabilities over the noisy logits u = μ + V ε_R + d ε_K, and return the average as logits.
 
-    p = (1/S) Σ_s softmax(u_s / τ), with a sigmoid in place of the softmax for a `Bernoulli` likelihood.
+    p = (1/S) Σ_s softmax(u_s / τ), with a sigmoid in place of the softmax for a `Bernoulli` likelihood. The average is
+    taken of log-probabilities by log-sum-exp, so that a head that is confidently wrong still has a gradient.
 
     Parameters
     ----------
@@ -45,7 +46,6 @@ def average_noisy_logits(
 
     Examples
     --------
-    >>> from lupi.likelihoods import Categorical
     >>> zero, noise = torch.zeros(1, 2), (torch.randn(10, 3), torch.randn(10, 2))
     >>> average_noisy_logits(Categorical(), torch.tensor([[0.0, 3.0]]), torch.zeros(1, 2, 3), zero, noise, 1.5)
     tensor([[-2.1269, -0.1269]])
@@ -53,7 +53,8 @@ def average_noisy_logits(
     logits = mean.unsqueeze(-1) + scale.unsqueeze(-1) * noise[1].mT  # [n, K, S]: a softmax over a last dim K is slow
     if factor is not None:
         logits = logits + factor @ noise[0].mT
-    return likelihood.from_moments(likelihood.moments(logits / temperature, -2).mean(-1))
+    log_p = likelihood.log_probabilities(logits / temperature, 1)
+    return likelihood.from_log_probabilities(log_p.logsumexp(-1) - math.log(logits.shape[-1]), 1)
 
 
 class HeteroscedasticHead(nn.Module):
@@ -93,7 +94,7 @@ class HeteroscedasticHead(nn.Module):
         self,
         features: int,
         outputs: int,
-        likelihood: Likelihood,
+        likelihood: Categorical | Bernoulli,
         *,
         factors: int = 4,
         temperature: float = 3.0,
@@ -219,4 +220,5 @@ def heteroscedastic_head(
         return GaussianHead(features)
     if isinstance(likelihood, Bernoulli) and factors == 0:
         return ProbitHead(features, outputs)
+    assert isinstance(likelihood, Categorical | Bernoulli)
     return HeteroscedasticHead(features, outputs, likelihood, factors=factors, temperature=temperature, samples=samples)
