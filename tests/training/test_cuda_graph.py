@@ -93,6 +93,27 @@ def test_a_shape_is_recorded_once_and_then_replayed(graphs):
     assert len(recording) == 1
 
 
+def test_a_replayed_step_reads_all_its_inputs(graphs):
+    """Whose values change, in the place where they were recorded."""
+    done, recording = [], []
+
+    def step(index, weight):
+        def work():
+            done.append((index[0].item(), weight.item()))
+
+        if len(graphs) > len(recording):
+            recording.append(index)
+            graphs[-1].steps.append(work)
+        else:
+            work()
+
+    steps = GraphedSteps(GPU)
+    for number in range(WARM + 3):
+        steps(step, torch.full((4,), number), torch.tensor(number / 2))
+    assert done == [(number, number / 2) for number in range(WARM + 3)]
+    assert len(graphs) == 1
+
+
 def test_an_interruption_while_recording_is_raised_as_such(graphs, monkeypatch):
     @contextlib.contextmanager
     def broken(*_, **__):
@@ -162,7 +183,7 @@ def test_a_resumed_optimizer_reads_its_own_learning_rate(tmp_path):
     (method,) = make("no-pi", [0])
     place = OneDevice("cpu", "float32")
     (stage,) = method.stages(data)
-    loop = StageLoop(stage, 0, data, None, settings=HOW, place=place, seeds=[0])
+    loop = StageLoop(stage=stage, number=0, data=data, validation=None, settings=HOW, place=place, seeds=[0])
     rate = torch.tensor(0.01)
     for group in loop.optimizer.param_groups:
         group.update(lr=rate, capturable=True)
@@ -197,10 +218,10 @@ def apart(data):
 
 @on_a_gpu
 @pytest.mark.parametrize("kind", ["no-pi", "tram", "het-tram", "heteroscedastic-dropout", "distilled-tram"])
-@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
-def test_a_replayed_training_equals_an_eager_one(kind, optimizer):
+@pytest.mark.parametrize(("optimizer", "more"), [("adam", {}), ("sgd", {}), ("adam", {"mixup": 0.4, "clip": 0.5})])
+def test_a_replayed_training_equals_an_eager_one(kind, optimizer, more):
     data = apart(testing.make_data(Categorical()))
-    how = replace(HOW, optimizer=optimizer, schedule="cosine")
+    how = replace(HOW, optimizer=optimizer, schedule="cosine", **more)
     for methods in (make(kind, [0]), make(kind, range(4))):
         histories, weights = [], []
         for graph in (False, True):

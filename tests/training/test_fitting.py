@@ -46,8 +46,13 @@ def train_by_hand(tram, data, how):
             loss = loss + how.l2 * sum((p**2).sum() for n, p in tram.named_parameters() if n.endswith("weight"))
             gradients = torch.autograd.grad(loss, parameters)
             if how.clip is not None:
-                norm = torch.cat([g.flatten() for g in gradients]).norm()
-                gradients = [g * min(1.0, how.clip / (float(norm) + 1e-6)) for g in gradients]  # as torch does
+                own = [name.startswith("marginal.") for name, _ in tram.named_parameters()]
+                norms = [
+                    torch.cat([g.flatten() for g, head in zip(gradients, own, strict=True) if head == kind]).norm()
+                    for kind in (False, True)
+                ]
+                factors = [min(1.0, how.clip / (float(norm) + 1e-6)) for norm in norms]  # as torch does
+                gradients = [g * factors[head] for g, head in zip(gradients, own, strict=True)]
             rate = how.learning_rate * rate_by_hand(how, epoch + (start // how.batch_size) / per_epoch)
             step += 1
             with torch.no_grad():

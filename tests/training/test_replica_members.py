@@ -139,7 +139,6 @@ SETS = make_sets()
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"how": Settings(clip=1.0)}, r"`clip` .*1\.0"),
         ({"fabric": object()}, "`fabric` to be None"),
         ({"seeds": (1, 2)}, r"`seed` .*3 replicas.*\(1, 2\)"),
         ({"seeds": 4}, "`seed` .*3 replicas.*4"),

@@ -68,6 +68,8 @@ HOWS = {
     "one-batch": Settings(batch_size=99),
     "even-batches": Settings(batch_size=10),
     "eps": Settings(eps=0.1, learning_rate=0.1),
+    "clip": Settings(optimizer="sgd", learning_rate=0.1, clip=0.3),
+    "mixup": Settings(mixup=0.4),
 }
 
 
@@ -186,9 +188,10 @@ def test_bfloat16():
     assert {value.dtype for member in members for value in member.parameters()} == {torch.float32}
 
 
+@pytest.mark.parametrize("checks", [1, 3])
 @pytest.mark.parametrize("name", ["tram", "two-step-tram"])
-def test_each_replica_stops_on_its_own(name):
-    how = Settings(epochs=25, batch_size=12, learning_rate=0.03, patience=2)
+def test_each_replica_stops_on_its_own(name, checks):
+    how = Settings(epochs=25, batch_size=12, learning_rate=0.03, patience=2 * checks, checks=checks)
     members, sets, held_out = make_members(name), make_sets(), make_sets(first=10)
     alone = copy.deepcopy(members)
     history = train_together(members, sets, how, validation=held_out)

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from lupi.training import Settings
 from tests.training.helpers import make_method, rate_by_hand
 
-NUMBERS = ("learning_rate", "momentum", "eps", "l2", "weight_decay", "factor", "warmup")
+NUMBERS = ("learning_rate", "momentum", "eps", "l2", "weight_decay", "factor", "warmup", "mixup")
 REFUSED = {
     "epochs": [0, -1, 2.0, True, "3", None],
     "batch_size": [0, -5, 0.5, False, "3", None],
+    "checks": [0, -1, 1.5, True, "3", None],
     "patience": [0, -1, 1.5, True, "3"],
     "draw": ["rows", None],
     "optimizer": ["Adam", None],

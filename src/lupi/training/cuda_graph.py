@@ -11,7 +11,7 @@ WARM = 3
 
 
 class GraphedSteps:
-    """Takes steps, functions of a batch's indices: eagerly at first, then by replaying a graph per batch shape.
+    """Takes steps, functions of some tensors: eagerly at first, then by replaying a graph per shape of the first.
 
     The eager steps are ordinary training steps, so a replayed training equals an eager one. The next step of the same
     shape overwrites what a step returns.
@@ -26,41 +26,42 @@ class GraphedSteps:
         self.device = device
         self.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self.taken: dict[torch.Size, int] = {}
-        self.graphs: dict[torch.Size, tuple[torch.cuda.CUDAGraph, Tensor, Any]] = {}
+        self.graphs: dict[torch.Size, tuple[torch.cuda.CUDAGraph, tuple[Tensor, ...], Any]] = {}
 
-    def __call__(self, step: Callable[[Tensor], Any], index: Tensor) -> Any:
-        """Take a step; every call gets the same function.
+    def __call__(self, step: Callable[..., Any], *inputs: Tensor) -> Any:
+        """Take a step; every call gets the same function and tensors of the same kind.
 
         It must neither synchronise with the GPU nor depend on the values of a tensor. No reference to it is kept,
         which would delay freeing its memory until the garbage collector runs.
         """
-        shape = index.shape
+        shape = inputs[0].shape
         with torch.cuda.device(self.device):
             if self.taken.setdefault(shape, 0) < WARM:
                 self.taken[shape] += 1
-                return self.run_eagerly(step, index)
+                return self.run_eagerly(step, *inputs)
             if shape not in self.graphs:
-                self.graphs[shape] = self.record(step, index)
+                self.graphs[shape] = self.record(step, *inputs)
             graph, static, result = self.graphs[shape]
-            static.copy_(index)
+            for place, value in zip(static, inputs, strict=True):
+                place.copy_(value)
             graph.replay()
             return result
 
-    def run_eagerly(self, step: Callable[[Tensor], Any], index: Tensor) -> Any:
+    def run_eagerly(self, step: Callable[..., Any], *inputs: Tensor) -> Any:
         """Take a step without a graph, on the stream on which graphs are recorded."""
         before = torch.cuda.current_stream()
         self.stream.wait_stream(before)
         with torch.cuda.stream(self.stream):
-            result = step(index)
+            result = step(*inputs)
         before.wait_stream(self.stream)
         return result
 
-    def record(self, step: Callable[[Tensor], Any], index: Tensor) -> tuple[torch.cuda.CUDAGraph, Tensor, Any]:
+    def record(self, step: Callable[..., Any], *inputs: Tensor) -> tuple[torch.cuda.CUDAGraph, tuple[Tensor, ...], Any]:
         """Record a step without taking it."""
-        graph, static = torch.cuda.CUDAGraph(), index.clone()
+        graph, static = torch.cuda.CUDAGraph(), tuple(value.clone() for value in inputs)
         try:
             with torch.cuda.graph(graph, stream=self.stream):
-                result = step(static)
+                result = step(*static)
         except RuntimeError as error:  # raised by a recording that breaks off, whatever the cause
             if isinstance(error.__context__, KeyboardInterrupt):
                 raise error.__context__ from None

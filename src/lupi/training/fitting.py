@@ -89,7 +89,15 @@ def fit(
                 if state is not None and number < state["stage"]:
                     continue  # trained before the interruption
                 resumed, state = state, None
-                loop = StageLoop(stage, number, data, validation, settings=settings, place=place, seeds=seeds)
+                loop = StageLoop(
+                    stage=stage,
+                    number=number,
+                    data=data,
+                    validation=validation,
+                    settings=settings,
+                    place=place,
+                    seeds=seeds,
+                )
                 if resumed is not None:
                     loop.resume(resumed)
                 for step in loop.steps(history, progress and place.global_rank == 0):
@@ -121,8 +129,6 @@ def check_arguments(
         return [check_integer("seed", seed, 0)]
     if isinstance(seed, int) or len(seed) != len(method.members):
         raise ValueError(f"Expected one `seed` for each of {len(method.members)} replicas, but got {seed!r}.")
-    if settings.clip is not None:
-        raise ValueError(f"Expected `clip` to be None for replicas, but got {settings.clip}.")
     if fabric is not None:
         raise ValueError("Expected `fabric` to be None for replicas, which train on one device, but got one.")
     return [check_integer("seed", one, 0) for one in seed]

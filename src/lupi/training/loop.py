@@ -20,7 +20,9 @@ from lupi._internal.progress import Steps
 from lupi.data import Annotations, Batch
 from lupi.methods.base import Method, Stage
 from lupi.nn.inference import ROWS_AT_ONCE, evaluation
+from lupi.training.clipping import clip_each, group_by_loss
 from lupi.training.cuda_graph import GraphedSteps
+from lupi.training.mixup import Mixup, draw_weights
 from lupi.training.noise import get_noise_state, set_noise_state
 from lupi.training.replicas import Data, Replicas, StackedAnnotations
 from lupi.training.settings import Settings
@@ -28,9 +30,9 @@ from lupi.training.settings import Settings
 Epoch = dict[str, Any]
 """A row of the history: stage, epoch, learning rate, and every loss in training and on held-out annotations.
 
-A loss of replicas is a list with one number each, NaN for replicas that have stopped early.
+A loss of replicas is a list with one number each, NaN for replicas that stopped in an earlier epoch.
 """
-PROGRESS = ("epoch", "step", "best", "waited", "best_weights")
+PROGRESS = ("epoch", "step", "best", "waited", "stopped", "best_weights")
 """Attributes of a `StageLoop` that a checkpoint contains."""
 
 
@@ -44,7 +46,7 @@ class OneDevice:
         self.device = torch.device(device)
         self.precision = precision
 
-    def setup(self, module: Method, optimizer: torch.optim.Optimizer) -> tuple[Any, torch.optim.Optimizer]:
+    def setup(self, module: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[Any, torch.optim.Optimizer]:
         """Return both unchanged."""
         return module, optimizer
 
@@ -57,10 +59,6 @@ class OneDevice:
     def backward(self, loss: Tensor) -> None:
         """Compute gradients."""
         loss.backward()  # type: ignore[no-untyped-call]
-
-    def clip_gradients(self, module: nn.Module, optimizer: object, *, max_norm: float) -> None:  # noqa: ARG002
-        """Limit the norm of the gradient."""
-        nn.utils.clip_grad_norm_(module.parameters(), max_norm)
 
     def all_reduce(self, value: Tensor, *, reduce_op: str) -> Tensor:  # noqa: ARG002
         """Return the value, which is its own sum over one process."""
@@ -104,6 +102,7 @@ class StageLoop:
 
     def __init__(
         self,
+        *,
         stage: Stage,
         number: int,
         data: Data,
@@ -121,7 +120,9 @@ class StageLoop:
         stage.method.train()
         recorded = self.can_record()
         optimizer = settings.make_optimizer(stage.method, leading=int(self.stacked), recorded=recorded)
-        self.module, self.optimizer = place.setup(stage.method, optimizer)
+        module = Mixup(stage.method, int(self.stacked)) if settings.mixup else stage.method
+        self.module, self.optimizer = place.setup(module, optimizer)
+        self.groups = group_by_loss(stage.method)
         if not isinstance(place, OneDevice):
             self.module.mark_forward_method("losses")
         self.losses = self.compile_losses() if settings.compile else self.module.losses
@@ -129,6 +130,7 @@ class StageLoop:
         self.epoch = self.step = 0
         self.sums: dict[str, Tensor] = {}
         self.best, self.waited = [math.inf for _ in self.members], [0 for _ in self.members]
+        self.stopped = [False for _ in self.members]  # before this epoch
         self.best_weights: list[dict[str, Tensor]] = [{} for _ in self.members]
 
     def prepare(self, data: Any, prepare: Callable[[Any], Data]) -> Data:
@@ -137,7 +139,7 @@ class StageLoop:
         uses_privileged = any(member.uses_privileged for member in self.members)
         return prepared if uses_privileged else prepared.without_privileged()
 
-    def compile_losses(self) -> Callable[[Batch], dict[str, Tensor]]:
+    def compile_losses(self) -> Callable[..., dict[str, Tensor]]:
         """Compile the losses; torch caches the code of each stage and batch shape for further trainings."""
         config = torch._dynamo.config
         config.cache_size_limit = max(64, config.cache_size_limit)  # all replicas share one function; the default is 8
@@ -164,21 +166,31 @@ class StageLoop:
         done = self.epoch * per_epoch + self.step
         with Steps(self.stage.name, epochs * per_epoch, show=progress, done=done) as shown:
             while self.epoch < epochs:
-                for index in self.batches(units)[self.step :]:
-                    self.train_step(index, self.epoch + self.step / per_epoch)
+                for inputs in self.inputs(units)[self.step :]:
+                    self.train_step(inputs, self.epoch + self.step / per_epoch)
                     self.step += 1
                     if self.step < per_epoch:
+                        self.check_within_epoch(per_epoch)
                         shown.advance(1, f"epoch {self.epoch + 1}/{epochs}")
                         yield self.epoch * per_epoch + self.step
                 history.append(self.close_epoch())
                 shown.advance(1, f"epoch {self.epoch}/{epochs} {format_losses(history[-1])}")
-                if all(self.has_stopped(number) for number in range(len(self.members))):
+                if all(self.stopped):
                     self.epoch = epochs
                 if self.epoch == epochs:
                     for member, weights in zip(self.members, self.best_weights, strict=True):
                         if weights:
                             member.load_state_dict(weights)
                 yield self.epoch * per_epoch
+
+    def inputs(self, units: Tensor) -> list[tuple[Tensor, ...]]:
+        """Return the inputs of an epoch's steps: the indices of a batch and, for mixup, its λ."""
+        batches = self.batches(units)
+        if not self.settings.mixup:
+            return [(index,) for index in batches]
+        each = [draw_weights(self.settings.mixup, len(batches), (seed, self.number, self.epoch)) for seed in self.seeds]
+        weights = torch.stack(each, 1) if self.stacked else each[0]
+        return list(zip(batches, weights.to(units.device), strict=True))
 
     def batches(self, units: Tensor) -> tuple[Tensor, ...]:
         """Return the batches of an epoch, in an order determined by seed, stage and epoch."""
@@ -189,7 +201,7 @@ class StageLoop:
         order = torch.stack(orders) if self.stacked else orders[0]
         return torch.split(units[order.to(units.device)], self.settings.batch_size, -1)
 
-    def train_step(self, index: Tensor, epoch: float) -> None:
+    def train_step(self, inputs: tuple[Tensor, ...], epoch: float) -> None:
         """Set the learning rate at a (fractional) epoch, take a step, and add its losses to the sums."""
         if self.settings.warmup or self.settings.schedule != "constant":
             rate = self.settings.learning_rate * self.settings.rate(epoch)
@@ -198,28 +210,36 @@ class StageLoop:
                     group["lr"].fill_(rate)
                 else:
                     group["lr"] = rate
-        losses, count = self.optimize(index) if self.graphed is None else self.graphed(self.optimize, index)
+        losses, count = self.optimize(*inputs) if self.graphed is None else self.graphed(self.optimize, *inputs)
         for name, value in losses.items():
             if name not in self.sums:
                 self.sums[name] = torch.zeros(value.shape, device=self.place.device)
         torch._foreach_add_([self.sums[name] for name in losses], list(losses.values()), alpha=count)
 
-    def optimize(self, index: Tensor) -> tuple[dict[str, Tensor], float]:
-        """Take an optimizer step on this process's share of a batch.
+    def optimize(self, index: Tensor, *mixing: Tensor) -> tuple[dict[str, Tensor], float]:
+        """Take an optimizer step on this process's share of a batch; `mixing` is the λ of mixup, if it is on.
 
         Returns the losses and the number of annotations that they are means over.
         """
         batch, weight, count = self.draw_share(index)
         with self.place.autocast():
-            losses = self.losses(batch)
+            losses = self.losses(batch, *mixing)
             loss = reduce(add, losses.values())
             loss = loss.sum() if loss.ndim else loss
         self.optimizer.zero_grad()
         self.place.backward(loss if weight == 1 else weight * loss)
         if self.settings.clip is not None:
-            self.place.clip_gradients(self.module, self.optimizer, max_norm=self.settings.clip)
+            self.clip_gradients(self.settings.clip)
         self.optimizer.step()
         return {name: value.detach() for name, value in losses.items()}, count
+
+    def clip_gradients(self, maximum: float) -> None:
+        """Limit the norm of the gradient, separately for losses that train different parameters."""
+        if not isinstance(self.place, OneDevice):  # undoes the scaling of a mixed precision, and limits nothing
+            self.place.clip_gradients(self.module, self.optimizer, max_norm=math.inf)
+        clip = clip_each if self.stacked else nn.utils.clip_grad_norm_
+        for group in self.groups:
+            clip(group, maximum)
 
     def draw_share(self, index: Tensor) -> tuple[Batch, float, float]:
         """Draw this process's share of a batch.
@@ -238,6 +258,19 @@ class StageLoop:
         batch = draw(torch.tensor_split(index, world)[rank])
         return batch, batch.row.shape[0] * world / total, batch.row.shape[0]
 
+    def check_within_epoch(self, steps: int) -> None:
+        """Check the held-out loss if this step is one of `checks` among the `steps` of an epoch."""
+        checks = self.settings.checks
+        due = self.step * checks // steps > (self.step - 1) * checks // steps
+        if due and self.settings.patience is not None and self.validation is not None:
+            self.check(self.validation)
+
+    def check(self, data: Data) -> dict[str, list[float]]:
+        """Evaluate held-out annotations, and keep the weights if they are the best."""
+        held_out = self.held_out_losses(data)
+        self.keep_best(held_out.get("marginal", [sum(losses) for losses in zip(*held_out.values(), strict=True)]))
+        return held_out
+
     def close_epoch(self) -> Epoch:
         """Evaluate the held-out annotations, and return the epoch's row of the history."""
         row: Epoch = {
@@ -250,9 +283,9 @@ class StageLoop:
             self.check_finite(name, losses)
             row[f"train_{name}"] = self.history_entry(losses)
         if self.validation is not None:
-            held_out = self.held_out_losses(self.validation)
+            held_out = self.check(self.validation)
             row |= {f"validation_{name}": self.history_entry(losses) for name, losses in held_out.items()}
-            self.keep_best(held_out.get("marginal", [sum(losses) for losses in zip(*held_out.values(), strict=True)]))
+        self.stopped = [self.has_stopped(number) for number in range(len(self.members))]
         self.epoch, self.step, self.sums = self.epoch + 1, 0, {}
         return row
 
@@ -271,13 +304,13 @@ class StageLoop:
                 )
 
     def history_entry(self, losses: list[float]) -> float | list[float]:
-        """Return the loss of a single method, or those of replicas, NaN for those that have stopped."""
+        """Return the loss of a single method, or those of replicas, NaN for those that stopped in an earlier epoch."""
         if not self.stacked:
             return losses[0]
-        return [math.nan if self.has_stopped(number) else loss for number, loss in enumerate(losses)]
+        return [math.nan if stopped else loss for stopped, loss in zip(self.stopped, losses, strict=True)]
 
     def has_stopped(self, number: int) -> bool:
-        """Return whether the held-out loss of a member has not fallen for `patience` epochs."""
+        """Return whether the held-out loss of a member has not fallen for `patience` checks."""
         return self.settings.patience is not None and self.waited[number] >= self.settings.patience
 
     def held_out_losses(self, data: Data) -> dict[str, list[float]]:

@@ -44,7 +44,12 @@ class Settings:
     warmup : float
         Number of epochs in which the learning rate grows from zero.
     clip : float, optional
-        Maximum norm of the gradient.
+        Maximum norm of the gradient. It limits losses that train different parameters separately, so the two losses of
+        TRAM do not affect each other.
+    mixup : float
+        α of mixup (Zhang et al., 2018), 0 for none. Every step draws one λ ~ Beta(α, α), as the authors' code does, and
+        trains on λ (x, a) + (1 − λ) (x', a') with the loss λ L(y) + (1 − λ) L(y'), where (x', a', y') is another
+        annotation of the batch. x must be floating-point.
     precision : {"float32", "tfloat32", "bfloat16"}
         "tfloat32" lets a GPU round the factors of matrix products to 10 bits, as torch does for cuDNN's convolutions
         by default (`torch.backends.cudnn.allow_tf32`); "bfloat16" is mixed precision. A Fabric uses its own.
@@ -55,8 +60,11 @@ class Settings:
         Has no effect on a CPU, if x is not in memory, or if batches differ in shape, as they do when a single method
         draws annotations of examples that have several.
     patience : int, optional
-        Stop when the held-out loss has not fallen for this number of epochs, and restore the best weights. It is the
-        loss of the marginal head if there is one, else the sum of all losses.
+        Stop when the held-out loss has not fallen for this number of checks, at the end of that epoch, and restore the
+        best weights. It is the loss of the marginal head if there is one, else the sum of all losses.
+    checks : int
+        Number of evenly spaced checks of the held-out loss per epoch, at most one per step, if there is a `patience`.
+        The last one is at the end of the epoch, and the history contains its losses.
 
     Examples
     --------
@@ -80,10 +88,12 @@ class Settings:
     factor: float = 0.1
     warmup: float = 0.0
     clip: float | None = None
+    mixup: float = 0.0
     precision: Literal["float32", "tfloat32", "bfloat16"] = "float32"
     compile: bool = False
     cuda_graph: bool = False
     patience: int | None = None
+    checks: int = 1
 
     def __post_init__(self) -> None:
         for name, kind in get_type_hints(Settings).items():

@@ -96,11 +96,11 @@ warm = torch.nn.Parameter(torch.ones(2))
 warm.grad = torch.ones(2)
 torch.optim.Adam([warm], fused=True).step()
 report = []
-for case in cases:
+for position, case in enumerate(cases):
     whole = run(case, 0, None, None)
     report.append({"method": case["method"], "epochs": len(whole["history"]), "steps": whole["steps"], "kills": []})
     for attempt, points in enumerate(case["kills"]):
-        name = f"{case['method']}-{attempt}.pt"
+        name = f"{position}-{attempt}.pt"
         for number, point in enumerate(points):
             assert run(case, number, point, name) == signal.SIGKILL, (case, point)
         partial = any(folder.glob(f".{name}.*"))

@@ -1,0 +1,81 @@
+"""Mixup: train on points between annotations.
+
+Zhang, Cisse, Dauphin and Lopez-Paz, "mixup: Beyond empirical risk minimization" (ICLR 2018),
+https://arxiv.org/abs/1710.09412.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import vmap
+
+from lupi.data import Batch
+from lupi.methods.base import Method
+
+
+class Mixup(nn.Module):
+    """The losses of a method on pairs of annotations (x, a, y) and (x', a', y') of a batch.
+
+    They are λ L(x̃, ã, y) + (1 − λ) L(x̃, ã, y') with x̃ = λ x + (1 − λ) x' and ã = λ a + (1 − λ) a'. Where a loss is
+    linear in y, this mixes y too; for all others, and for classes, it is the loss of a label that is y with
+    probability λ. The network runs once.
+
+    The partner of annotation i is that in the other half of the batch, i + ⌊n / 2⌋ modulo n. Since batches are in
+    random order, so are the pairs.
+
+    Parameters
+    ----------
+    method : Method
+        The method, or `Replicas`.
+    leading : int
+        Number of leading dimensions of a batch: 1 for replicas, else 0.
+
+    Examples
+    --------
+    >>> from lupi.methods import NoPI
+    >>> method = NoPI(nn.Identity(), nn.Linear(2, 2))
+    >>> batch = Batch(torch.eye(2), torch.arange(2), torch.zeros(2, 0), torch.tensor([0, 1]), one_to_one=True)
+    >>> half = Mixup(method, 0).losses(batch, torch.tensor(0.5))["marginal"]
+    >>> bool(half >= torch.tensor(2.0).log())  # at one point, two labels that are equally probable
+    True
+    """
+
+    def __init__(self, method: Method, leading: int) -> None:
+        super().__init__()
+        self.method, self.leading = method, leading
+
+    def losses(self, batch: Batch, weight: Tensor) -> dict[str, Tensor]:
+        """Return the mixed losses; `weight` is λ, one number or one per replica."""
+        for name, values in (("x", batch.x), ("a", batch.a)):
+            if not values.is_floating_point():
+                raise ValueError(f"Expected `{name}` to be floating-point with `mixup`, but got {values.dtype}.")
+        x = batch.x if batch.one_to_one else batch.x.index_select(self.leading, batch.row)
+        row = torch.arange(batch.row.shape[0], device=batch.row.device)
+        mixed = Batch(self.mix(x, weight), row, self.mix(batch.a, weight), batch.y, one_to_one=True)
+        both = torch.stack([batch.y, self.partner(batch.y)])
+        # What does not depend on y, such as the trunk, has no second dimension under vmap and runs once.
+        losses = vmap(lambda y: self.method.losses(mixed._replace(y=y)), randomness="same")(both)
+        return {name: weight * own + (1 - weight) * other for name, (own, other) in losses.items()}
+
+    def mix(self, values: Tensor, weight: Tensor) -> Tensor:
+        """Return λ v + (1 − λ) v'."""
+        weight = weight.to(values.dtype)
+        return self.partner(values).lerp(values, weight.reshape(*weight.shape, *[1] * (values.ndim - weight.ndim)))
+
+    def partner(self, values: Tensor) -> Tensor:
+        """Return the values of every annotation's partner."""
+        return values.roll(-(values.shape[self.leading] // 2), self.leading)
+
+
+def draw_weights(alpha: float, steps: int, entropy: Sequence[int]) -> Tensor:
+    """Draw λ ~ Beta(α, α) for every step, determined by `entropy`.
+
+    Examples
+    --------
+    >>> draw_weights(1e6, 3, (0,)).round(decimals=2)
+    tensor([0.5000, 0.5000, 0.5000])
+    """
+    source = np.random.SeedSequence(entropy, spawn_key=(1,))  # not the source of the order of batches
+    return torch.from_numpy(np.random.default_rng(source).beta(alpha, alpha, steps).astype(np.float32))
