@@ -10,7 +10,8 @@ from scipy.optimize import minimize, nnls
 from scipy.spatial.distance import cdist
 from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
@@ -283,6 +284,97 @@ def test_kernels_may_be_functions():
     np.testing.assert_allclose(own.fit(X, y, privileged=A).decision_function(X), expected, atol=1e-8)
 
 
+@many_inputs
+@given(
+    seed=seeds,
+    classes=st.integers(2, 3),
+    kernels=st.tuples(*[st.sampled_from(["linear", "poly", "rbf", "laplacian", "cosine"])] * 2),
+)
+def test_precomputed_kernels_are_those_that_are_built_in(seed, classes, kernels):
+    X, y, A = problem(seed, n=30, classes=classes)
+    X_new = np.random.default_rng(seed).normal(size=(7, 3))
+    own = dict(zip(("kernel", "privileged_kernel"), kernels, strict=True))
+    width = {"gamma": 0.3, "privileged_gamma": 0.2, "own_C": 10, "privileged_standardize": False}
+    expected = SVMPlusClassifier(**own, **width).fit(X, y, privileged=A)
+
+    def gram_matrix(kernel, gamma, *rows):
+        return pairwise_kernels(*rows, metric=kernel, gamma=gamma, filter_params=True)
+
+    K, K_new = (gram_matrix(kernels[0], 0.3, *rows) for rows in ((X, X), (X_new, X)))
+    K_star = gram_matrix(kernels[1], 0.2, A, A)
+    for changes, inputs, privileged in (
+        ({"kernel": "precomputed"}, (K, K_new), A),
+        ({"privileged_kernel": "precomputed"}, (X, X_new), K_star),
+        ({"kernel": "precomputed", "privileged_kernel": "precomputed"}, (K, K_new), K_star),
+    ):
+        model = SVMPlusClassifier(**own | changes, **width).fit(inputs[0], y, privileged=privileged)
+        np.testing.assert_array_equal(model.support_, expected.support_)
+        np.testing.assert_array_equal(model.dual_coef_, expected.dual_coef_)
+        f = expected.decision_function(X_new)
+        np.testing.assert_allclose(model.decision_function(inputs[1]), f, rtol=1e-10, atol=1e-10 * np.abs(f).max())
+
+
+@no_privileged_is_fine
+def test_cross_validation_cuts_both_axes_of_a_precomputed_kernel():
+    X, y, A = problem(n=60)
+    for params in ({}, {"privileged": A}):
+        with config_context(enable_metadata_routing=True):
+            expected, actual = (
+                cross_val_predict(
+                    SVMPlusClassifier(kernel=kernel, own_C=10, tol=1e-9),
+                    inputs,
+                    y,
+                    cv=4,
+                    params=params,
+                    method="decision_function",
+                )
+                for kernel, inputs in (("linear", X), ("precomputed", X @ X.T))
+            )
+        np.testing.assert_allclose(actual, expected, atol=1e-6)
+
+
+@many_inputs
+@given(seed=seeds, kernel=st.sampled_from(["linear", "rbf"]), constant=st.booleans())
+def test_standardize_is_a_scaler_in_a_pipeline(seed, kernel, constant):
+    X, y, A = problem(seed)
+    X = X * [1, 1e3, 1e-3] + [5, 0, 1]
+    X[:, 2] = 4.0 if constant else X[:, 2]
+    scaler = StandardScaler().fit(X)
+    plain = SVMPlusClassifier(kernel=kernel, own_C=10).fit(scaler.transform(X), y, privileged=A)
+    model = SVMPlusClassifier(kernel=kernel, own_C=10, standardize=True).fit(X, y, privileged=A)
+    np.testing.assert_array_equal(model.decision_function(X), plain.decision_function(scaler.transform(X)))
+    unscaled = SVMPlusClassifier(kernel=kernel, own_C=10).fit(X, y, privileged=A)
+    assert not np.allclose(unscaled.decision_function(X), model.decision_function(X))
+
+
+def test_privileged_numbers_are_standardized_unless_told():
+    X, y, A = problem()
+    A = A * [1, 50] + [3, 0]
+    default = SVMPlusClassifier(own_C=10, tol=1e-9).fit(X, y, privileged=A)
+    raw = SVMPlusClassifier(own_C=10, tol=1e-9, privileged_standardize=False)
+    scaled = raw.fit(X, y, privileged=standardized(A)).decision_function(X)
+    np.testing.assert_allclose(default.decision_function(X), scaled, atol=1e-4)  # the encoder's float32 costs some
+    assert not np.allclose(raw.fit(X, y, privileged=A).decision_function(X), scaled, atol=1e-2)
+    one_column = raw.fit(X, y, privileged=A[:, 0]).decision_function(X)
+    np.testing.assert_array_equal(raw.fit(X, y, privileged=A[:, :1]).decision_function(X), one_column)
+    with pytest.raises(ValueError, match="Input privileged contains NaN"):
+        raw.fit(X, y, privileged=np.where(A > 3, np.nan, A))
+
+
+def test_matrices_that_are_no_precomputed_kernels():
+    X, y, A = problem()
+    K = X @ X.T
+    with pytest.raises(ValueError, match=r"square kernel matrix, since `kernel` is .* \[40, 3\]"):
+        SVMPlusClassifier(kernel="precomputed").fit(X, y, privileged=A)
+    with pytest.raises(ValueError, match=r"square kernel matrix, since `privileged_kernel` is .* \[40, 2\]"):
+        SVMPlusClassifier(privileged_kernel="precomputed").fit(X, y, privileged=A)
+    with pytest.raises(ValueError, match="`standardize` to be False with a precomputed kernel"):
+        SVMPlusClassifier(kernel="precomputed", standardize=True).fit(K, y, privileged=A)
+    model = SVMPlusClassifier(kernel="precomputed", own_C=10).fit(K, y, privileged=A)
+    with pytest.raises(ValueError, match=r"X has 39 features, but .* expecting 40"):
+        model.predict(K[:, 1:])
+
+
 def test_gamma_by_name_is_that_of_scikit_learn():
     X, y, A = problem()
     for gamma, width in (("auto", 1 / 3), ("scale", 1 / (3 * X.var()))):
@@ -290,10 +382,11 @@ def test_gamma_by_name_is_that_of_scikit_learn():
         np.testing.assert_array_equal(named.decision_function(X), numbered.decision_function(X))
 
 
-def test_scikit_learn_checks():
+@pytest.mark.parametrize("kernel", ["rbf", "precomputed"])
+def test_scikit_learn_checks(kernel):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # no privileged information there
-        results = check_estimator(SVMPlusClassifier())
+        results = check_estimator(SVMPlusClassifier(kernel=kernel))
     assert sum(result["status"] == "passed" for result in results) > 40
 
 
@@ -340,7 +433,7 @@ def test_too_few_iterations_warn_and_tell_the_gap():
         ({"privileged_C": -1.0}, "`privileged_C`.* -1.0"),
         ({"own_C": np.nan}, "`own_C`.* nan"),
         ({"max_iter": 0}, "`max_iter`.* 0"),
-        ({"kernel": "precomputed"}, "`kernel`.* linear, .*'precomputed'"),
+        ({"kernel": "sigmoid"}, "`kernel`.* linear, .*'sigmoid'"),
         ({"privileged_kernel": "sigmoid"}, "`privileged_kernel`.* 'sigmoid'"),
         ({"gamma": "wide"}, "`gamma`.* 'wide'"),
         ({"privileged_gamma": 0.0}, "`privileged_gamma`.* 0.0"),

@@ -17,14 +17,15 @@ from scipy.linalg import cho_factor, cho_solve
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import pairwise_kernels
-from sklearn.preprocessing import label_binarize
+from sklearn.preprocessing import StandardScaler, label_binarize
+from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
 from lupi.estimators.arguments import check_index
 from lupi.tabular.encoding import PrivilegedEncoder
 
-KERNELS = ("linear", "poly", "rbf", "laplacian", "cosine")
+KERNELS = ("linear", "poly", "rbf", "laplacian", "cosine", "precomputed")
 Array = NDArray[np.float64]
 Kernel = str | Callable[[Array, Array], float]
 
@@ -122,10 +123,15 @@ class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
         Weight γ of ‖w*‖². A larger weight makes the slack a smoother function of a.
     own_C : float
         Weight of the squared slacks ζ of the individual labels. The default, infinity, disables them.
-    kernel, privileged_kernel : {"linear", "poly", "rbf", "laplacian", "cosine"} or callable
-        Kernels of x and a. A callable takes two rows and must be positive semi-definite.
+    kernel, privileged_kernel : {"linear", "poly", "rbf", "laplacian", "cosine", "precomputed"} or callable
+        Kernels of x and a. A callable takes two rows and must be positive semi-definite. If "precomputed", X (or
+        `privileged`) is the kernel matrix of the training rows, and X for prediction is that of new rows and training
+        rows. Scikit-learn's cross-validation cuts both axes of X, but only the rows of `privileged`.
     gamma, privileged_gamma : {"scale", "auto"} or float
         Kernel coefficients as in `sklearn.svm.SVC`: 1 / (features · variance), 1 / features or a number.
+    standardize, privileged_standardize : bool
+        Whether to scale the columns of X and the numbers in `privileged` to mean 0 and variance 1. If not,
+        `privileged` must be numbers, without missing values.
     tol : float
         Relative duality gap at which to stop.
     max_iter : int
@@ -136,7 +142,10 @@ class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
     classes_ : ndarray
         The class labels.
     support_, support_vectors_ : ndarray
-        The rows of X that f depends on: their indices and values.
+        The rows of X that f depends on: their indices and values, scaled if `standardize`. The values are empty if the
+        kernel is precomputed.
+    scaler_ : StandardScaler or None
+        Scales X if `standardize`.
     dual_coef_ : ndarray of shape (1 or classes, support vectors)
         αᵢyᵢ.
     dual_gap_, n_iter_ : ndarray of shape (1 or classes,)
@@ -171,6 +180,8 @@ class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
     gamma: str | float = "scale"
     privileged_kernel: Kernel = "rbf"
     privileged_gamma: str | float = "scale"
+    standardize: bool = False
+    privileged_standardize: bool = True
     tol: float = 1e-6
     max_iter: int = 100
 
@@ -184,7 +195,7 @@ class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
         y : array
             Labels.
         privileged : array or DataFrame, optional
-            One row per label; it may hold categories and missing values.
+            One row per label; it may hold categories and missing values, unless `privileged_standardize` is False.
 
         Returns
         -------
@@ -199,6 +210,10 @@ class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
             raise ValueError(f"Expected y to have at least two classes, but got one class, {self.classes_[0]!r}.")
+        if self.standardize and self.kernel == "precomputed":
+            raise ValueError("Expected `standardize` to be False with a precomputed kernel, but got True.")
+        self.scaler_ = StandardScaler().fit(X) if self.standardize else None
+        X = self._scale(X)
         self.gamma_ = kernel_coefficient("gamma", self.gamma, X)
         K = kernel_matrix("kernel", self.kernel, X, X, self.gamma_)
         R = np.eye(len(X)) / self.C
@@ -208,8 +223,7 @@ class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
                 stacklevel=2,
             )
         else:
-            encoder = PrivilegedEncoder(numbers="standardize").fit(privileged)
-            A = encoder.transform(privileged).toarray().astype(np.float64)
+            A = self._encode_privileged(privileged)
             check_consistent_length(X, A)
             gamma = kernel_coefficient("privileged_gamma", self.privileged_gamma, A)
             K_star = kernel_matrix("privileged_kernel", self.privileged_kernel, A, A, gamma)
@@ -220,7 +234,8 @@ class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
         alpha, self.dual_gap_, self.n_iter_ = map(np.array, zip(*solutions, strict=True))
         coefficients = signs * alpha
         self.support_ = np.flatnonzero(coefficients.any(axis=0))
-        self.support_vectors_, self.dual_coef_ = X[self.support_], coefficients[:, self.support_]
+        self.dual_coef_ = coefficients[:, self.support_]
+        self.support_vectors_ = np.empty((0, 0)) if self.kernel == "precomputed" else X[self.support_]
         if self.dual_gap_.max() > self.tol:
             warnings.warn(
                 f"The relative duality gap is {self.dual_gap_.max():.1e}, above `tol`={self.tol}, after "
@@ -239,8 +254,12 @@ class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> Array:
         """Return f(x): [rows] for two classes, positive for ``classes_[1]``, and [rows, classes] for more."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        f = kernel_matrix("kernel", self.kernel, X, self.support_vectors_, self.gamma_) @ self.dual_coef_.T
+        X = self._scale(validate_data(self, X, dtype=np.float64, reset=False))
+        if self.kernel == "precomputed":
+            K = X[:, self.support_] + 1.0
+        else:
+            K = kernel_matrix("kernel", self.kernel, X, self.support_vectors_, self.gamma_)
+        f = K @ self.dual_coef_.T
         return np.asarray(f[:, 0] if len(self.classes_) == 2 else f)
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -248,11 +267,33 @@ class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
         f = self.decision_function(X)
         return np.asarray(self.classes_[(f > 0).astype(int) if f.ndim == 1 else f.argmax(axis=1)])
 
+    def _scale(self, X: Array) -> Array:
+        return X if self.scaler_ is None else np.asarray(self.scaler_.transform(X))
+
+    def _encode_privileged(self, privileged: Any) -> Array:
+        """Return a as numbers; the kernel matrix itself if it is precomputed."""
+        if self.privileged_standardize and self.privileged_kernel != "precomputed":
+            encoder = PrivilegedEncoder(numbers="standardize").fit(privileged)
+            return np.asarray(encoder.transform(privileged).toarray(), dtype=np.float64)
+        A = check_array(privileged, dtype=np.float64, ensure_2d=False, input_name="privileged")
+        return np.asarray(A.reshape(len(A), -1))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
 
 def kernel_matrix(name: str, kernel: Kernel, X: Array, Y: Array, gamma: float) -> Array:
-    """Return the matrix of k(x, y) + 1, where the 1 is the bias."""
+    """Return the matrix of k(x, y) + 1, where the 1 is the bias; if precomputed, X + 1."""
     if not callable(kernel) and kernel not in KERNELS:
         raise ValueError(f"Expected `{name}` to be a callable or one of {', '.join(KERNELS)}, but got {kernel!r}.")
+    if kernel == "precomputed":
+        if X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"Expected a square kernel matrix, since `{name}` is 'precomputed', but got shape {list(X.shape)}."
+            )
+        return X + 1.0
     settings = {} if callable(kernel) else {"gamma": gamma, "filter_params": True}
     return np.asarray(pairwise_kernels(X, Y, metric=kernel, **settings) + 1.0)
 
