@@ -1,7 +1,13 @@
 """How does each method learn? One class per method, and a registry of their names (`names`, `kind`, `build`)."""
 
 from lupi.methods.base import Conditional, Method, Stage
-from lupi.methods.distillation import Distillation, DistilledTRAM, GeneralizedDistillation, SoftTRAM
+from lupi.methods.distillation import (
+    Distillation,
+    DistilledTRAM,
+    GeneralizedDistillation,
+    PrivilegedTeacher,
+    SoftTRAM,
+)
 from lupi.methods.dropout import HeteroscedasticDropout
 from lupi.methods.imputation import MeanImputation, ZeroImputation
 from lupi.methods.marginalization import FullMarginalization
@@ -26,6 +32,7 @@ __all__ = [
     "NoPI",
     "PITransition",
     "PiDUAL",
+    "PrivilegedTeacher",
     "SoftTRAM",
     "Stage",
     "TwoStepTRAM",

@@ -15,11 +15,12 @@ from torch import Tensor, nn
 
 from lupi._internal.checks import check_number, check_positive
 from lupi.data import Annotations, Batch
+from lupi.likelihoods import Categorical, Likelihood
 from lupi.methods.base import Conditional, Method, Stage
 from lupi.methods.imputation import zero_imputation
 from lupi.methods.no_pi import no_pi
 from lupi.methods.tram import TRAM
-from lupi.nn import Parts
+from lupi.nn import MLP, Parts
 from lupi.nn.inference import over_annotations, over_examples
 
 
@@ -133,14 +134,54 @@ class DistilledTRAM(GeneralizedDistillation, Conditional):
         return self.student.given(batch)
 
 
+class PrivilegedTeacher(Conditional):
+    """Learn q(y | a), without x. It is a teacher only, since it cannot predict from x.
+
+    A teacher that sees x can memorise the labels, which then are all that the student learns from it. A teacher that
+    sees a alone can only do so where a tells the examples apart.
+
+    Parameters
+    ----------
+    conditional : Module
+        Maps a to the output.
+    likelihood : Likelihood
+        The likelihood of the labels.
+    """
+
+    gradients: ClassVar = {"conditional": ("conditional",)}
+
+    def __init__(self, conditional: nn.Module, *, likelihood: Likelihood = Categorical()) -> None:
+        super().__init__()
+        self.conditional, self.likelihood = conditional, likelihood
+
+    def given(self, batch: Batch) -> Tensor:
+        """Return q(y | a)."""
+        return self.conditional(batch.a)  # type: ignore[no-any-return]
+
+
 def distillation(parts: Parts, *, temperature: float = 3.0, weight: float = 0.5) -> Distillation:
     """Make the method "distillation", whose teacher uses no privileged information either."""
     return Distillation(no_pi(parts), no_pi(parts), temperature=temperature, weight=weight)
 
 
-def generalized_distillation(parts: Parts, *, temperature: float = 3.0, weight: float = 0.5) -> GeneralizedDistillation:
-    """Make the method "generalized-distillation"."""
-    return GeneralizedDistillation(zero_imputation(parts), no_pi(parts), temperature=temperature, weight=weight)
+TEACHERS = ("both", "privileged", "linear")
+
+
+def make_teacher(parts: Parts, sees: str) -> Conditional:
+    """Make a teacher that sees "both" x and a, "privileged" information alone, or a "linear" one of a alone."""
+    if sees not in TEACHERS:
+        raise ValueError(f"Expected `teacher` to be one of {', '.join(TEACHERS)}, but got {sees!r}.")
+    if sees == "both":
+        return zero_imputation(parts)
+    widths = parts.tower_widths[:1] if sees == "privileged" else ()
+    return PrivilegedTeacher(MLP(parts.privileged, widths, parts.outputs), likelihood=parts.likelihood)
+
+
+def generalized_distillation(
+    parts: Parts, *, temperature: float = 3.0, weight: float = 0.5, teacher: str = "both"
+) -> GeneralizedDistillation:
+    """Make the method "generalized-distillation"; its authors' experiments have the `teacher` "linear"."""
+    return GeneralizedDistillation(make_teacher(parts, teacher), no_pi(parts), temperature=temperature, weight=weight)
 
 
 def distilled_tram(parts: Parts, *, temperature: float = 3.0, weight: float = 0.5) -> DistilledTRAM:

@@ -26,7 +26,7 @@ class HeteroscedasticDropout(Method):
 
     The code that the authors released has a penalty of the opposite sign: it adds a multiple of the norm ‖σ(a)‖₂, of an
     unbounded σ(a) on two layers (``loss_fn_of_xstar`` in https://github.com/johnwlambert/dlupi-heteroscedastic-dropout).
-    There, both terms of the loss reduce the noise, and without any noise the method is No PI. Here `penalty` keeps the
+    There, both terms favour less noise, and without any noise the method is No PI. Here `penalty` keeps the
     noise alive, so neither its value nor results with it compare with theirs.
 
     Parameters
