@@ -61,8 +61,8 @@ def accuracies(experiment: int, model: str, repetitions: int, epochs: int = 1000
         for rows, sets in ((TRAINING, training), (TEST, test)):
             x, a, y = draw(experiment, rng, normal, rows)
             sets.append({"X": a if model.startswith("privileged") else x, "y": y, "privileged": a})
-        how = {"method_options": options, "epochs": epochs, "patience": patience, "random_state": seed}
-        models.append(PrivilegedClassifier(method, **how, **SETTINGS))
+        settings = SETTINGS | {"method_options": options, "epochs": epochs, "patience": patience, "random_state": seed}
+        models.append(PrivilegedClassifier(method, **settings))
     fit_together(models, training)
     return np.array([fitted.score(rows["X"], rows["y"]) for fitted, rows in zip(models, test, strict=True)])
 
