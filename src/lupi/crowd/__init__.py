@@ -7,6 +7,7 @@ numpy and scipy: nothing in it trains.
 
 from lupi.crowd.agreement import count_labels, majority_vote, pairwise_agreement
 from lupi.crowd.annotators import sample_reliability, summarize_annotators
+from lupi.crowd.confusions import dawid_skene
 from lupi.crowd.inference import Inference, infer
 from lupi.crowd.votes import Votes
 
@@ -14,6 +15,7 @@ __all__ = [
     "Inference",
     "Votes",
     "count_labels",
+    "dawid_skene",
     "infer",
     "majority_vote",
     "pairwise_agreement",

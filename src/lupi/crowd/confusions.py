@@ -1,0 +1,74 @@
+"""Classical Dawid–Skene: true labels and annotators' confusions from labels alone, by EM.
+
+Dawid and Skene, "Maximum likelihood estimation of observer error-rates using the EM algorithm" (Applied Statistics
+1979).
+"""
+
+import numpy as np
+
+from lupi.crowd.agreement import count_labels
+from lupi.crowd.posterior import TINY, compute_posterior, expected_counts
+from lupi.crowd.votes import Floats, Votes
+
+
+def dawid_skene(
+    votes: Votes, *, smoothing: float = 0.01, tolerance: float = 1e-6, steps: int = 500
+) -> tuple[Floats, Floats]:
+    """Estimate true labels and each annotator's confusions from the labels alone.
+
+    EM starts from the shares of votes, and the frequencies of the classes are estimated too. The confusions take
+    annotators × classes² numbers: with many annotators and classes, prefer `infer_votes`.
+
+    Parameters
+    ----------
+    votes : Votes
+        The labels.
+    smoothing : float
+        Pseudo-count of each cell of a confusion matrix, and of each class.
+    tolerance : float
+        EM stops when the log-posterior rises by less than this per label.
+    steps : int
+        Largest number of steps.
+
+    Returns
+    -------
+    truth : ndarray, [examples, classes]
+        The posterior of the true labels; of an example without labels, the frequencies of the classes.
+    confusion : ndarray, [annotators, true label, given label]
+        Each annotator's confusions.
+
+    Examples
+    --------
+    Two annotators agree; the third is wrong about the last two examples.
+
+    >>> example, annotator = np.repeat(np.arange(6), 3), np.tile(np.arange(3), 6)
+    >>> label = np.array([0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1, 0, 0, 1, 1, 1, 0])
+    >>> votes = Votes(example=example, annotator=annotator, label=label, examples=6, annotators=3, classes=2)
+    >>> truth, confusion = dawid_skene(votes)
+    >>> truth.argmax(1).tolist(), confusion[2].round(2).tolist()
+    ([0, 1, 0, 1, 0, 1], [[0.67, 0.33], [0.33, 0.67]])
+    """
+    if not smoothing > 0:
+        raise ValueError(f"Expected `smoothing` to be positive, but got {smoothing}.")
+    counts = count_labels(votes)
+    shares = np.full_like(counts, 1 / votes.classes)
+    truth = np.divide(counts, counts.sum(1, keepdims=True), out=shares, where=counts.sum(1, keepdims=True) > 0)
+    confusion, truth, _ = run_em(votes, truth, smoothing=smoothing, tolerance=tolerance, steps=steps)
+    return truth, confusion
+
+
+def run_em(
+    votes: Votes, truth: Floats, *, smoothing: float, tolerance: float, steps: int
+) -> tuple[Floats, Floats, list[float]]:
+    """Run EM from a guess of the truth, and return confusions, truth and the log-posterior after each step."""
+    trace: list[float] = []
+    for _ in range(steps):
+        prior = truth.sum(0) + smoothing
+        log_prior = np.log(prior / prior.sum())
+        confusion = expected_counts(truth, votes) + smoothing
+        confusion /= confusion.sum(2, keepdims=True)
+        truth, evidence = compute_posterior(log_prior[None], confusion, votes)
+        trace.append(evidence + smoothing * float(log_prior.sum() + np.log(confusion.clip(TINY)).sum()))
+        if len(trace) > 1 and trace[-1] - trace[-2] < tolerance * len(votes.label):
+            break
+    return confusion, truth, trace
