@@ -15,6 +15,7 @@ With pytest, one test per check::
 
 import copy
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -59,7 +60,7 @@ def make_data(likelihood: Likelihood, seed: int = 0) -> Annotations:
         y = torch.randint(2, (ANNOTATIONS, 3), generator=generator).float()
     else:
         y = torch.randn(ANNOTATIONS, generator=generator)
-    return Annotations(x, row, nn.functional.one_hot(who, PRIVILEGED).float(), y)
+    return Annotations(x, row, nn.functional.one_hot(who, PRIVILEGED).float(), y, who)
 
 
 def make_method(build: Build, likelihood: Likelihood, seed: int = 0) -> Method:
@@ -129,9 +130,10 @@ def check_predictor(build: Build, likelihood: Likelihood) -> None:
 def check_order(build: Build, likelihood: Likelihood) -> None:
     """Check that the loss depends neither on the order of annotations nor on whether examples are repeated."""
     for method, batch in iterate_stages(make_method(build, likelihood), make_data(likelihood)):
-        order = torch.randperm(ANNOTATIONS, generator=torch.Generator().manual_seed(1))
+        n = len(batch.row)
+        order = torch.randperm(n, generator=torch.Generator().manual_seed(1))
         mixed = Batch(batch.x, batch.row[order], batch.a[order], batch.y[order])
-        repeated = Batch(batch.x[batch.row], torch.arange(ANNOTATIONS), batch.a, batch.y)
+        repeated = Batch(batch.x[batch.row], torch.arange(n), batch.a, batch.y)
         with evaluation(method):
             for other in (mixed, repeated, repeated._replace(one_to_one=True)):
                 torch.testing.assert_close(method(other), method(batch))
@@ -140,7 +142,9 @@ def check_order(build: Build, likelihood: Likelihood) -> None:
 def check_privileged(build: Build, likelihood: Likelihood) -> None:
     """Check that training uses a iff `uses_privileged`, and that the predictor contains a iff `ships_privileged`."""
     data = make_data(likelihood)
-    other = Annotations(data.x, data.row, data.a[torch.arange(ANNOTATIONS).roll(1)] * 2, data.y)
+    changed = torch.arange(ANNOTATIONS).roll(1)
+    assert data.annotator is not None
+    other = replace(data, a=data.a[changed] * 2, annotator=data.annotator[changed])
     x = data.x[torch.arange(EXAMPLES)]
     losses, outputs = [], []
     for variant in (data, other):

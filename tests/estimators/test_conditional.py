@@ -69,8 +69,9 @@ def test_methods_without_a_conditional_head_are_named(method):
     message = f"conditional head.* '{method}'"
     with pytest.raises(ValueError, match=message):
         classifier(method).fit(X, Y, privileged=A).predict_proba_given(X, A)
-    with pytest.raises(ValueError, match=message):
-        regressor(method).fit(X, REAL, privileged=A).predict_given(X, A)
+    if Gaussian in methods.kind(method).likelihoods:
+        with pytest.raises(ValueError, match=message):
+            regressor(method).fit(X, REAL, privileged=A).predict_given(X, A)
 
 
 @pytest.mark.filterwarnings("ignore:.*got no `privileged` information:UserWarning")

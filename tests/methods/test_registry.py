@@ -14,6 +14,8 @@ PARTS = testing.make_parts(Categorical())
 def test_names_are_the_contract():
     assert methods.names() == [
         "no-pi",
+        "majority-vote",
+        "dawid-skene",
         "zero-imputation",
         "mean-imputation",
         "full-marginalization",
@@ -66,7 +68,7 @@ def test_which_methods_use_and_ship_privileged_information():
     ships = {name for name in methods.names() if methods.kind(name).ships_privileged}
     assert ships == {"mean-imputation", "full-marginalization"}
     blind = {name for name in methods.names() if not methods.kind(name).uses_privileged}
-    assert blind == {"no-pi", "distillation"}
+    assert blind == {"no-pi", "majority-vote", "distillation"}
 
 
 @pytest.mark.parametrize(

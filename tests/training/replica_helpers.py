@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import itertools
 import math
 
 import torch
@@ -29,7 +30,9 @@ def make_members(name="tram", likelihood=Categorical(), trunk=None, seeds=SEEDS,
 
 
 def make_sets(likelihood=Categorical(), first=0):
-    return [testing.make_data(likelihood, first + number) for number in range(len(SEEDS))]
+    """Training sets in which every example has a label: aggregated labels have the same number, too."""
+    made = (testing.make_data(likelihood, seed) for seed in itertools.count(first))
+    return list(itertools.islice((data for data in made if data.count.all()), len(SEEDS)))
 
 
 def crowd(seed, each=3, examples=9, unannotated=0):

@@ -30,7 +30,8 @@ def test_every_loss_sends_gradients_to_one_group(name):
         groups = group_by_loss(stage.method)
         everything = [id(value) for group in groups for value in group]
         assert sorted(everything) == sorted(id(value) for value in stage.method.parameters())
-        batch = stage.prepare(data).by_annotation(torch.arange(len(data)))
+        prepared = stage.prepare(data)
+        batch = prepared.by_annotation(torch.arange(len(prepared)))
         reached = []
         for loss in stage.method.losses(batch).values():
             parameters = [value for group in groups for value in group]

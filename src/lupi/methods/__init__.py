@@ -1,5 +1,6 @@
 """How does each method learn? One class per method, and a registry of their names (`names`, `kind`, `build`)."""
 
+from lupi.methods.aggregation import AggregatedNoPI, DawidSkene, MajorityVote
 from lupi.methods.base import Conditional, Method, Stage
 from lupi.methods.distillation import (
     Distillation,
@@ -20,13 +21,16 @@ from lupi.methods.transition import PITransition
 
 __all__ = [
     "TRAM",
+    "AggregatedNoPI",
     "Conditional",
+    "DawidSkene",
     "Distillation",
     "DistilledTRAM",
     "FullMarginalization",
     "GeneralizedDistillation",
     "HeteroscedasticDropout",
     "MIMLFCNPlus",
+    "MajorityVote",
     "MeanImputation",
     "Method",
     "NoPI",

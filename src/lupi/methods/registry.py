@@ -4,12 +4,25 @@ import inspect
 from collections.abc import Callable
 from typing import Any, get_type_hints
 
-from lupi.methods import distillation, dropout, imputation, marginalization, no_pi, pi_dual, slack, tram, transition
+from lupi.methods import (
+    aggregation,
+    distillation,
+    dropout,
+    imputation,
+    marginalization,
+    no_pi,
+    pi_dual,
+    slack,
+    tram,
+    transition,
+)
 from lupi.methods.base import Method
 from lupi.nn import Parts
 
 METHODS: dict[str, Callable[..., Method]] = {
     "no-pi": no_pi.no_pi,
+    "majority-vote": aggregation.majority_vote,
+    "dawid-skene": aggregation.dawid_skene_labels,
     "zero-imputation": imputation.zero_imputation,
     "mean-imputation": imputation.mean_imputation,
     "full-marginalization": marginalization.full_marginalization,
@@ -34,7 +47,7 @@ def names() -> list[str]:
     Examples
     --------
     >>> names()[:2]
-    ['no-pi', 'zero-imputation']
+    ['no-pi', 'majority-vote']
     """
     return list(METHODS)
 
