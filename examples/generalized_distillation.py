@@ -54,7 +54,9 @@ def accuracies(experiment: int, model: str, repetitions: int, epochs: int = 1000
     method, options = "no-pi", {}
     if teacher is not None:
         method, options = "generalized-distillation", {"teacher": teacher, "temperature": 1.0, "weight": 1.0}
-    models, training, test = [], [], []
+    models = []
+    training: list[dict[str, Any]] = []
+    test: list[dict[str, Any]] = []
     for seed in range(repetitions):
         rng = np.random.default_rng(seed)
         normal = rng.normal(size=FEATURES)
