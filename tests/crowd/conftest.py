@@ -29,11 +29,12 @@ def _simulate(seed, *, examples=200, people=12, classes=3, per_example=4, a=6.0,
     return p[example], label, example, annotator, truth, theta
 
 
-def _draw_votes(seed, *, examples=3, people=2, classes=3, labels=5):
+def _draw_votes(seed, *, examples=3, people=2, classes=3, labels=5, sort=False):
     """Draw a few votes, a log-prior of the truth and confusions at random."""
     rng = np.random.default_rng(seed)
+    example = rng.integers(0, examples, labels)
     votes = Votes(
-        example=rng.integers(0, examples, labels),
+        example=np.sort(example) if sort else example,
         annotator=rng.integers(0, people, labels),
         label=rng.integers(0, classes, labels),
         examples=examples,

@@ -1,7 +1,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import beta
+from scipy.special import expit, log_expit
 
 from lupi.crowd import infer, majority_vote, sample_reliability, summarize_annotators
 
@@ -38,7 +38,7 @@ def test_interval_covers_the_accuracy_as_often_as_it_says(simulate, per_example)
         p, label, example, annotator, _, theta = simulate(
             seed, examples=800 // per_example, people=20, per_example=per_example
         )
-        found = infer(p, label, example=example, annotator=annotator)
+        found = infer(p, label, example=example, annotator=annotator, exponent=1)  # independent labels
         _, low, high = sample_reliability(found, sweeps=300)
         covered.append((low <= theta[found.names]) & (theta[found.names] <= high))
         widths.append(high - low)
@@ -46,21 +46,34 @@ def test_interval_covers_the_accuracy_as_often_as_it_says(simulate, per_example)
     assert np.mean(widths) < 0.45
 
 
-def test_interval_is_that_of_a_beta_when_the_truth_is_known():
+@pytest.mark.parametrize("exponent", [1.0, 0.5])
+def test_interval_is_that_of_brute_force_when_the_truth_is_known(exponent):
     rng = np.random.default_rng(5)
     truth = rng.integers(0, 2, 60)
     label = np.where(np.arange(60) < 12, 1 - truth, truth)
-    # A model that is always right and an annotator who never disagrees with it keep the truth certain.
+    # A model that is always right and an annotator who hardly disagrees with it keep the truth certain.
     found = infer(
         np.eye(2)[np.concatenate([truth, truth])],
-        np.concatenate([label, truth]),
+        np.concatenate([label, np.where(np.arange(60) < 59, truth, 1 - truth)]),
         example=np.tile(np.arange(60), 2),
-        annotator=np.repeat(["some", "none"], 60),
+        annotator=np.repeat(["some", "few"], 60),
+        exponent=exponent,
     )
-    mean, low, high = sample_reliability(found, 0.9)
-    exact = beta(found.pool.a + 48, found.pool.b + 12)
-    assert mean[0] == pytest.approx(exact.mean(), abs=0.01)
-    assert (low[0], high[0]) == pytest.approx(exact.ppf([0.05, 0.95]), abs=0.02)
+    mean, low, high = sample_reliability(found, 0.9, sweeps=4000)
+    # θ_j ~ N(μ, v), μ ~ N(1, 2²) summed out, 1 / v ~ Gamma(1, 1 / 2), and 12 and 1 of 60 labels are wrong.
+    grid, log_v = np.linspace(-2, 9, 221), np.linspace(-4, 7, 111)
+    v = np.exp(log_v)[:, None, None]
+    one, other = grid[:, None] - 1, grid[None] - 1
+    determinant = (4 + v) ** 2 - 16
+    log = -((4 + v) * (one**2 + other**2) - 8 * one * other) / (2 * determinant) - np.log(determinant) / 2
+    log = log - np.log(v) - 0.5 / v
+    for theta, wrong in ((grid[:, None], 12), (grid[None], 1)):
+        log = log + exponent * ((60 - wrong) * log_expit(theta) + wrong * log_expit(-theta))
+    density = np.exp(log - log.max()).sum((0, 2))
+    density /= density.sum()
+    assert mean[0] == pytest.approx(density @ expit(grid), abs=0.01)
+    exact = expit(np.interp([0.05, 0.95], density.cumsum(), grid))
+    assert (low[0], high[0]) == pytest.approx(exact, abs=0.02)
 
 
 def test_few_labels_leave_an_annotator_near_the_others(simulate):

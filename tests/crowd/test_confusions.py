@@ -1,10 +1,12 @@
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lupi.crowd import Votes, dawid_skene
-from lupi.crowd.confusions import run_em
+from lupi.crowd.confusions import compute_posterior, expected_counts, run_em
 
 
 def by_hand(label, example, annotator, classes, steps):
@@ -60,3 +62,29 @@ def test_an_example_without_labels_gets_the_frequencies_of_the_classes():
 def test_smoothing_must_be_positive(draw_votes):
     with pytest.raises(ValueError, match=r"`smoothing`.*0"):
         dawid_skene(draw_votes(0)[0], smoothing=0)
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=20)
+def test_posterior_is_that_of_enumerating_all_truths(draw_votes, seed):
+    votes, log_prior, confusion = draw_votes(seed)
+    marginal, total = np.zeros((3, 3)), 0.0
+    for z in product(range(3), repeat=3):
+        z = np.array(z)
+        probability = np.exp(log_prior[range(3), z].sum())
+        probability *= confusion[votes.annotator, z[votes.example], votes.label].prod()
+        marginal[range(3), z] += probability
+        total += probability
+    truth, evidence = compute_posterior(log_prior, confusion, votes)
+    np.testing.assert_allclose(truth, marginal / total)
+    assert evidence == pytest.approx(np.log(total))
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=20)
+def test_counts_are_sums_over_labels(draw_votes, seed):
+    votes, log_prior, _ = draw_votes(seed, labels=7)
+    expected = np.zeros((2, 3, 3))
+    for i, j, y in zip(votes.example, votes.annotator, votes.label, strict=True):
+        expected[j, :, y] += np.exp(log_prior)[i]
+    np.testing.assert_allclose(expected_counts(np.exp(log_prior), votes), expected)

@@ -2,64 +2,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
-from lupi.crowd import Votes, infer, sample_reliability
-from lupi.crowd.inference import recalibrate, run_em
-from lupi.crowd.posterior import compute_posterior, expected_counts
-
-
-@given(st.integers(0, 10**6), st.floats(0.01, 5))
-@settings(max_examples=20)
-def test_em_never_lowers_the_log_posterior(draw_votes, seed, pseudo):
-    votes, log_prior, _ = draw_votes(seed, examples=8, people=3, labels=30)
-    start = np.random.default_rng(seed).dirichlet(np.ones(3), 8)
-    _, _, trace = run_em(log_prior, np.full((3, 3, 3), pseudo), votes, start, tolerance=0)
-    assert len(trace) > 1
-    assert np.diff(trace).min() > -1e-9
-    assert trace[-1] > trace[0]
-
-
-def test_em_ends_where_both_steps_agree(simulate):
-    p, label, example, annotator, *_ = simulate(0)
-    votes = Votes(example=example, annotator=annotator, label=label, examples=200, annotators=12, classes=3)
-    pseudo = np.full((12, 3, 3), 0.5)
-    confusion, truth, trace = run_em(np.log(p[::4]), pseudo, votes, p[::4], tolerance=1e-13)
-    again = expected_counts(truth, votes) + pseudo
-    np.testing.assert_allclose(again / again.sum(2, keepdims=True), confusion, atol=1e-4)
-    np.testing.assert_allclose(compute_posterior(np.log(p[::4]), confusion, votes)[0], truth)
-    assert trace[-1] - trace[0] > 1
-
-
-def dawid_skene(label, example, annotator, classes, steps):
-    """Textbook Dawid-Skene with loops, from the shares of votes, with the class prior of a uniform model."""
-    examples, people = max(example) + 1, max(annotator) + 1
-    q = np.zeros((examples, classes))
-    for i, y in zip(example, label, strict=True):
-        q[i, y] += 1
-    q /= q.sum(1, keepdims=True)
-    for _ in range(steps):
-        pi = np.full((people, classes, classes), 0.01)
-        for i, j, y in zip(example, annotator, label, strict=True):
-            pi[j, :, y] += q[i]
-        pi /= pi.sum(2, keepdims=True)
-        q = np.ones((examples, classes)) / classes
-        for i, j, y in zip(example, annotator, label, strict=True):
-            q[i] *= pi[j, :, y]
-        q /= q.sum(1, keepdims=True)
-    return q, pi
-
-
-def test_uniform_prior_is_ordinary_dawid_skene(simulate):
-    _, label, example, annotator, *_ = simulate(1, examples=60, people=5)
-    votes = Votes(example=example, annotator=annotator, label=label, examples=60, annotators=5, classes=3)
-    shares = np.zeros((60, 3))
-    np.add.at(shares, (example, label), 0.25)
-    confusion, truth, trace = run_em(np.log(np.full((60, 3), 1 / 3)), np.full((5, 3, 3), 0.01), votes, shares)
-    expected_truth, expected_confusion = dawid_skene(label, example, annotator, 3, len(trace))
-    np.testing.assert_allclose(confusion, expected_confusion, atol=1e-8)
-    np.testing.assert_allclose(truth, expected_truth, atol=1e-8)
+from lupi.crowd import Votes, infer, infer_votes, likelihood, sample_reliability
+from lupi.crowd.likelihood import example_evidence, softmax
 
 
 def test_permuting_classes_annotators_and_examples_permutes_the_answer(simulate):
@@ -75,35 +21,124 @@ def test_permuting_classes_annotators_and_examples_permutes_the_answer(simulate)
         annotator=people[annotator][rows],
     )
     np.testing.assert_allclose(other.wrong, one.wrong[rows], atol=1e-3)
+    np.testing.assert_allclose(other.log_odds, one.log_odds[rows], atol=1e-2)
+    np.testing.assert_allclose(other.errors[np.ix_(classes, classes)], one.errors, atol=1e-3)
     of_one = dict(zip(people[one.names], sample_reliability(one)[0], strict=True))
     of_other = dict(zip(other.names, sample_reliability(other)[0], strict=True))
     assert of_one == pytest.approx(of_other, abs=0.02)  # sampling
 
 
-def test_recalibration_finds_the_temperature():
-    rng = np.random.default_rng(7)
-    log_p = np.log(rng.dirichlet([1, 1, 1], 3000))
-    sharp = np.exp(2.5 * log_p)
-    sharp /= sharp.sum(1, keepdims=True)
-    truth = (sharp.cumsum(1) > rng.random((3000, 1))).argmax(1)
-    label = np.where(rng.random(3000) < 0.8, truth, (truth + rng.integers(1, 3, 3000)) % 3)
-    evidence = np.log(np.where(np.arange(3) == label[:, None], 0.8, 0.1))
-    log_fitted, beta = recalibrate(log_p, evidence)
-    fitted = np.exp(log_fitted)
-    assert beta == pytest.approx(2.5, abs=0.3)
-    assert np.abs(fitted - sharp).mean() < 0.015
-    assert np.abs(np.exp(log_p) - sharp).mean() > 0.1
+def draw_from_model(seed, *, examples, people, per_example, classes, mean, effects, beta, errors, slope=0.0):
+    rng = np.random.default_rng(seed)
+    log_p = np.log(rng.dirichlet(np.ones(classes), examples))
+    z = (softmax(beta * log_p).cumsum(1) > rng.random((examples, 1))).argmax(1)
+    example = np.arange(examples).repeat(per_example)
+    annotator = rng.integers(people, size=len(example))
+    b, feature = effects * rng.normal(size=people), rng.normal(size=(len(example), 1))
+    eta = mean + b[annotator] + slope * feature[:, 0]
+    wrong = (errors[z[example]].cumsum(1) > rng.random((len(example), 1))).argmax(1)
+    label = np.where(rng.random(len(example)) < 1 / (1 + np.exp(-eta)), z[example], wrong)
+    votes = Votes(
+        example=example, annotator=annotator, label=label, examples=examples, annotators=people, classes=classes
+    )
+    return votes, np.exp(log_p), z, b, feature
 
 
-def test_others_leave_the_own_label_out(simulate):
+ERRORS = np.array([[0, 0.9, 0.1], [0.5, 0, 0.5], [0.2, 0.8, 0]])
+
+
+@pytest.mark.parametrize("slope", [0.0, 1.5])
+def test_parameters_are_recovered_from_data_of_the_model(slope):
+    votes, p, z, b, feature = draw_from_model(
+        0,
+        examples=3000,
+        people=40,
+        per_example=3,
+        classes=3,
+        mean=1.2,
+        effects=0.8,
+        beta=1.7,
+        errors=ERRORS,
+        slope=slope,
+    )
+    found = infer_votes(votes, p, features=feature, exponent=1)
+    assert found.beta == pytest.approx(1.7, abs=0.15)
+    assert found.mean + found.effects.mean() == pytest.approx(1.2 + b.mean(), abs=0.1)
+    assert found.weights == pytest.approx([slope], abs=0.1)
+    assert np.sqrt(found.variances[0]) == pytest.approx(b.std(), abs=0.15)
+    assert np.corrcoef(found.effects, b)[0, 1] > 0.95
+    np.testing.assert_allclose(found.errors, ERRORS, atol=0.08)
+    # At exponent 1 the posterior is calibrated: it is right as often as it says.
+    assert found.truth.max(1).mean() == pytest.approx((found.truth.argmax(1) == z).mean(), abs=0.02)
+
+
+def test_sparse_features_are_features():
+    votes, p, _, _, feature = draw_from_model(
+        1, examples=200, people=5, per_example=2, classes=3, mean=1, effects=0.5, beta=1, errors=ERRORS, slope=1
+    )
+    dense, sparse = infer_votes(votes, p, features=feature), infer_votes(votes, p, features=csr_array(feature))
+    np.testing.assert_array_equal(dense.truth, sparse.truth)
+    assert dense.weights[0] > 0.3
+
+
+def test_evidence_truth_and_others_fit_together(simulate):
     p, label, example, annotator, *_ = simulate(9, examples=30)
-    found = infer(p, label, example=example, annotator=annotator)
+    found = infer(p, label, example=example, annotator=annotator, exponent=0.3)
     v = found.votes
+    np.testing.assert_allclose(np.exp(found.log_prior), softmax(found.beta * np.log(found.p)), atol=1e-5)
+    np.testing.assert_allclose(found.evidence, example_evidence(v, found.log_odds, found.errors), atol=1e-9)
+    np.testing.assert_allclose(found.truth, softmax(found.log_prior + 0.3 * found.evidence))
     for i in (0, 17, 63):
         rest = np.arange(len(label)) != i
         less = replace(v, example=v.example[rest], annotator=v.annotator[rest], label=v.label[rest])
-        without, _ = compute_posterior(found.log_prior, found.confusion, less)
-        np.testing.assert_allclose(found.others[i], without[v.example[i]], atol=1e-9)
+        evidence = example_evidence(less, found.log_odds[rest], found.errors)
+        np.testing.assert_allclose(found.others[i], softmax(found.log_prior + 0.3 * evidence)[v.example[i]], atol=1e-9)
+
+
+def test_the_exponent_leaves_the_fit_alone(simulate):
+    p, label, example, annotator, *_ = simulate(9, examples=30)
+    one, other = (infer(p, label, example=example, annotator=annotator, exponent=e) for e in (0.0, 1.0))
+    np.testing.assert_array_equal(one.evidence, other.evidence)
+    np.testing.assert_allclose(one.truth, np.exp(one.log_prior))
+    np.testing.assert_array_equal(one.log_prior, other.log_prior)
+
+
+def test_examples_without_labels_keep_their_prior_and_change_nothing(simulate):
+    p, label, example, annotator, *_ = simulate(9, examples=50)
+    votes = Votes(example=example + 3, annotator=annotator, label=label, examples=60, annotators=12, classes=3)
+    few = np.random.default_rng(0).dirichlet([1, 1, 1], 10)
+    found = infer_votes(votes, np.vstack([few[:3], p[::4], few[3:]]))
+    alone = infer_votes(replace(votes, example=example, examples=50), p[::4])
+    np.testing.assert_allclose(found.truth[3:53], alone.truth, atol=1e-4)
+    empty = [0, 1, 2, *range(53, 60)]
+    np.testing.assert_allclose(found.truth[empty], np.exp(found.log_prior[empty]))
+    np.testing.assert_array_equal(found.evidence[empty], 0)
+
+
+def test_chunks_do_not_change_the_answer(simulate, monkeypatch):
+    p, label, example, annotator, *_ = simulate(5)
+    expected = infer(p, label, example=example, annotator=annotator)
+    monkeypatch.setattr(likelihood, "CHUNK", 50)
+    found = infer(p, label, example=example, annotator=annotator)
+    np.testing.assert_allclose(found.truth, expected.truth, atol=1e-4)
+    assert found.beta == pytest.approx(expected.beta, rel=1e-3)
+
+
+def test_a_single_annotator_is_no_evidence_for_themselves_unless_features_tell():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([1, 1], 200)
+    label = (rng.random(200) < p[:, 1]).astype(int)
+    alone = infer(p, label)
+    np.testing.assert_allclose(alone.wrong, 1 - np.exp(alone.log_prior)[range(200), label])
+    with_features = infer(p, label, features=rng.normal(size=(200, 1)))
+    np.testing.assert_allclose(with_features.wrong, 1 - with_features.truth[range(200), label])
+
+
+def test_binary_errors_go_to_the_other_class(simulate):
+    p, label, example, annotator, truth, _ = simulate(3, classes=2)
+    found = infer(p, label, example=example, annotator=annotator)
+    np.testing.assert_array_equal(found.errors, [[0, 1], [1, 0]])
+    assert (found.truth.argmax(1) == truth).mean() > 0.9
 
 
 @pytest.mark.parametrize(
@@ -115,9 +150,17 @@ def test_others_leave_the_own_label_out(simulate):
         ({"label": [0.0, 1.0]}, "`label`.*float64"),
         ({"example": [1]}, r"`example`.*2.*\[1\]"),
         ({"annotator": [[1, 2], [3, 4]]}, r"`annotator`.*\[2, 2\]"),
+        ({"features": [[1.0]]}, r"`features`.*2 rows.*\[1, 1\]"),
+        ({"features": [[1.0], [np.nan]]}, "`features`"),
+        ({"exponent": 1.5}, r"`exponent`.*0 to 1.*1\.5"),
     ],
 )
 def test_wrong_inputs_are_named(change, message):
     inputs = {"p": [[0.5, 0.5]] * 2, "label": [0, 1], "example": [0, 1], "annotator": [0, 0]} | change
     with pytest.raises(ValueError, match=message):
-        infer(inputs["p"], inputs["label"], example=inputs["example"], annotator=inputs["annotator"])
+        infer(inputs.pop("p"), inputs.pop("label"), **inputs)
+
+
+def test_predictions_of_other_examples_are_refused(draw_votes):
+    with pytest.raises(ValueError, match=r"`p`.*\[3, 3\].*\[2, 3\]"):
+        infer_votes(draw_votes(0)[0], np.full((2, 3), 1 / 3))

@@ -8,15 +8,18 @@ numpy and scipy: nothing in it trains.
 from lupi.crowd.agreement import count_labels, majority_vote, pairwise_agreement
 from lupi.crowd.annotators import sample_reliability, summarize_annotators
 from lupi.crowd.confusions import dawid_skene
-from lupi.crowd.inference import Inference, infer
+from lupi.crowd.inference import Inference, infer, infer_votes
+from lupi.crowd.tempering import choose_exponent
 from lupi.crowd.votes import Votes
 
 __all__ = [
     "Inference",
     "Votes",
+    "choose_exponent",
     "count_labels",
     "dawid_skene",
     "infer",
+    "infer_votes",
     "majority_vote",
     "pairwise_agreement",
     "sample_reliability",

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
+from scipy.special import expit, log_expit
 
 from lupi.crowd.inference import Inference
-from lupi.crowd.pool import log_pool_density
-from lupi.crowd.posterior import TINY, normalize_exp
+from lupi.crowd.likelihood import error_evidence, log_softmax, softmax
 from lupi.crowd.votes import Floats
 
 
@@ -62,10 +61,12 @@ def summarize_annotators(found: Inference) -> dict[str, NDArray[Any]]:
 def sample_reliability(
     found: Inference, level: float = 0.95, *, sweeps: int = 1000, random_state: int = 0
 ) -> tuple[Floats, Floats, Floats]:
-    """Sample θ, the probability that a label of an annotator is correct, and return its mean and interval.
+    """Sample the probability that a label of an annotator is correct, and return its mean and interval.
 
-    The estimates of z, θ, a, b and β depend on each other, so an interval that takes the others as certain is too
-    short. Gibbs sampling draws all of them, with errors C and offsets c as estimated, and π_j[k] = m_j[k].
+    The estimates of z, b, μ, σ_b² and β depend on each other, so an interval that takes the others as certain is too
+    short. Gibbs sampling draws all of them, with the errors C and the weights w as estimated, and with the labels'
+    likelihood raised to `found.exponent` throughout: labels of one example share errors, so n labels say less about
+    an annotator than n independent ones.
 
     Parameters
     ----------
@@ -83,33 +84,42 @@ def sample_reliability(
     mean, low, high : ndarray
         [annotators] each.
     """
-    v, rng = found.votes, np.random.default_rng(random_state)
-    label = np.arange(v.classes) == v.label[:, None]  # [labels, classes]
-    wrong = np.log(found.pool.errors.T[v.label].clip(TINY))
-    total = np.bincount(v.annotator, minlength=v.annotators)
-    a, b, scale = found.pool.a, found.pool.b, 1.0
-    theta = np.einsum("jkk->j", found.pool.pseudo) / found.pool.pseudo.sum((1, 2))
+    v, rng, exponent = found.votes, np.random.default_rng(random_state), found.exponent
+    J, of_errors = v.annotators, error_evidence(v, found.errors)
+    cell = v.example * v.classes + v.label
+    theta, mu, variance, scale = found.mean + found.effects, found.mean, found.variances[0], 1.0
+    offset = found.log_odds - theta[v.annotator]
+    information = np.bincount(v.annotator, found.right * (1 - found.right), J)
+    step = 2.4 / np.sqrt(1 / variance + exponent * information)
     log_prior, draws = found.log_prior, []
     for sweep in range(sweeps // 10 + sweeps):
-        theta = theta.clip(1e-9, 1 - 1e-9)
-        log = np.where(label, np.log(theta)[v.annotator, None], np.log1p(-theta)[v.annotator, None] + wrong)
-        joint = log_prior + np.stack([np.bincount(v.example, column, v.examples) for column in log.T], 1)
-        z = (np.cumsum(normalize_exp(joint), 1) > rng.random((v.examples, 1))).argmax(1)
-        right = np.bincount(v.annotator, z[v.example] == v.label, v.annotators)
-        theta = rng.beta(right + a, total - right + b)
-        # Metropolis steps: a and b given θ, and the sharpness of the prior (a factor of β) given z.
-        new_a, new_b = np.exp(np.log([a, b]) + 0.3 * rng.normal(size=2))
-        gain = log_pool_density(new_a, new_b, theta) - log_pool_density(a, b, theta)
-        if np.log(rng.random()) < gain:
-            a, b = new_a, new_b
+        gain = np.bincount(cell, theta[v.annotator] + offset, of_errors.size).reshape(of_errors.shape)
+        q = softmax(log_prior + exponent * (of_errors + gain))
+        z = (np.cumsum(q, 1) > rng.random((v.examples, 1))).argmax(1)
+        sign = np.where(z[v.example] == v.label, 1.0, -1.0)
+
+        def log_density(theta: Floats, sign: Floats = sign, mu: float = mu, variance: float = variance) -> Floats:
+            log = log_expit(sign * (theta[v.annotator] + offset))
+            return np.asarray(exponent * np.bincount(v.annotator, log, J) - (theta - mu) ** 2 / (2 * variance))
+
+        # Metropolis steps for each annotator, given z; then μ and σ_b² given the annotators.
+        density = log_density(theta)
+        for _ in range(3):
+            new = theta + step * rng.normal(size=J)
+            new_density = log_density(new)
+            accept = np.log(rng.random(J)) < new_density - density
+            theta, density = np.where(accept, new, theta), np.where(accept, new_density, density)
+        precision = 1 / 4 + J / variance
+        mu = (1 / 4 + theta.sum() / variance) / precision + rng.normal() / np.sqrt(precision)
+        variance = (0.5 + ((theta - mu) ** 2).sum() / 2) / rng.gamma(1 + J / 2)
+        # A Metropolis step for the sharpness of the prior (a factor of β), given z.
         new_scale = float(scale * np.exp(0.1 * rng.normal()))
-        new_prior = new_scale * found.log_prior
-        new_prior = new_prior - logsumexp(new_prior, axis=1, keepdims=True)
-        gain = (new_prior - log_prior)[np.arange(v.examples), z].sum()
-        gain += (np.log(found.beta * scale) ** 2 - np.log(found.beta * new_scale) ** 2) / 2
-        if np.log(rng.random()) < gain:
+        new_prior = log_softmax(new_scale * found.log_prior)
+        gain_of_prior = (new_prior - log_prior)[np.arange(v.examples), z].sum()
+        gain_of_prior += (np.log(found.beta * scale) ** 2 - np.log(found.beta * new_scale) ** 2) / 2
+        if np.log(rng.random()) < gain_of_prior:
             scale, log_prior = new_scale, new_prior
         if sweep >= sweeps // 10:
-            draws.append(theta)
+            draws.append(v.mean_by_annotator(expit(theta[v.annotator] + offset)))
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return np.mean(draws, 0), low, high

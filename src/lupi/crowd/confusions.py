@@ -5,9 +5,9 @@ Dawid and Skene, "Maximum likelihood estimation of observer error-rates using th
 """
 
 import numpy as np
+from scipy.special import logsumexp
 
 from lupi.crowd.agreement import count_labels
-from lupi.crowd.posterior import TINY, compute_posterior, expected_counts
 from lupi.crowd.votes import Floats, Votes
 
 
@@ -68,7 +68,26 @@ def run_em(
         confusion = expected_counts(truth, votes) + smoothing
         confusion /= confusion.sum(2, keepdims=True)
         truth, evidence = compute_posterior(log_prior[None], confusion, votes)
-        trace.append(evidence + smoothing * float(log_prior.sum() + np.log(confusion.clip(TINY)).sum()))
+        trace.append(evidence + smoothing * float(log_prior.sum() + np.log(confusion).sum()))
         if len(trace) > 1 and trace[-1] - trace[-2] < tolerance * len(votes.label):
             break
     return confusion, truth, trace
+
+
+def compute_posterior(log_prior: Floats, confusion: Floats, votes: Votes) -> tuple[Floats, float]:
+    """Return P(z | labels), [examples, classes], and the log-probability of the labels."""
+    log = np.log(confusion)
+    by_class = [
+        np.bincount(votes.example, log[votes.annotator, k, votes.label], votes.examples) for k in range(votes.classes)
+    ]
+    joint = log_prior + np.stack(by_class, 1)
+    total = logsumexp(joint, axis=1, keepdims=True)
+    return np.exp(joint - total), float(total.sum())
+
+
+def expected_counts(truth: Floats, votes: Votes) -> Floats:
+    """Return the expected number of labels, [annotators, true label, given label]."""
+    J, K = votes.annotators, votes.classes
+    cell = votes.annotator * K + votes.label
+    by_class = [np.bincount(cell, truth[votes.example, k], J * K).reshape(J, K) for k in range(K)]
+    return np.stack(by_class, 1)

@@ -1,41 +1,56 @@
-"""Infer true labels and annotators' confusions, without true labels.
+"""Infer true labels and how reliable labels are, without true labels.
 
-Dawid and Skene (1979) jointly estimate the true labels and how each annotator confuses them. Here the prior of an
-example's true label is a model's out-of-fold prediction, as in Raykar et al. (2010), so that one label per example is
-enough, and a common prior lets annotators with few labels borrow strength from the others:
+Dawid and Skene (1979) jointly estimate the true labels and each annotator's confusions. Here the prior of an example's
+true label is a model's out-of-fold prediction, as in Raykar et al. (2010), so that one label per example is enough;
+and a logistic regression says how likely a label is right, as in Whitehill et al. (2009), so that thousands of
+annotators and classes fit in memory, annotators with few labels borrow strength from the others, and other facts about
+a label count too (the seconds it took, the confidence the annotator stated):
 
-    true label      z_i ~ softmax(β log p(·|x_i) + c)
-    given label     y_ij | z_i = k ~ Categorical(π_j[k])
-    annotator       π_j[k] ~ Dirichlet(s m_j[k]),   m_j[k] = θ_j e_k + (1 − θ_j) C[k],   θ_j ~ Beta(a, b)
+    true label      z_i ~ softmax(β log p(·|x_i)),                        log β ~ N(0, 1)
+    given label     y_n = z with probability σ(η_n), else drawn from C[z, ·]
+    log-odds        η_n = μ + b_annotator(n) + features_n · w,            μ ~ N(1, 2²), b ~ N(0, σ_b²), w ~ N(0, σ_w²)
 
-EM estimates z and π. Around it, β, c, s, a, b, the common errors C and the θ_j are estimated by maximum likelihood with
-weak priors (empirical Bayes).
+L-BFGS maximizes the likelihood of the labels, with the true labels summed out, in μ, b, w and β; EM updates C and the
+variances. Last, the posterior of the true labels is tempered: P(z | labels, x) ∝ prior · likelihood^exponent, see
+`lupi.crowd.tempering`.
 
 References
 ----------
 Dawid and Skene, "Maximum likelihood estimation of observer error-rates using the EM algorithm" (Applied Statistics
-1979). Raykar et al., "Learning from crowds" (JMLR 2010).
+1979). Raykar et al., "Learning from crowds" (JMLR 2010). Whitehill et al., "Whose vote should count more" (NIPS 2009).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
-from scipy.special import logsumexp
+from scipy.sparse import csr_array, hstack, issparse
+from scipy.special import expit
 
-from lupi.crowd import posterior
-from lupi.crowd.pool import Pool, accuracy_log_likelihood, fit_pool
+from lupi.crowd.likelihood import (
+    add_log_odds,
+    error_evidence,
+    label_evidence,
+    log_softmax,
+    marginal_log_likelihood,
+    scatter,
+    softmax,
+    split_rows,
+)
+from lupi.crowd.tempering import choose_exponent
 from lupi.crowd.votes import Floats, Votes, number_ids
 
 SMALLEST = 1e-6
 """Lower bound of the model's probabilities: no prediction makes a label impossible."""
+ROUNDS = 10
+"""Number of rounds of L-BFGS and EM updates at most."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Inference:
-    """What the labels and the model's predictions say about true labels and annotators."""
+    """What the labels and the model's predictions say about true labels, labels and annotators."""
 
     votes: Votes
     """The labels."""
@@ -44,34 +59,62 @@ class Inference:
     p: Floats
     """The model's predictions, [examples, classes]."""
     log_prior: Floats
-    """Log of the recalibrated predictions."""
+    """Log of the recalibrated predictions, softmax(β log p)."""
+    evidence: Floats
+    """Log-probability of an example's labels for each true label, [examples, classes], before tempering."""
     truth: Floats
-    """P(z | all labels, x), [examples, classes]."""
-    confusion: Floats
-    """π, [annotators, true label, given label]."""
-    pool: Pool
-    """What annotators have in common."""
+    """P(z | all labels, x), [examples, classes], tempered."""
+    exponent: float
+    """Exponent of the labels' likelihood in `truth` and `others`."""
     beta: float
     """β of the recalibration."""
+    log_odds: Floats
+    """η, the log-odds that each label is right, before its value and the other labels are known."""
+    errors: Floats
+    """C, [true label, given label] with a zero diagonal: the distribution of wrong labels."""
+    mean: float
+    """μ, the log-odds of an average annotator."""
+    effects: Floats
+    """b, [annotators]."""
+    weights: Floats
+    """w, [features]."""
+    variances: tuple[float, float]
+    """σ_b² and σ_w²."""
+
+    @property
+    def right(self) -> Floats:
+        """σ(η), the probability that each label is right, before its value and the other labels are known."""
+        return np.asarray(expit(self.log_odds))
 
     @property
     def others(self) -> Floats:
-        """P(z | the other labels of the example, x), [labels, classes]."""
-        return posterior.leave_one_out(self.truth, self.confusion, self.votes)
+        """P(z | the other labels of the example, x), [labels, classes], tempered."""
+        v = self.votes
+        own = label_evidence(v, self.log_odds, self.errors, np.arange(len(v.label)))
+        return softmax(self.log_prior[v.example] + self.exponent * (self.evidence[v.example] - own))
 
     @property
     def wrong(self) -> Floats:
         """P(the label is wrong | all labels, x), for each label.
 
-        With a single annotator, whose errors nobody else could reveal, a label is no evidence for itself.
+        With a single annotator, whose errors nobody else could reveal, and no features, a label is no evidence for
+        itself.
         """
         v = self.votes
-        truth = self.truth[v.example] if v.annotators > 1 else self.others
+        truth = self.truth[v.example] if v.annotators > 1 or len(self.weights) else self.others
         return np.asarray(1 - truth[np.arange(len(v.label)), v.label])
 
 
-def infer(p: ArrayLike, label: ArrayLike, *, example: ArrayLike | None = None, annotator: Any = None) -> Inference:
-    """Infer true labels and annotators' confusions from labels and a model's predictions.
+def infer(
+    p: ArrayLike,
+    label: ArrayLike,
+    *,
+    example: ArrayLike | None = None,
+    annotator: Any = None,
+    features: Any = None,
+    exponent: float | None = None,
+) -> Inference:
+    """Infer true labels and how reliable labels are, from labels and a model's predictions.
 
     Parameters
     ----------
@@ -83,11 +126,17 @@ def infer(p: ArrayLike, label: ArrayLike, *, example: ArrayLike | None = None, a
         Ids of examples; by default each label belongs to an example of its own.
     annotator : array, optional
         Ids of annotators, where a missing id is an annotator too; by default all labels are by one annotator.
+    features : array or sparse array, [labels, features], optional
+        What else may tell right labels from wrong ones, such as seconds or a stated confidence. Numbers should be
+        standardized.
+    exponent : float, optional
+        Exponent of the labels' likelihood in the posterior, from 0 (labels are ignored) to 1 (labels of an example are
+        independent given the truth); by default it is chosen by `lupi.crowd.choose_exponent`.
 
     Returns
     -------
     Inference
-        Posteriors of the true labels and the annotators' confusions.
+        Posteriors of the true labels and the reliability of labels and annotators.
 
     Examples
     --------
@@ -101,8 +150,7 @@ def infer(p: ArrayLike, label: ArrayLike, *, example: ArrayLike | None = None, a
     """
     p = np.asarray(p, dtype=np.float64)
     label = np.asarray(label)
-    if p.ndim != 2 or p.shape[1] < 2 or not (np.isfinite(p).all() and (p >= 0).all()):
-        raise ValueError(f"Expected `p` to be probabilities of at least two classes, but got shape {list(p.shape)}.")
+    _check_probabilities(p)
     if label.shape != p.shape[:1] or label.dtype.kind not in "iu" or not len(label):
         raise ValueError(
             f"Expected `label` to be {len(p)} integers, but got {label.dtype} of shape {list(label.shape)}."
@@ -122,58 +170,160 @@ def infer(p: ArrayLike, label: ArrayLike, *, example: ArrayLike | None = None, a
         annotators=len(names),
         classes=p.shape[1],
     )
-    p = p[np.unique(of_example, return_index=True)[1]]
-    log_p = np.log(p.clip(SMALLEST))
-    log_p -= logsumexp(log_p, axis=1, keepdims=True)
-    guess = p.copy()  # the model counts as one more vote
-    np.add.at(guess, (votes.example, votes.label), 1)
-    log_prior, truth = log_p, guess / guess.sum(1, keepdims=True)
-    pool = fit_pool(posterior.expected_counts(truth, votes))
-    for _ in range(50):
-        before = truth
-        confusion, _, _ = run_em(log_prior, pool.pseudo, votes, truth)
-        log_prior, beta = recalibrate(log_p, posterior.label_log_likelihood(confusion, votes))
-        truth, _ = posterior.compute_posterior(log_prior, confusion, votes)
-        if np.abs(truth - before).max() < 1e-3:
-            break
-        others = posterior.leave_one_out(truth, confusion, votes)
-        pool = fit_pool(posterior.expected_counts(truth, votes), accuracy_log_likelihood(others, pool.errors, votes))
+    first = np.unique(of_example, return_index=True)[1]
+    return replace(infer_votes(votes, p[first], features=features, exponent=exponent), names=names)
+
+
+def infer_votes(votes: Votes, p: ArrayLike, *, features: Any = None, exponent: float | None = None) -> Inference:
+    """Infer true labels and how reliable labels are, from votes and a prediction per example.
+
+    Parameters
+    ----------
+    votes : Votes
+        The labels. An example may have none: its posterior is its prior.
+    p : array, [examples, classes]
+        The prediction for each example by a model that was not trained on it.
+    features, exponent
+        As in `infer`.
+
+    Returns
+    -------
+    Inference
+        Posteriors of the true labels and the reliability of labels and annotators.
+
+    Examples
+    --------
+    Quick labels are wrong.
+
+    >>> example, quick = np.arange(60).repeat(3), np.tile([0.0, 0.0, 1.0], 60)
+    >>> label = np.where(quick, 1 - example % 2, example % 2)
+    >>> votes = Votes(example=example, annotator=0 * example, label=label, examples=61, annotators=1, classes=2)
+    >>> found = infer_votes(votes, np.tile([[0.7, 0.3], [0.3, 0.7]], (31, 1))[:61], features=quick[:, None])
+    >>> found.right[:3].round(1).tolist(), found.truth[:2].argmax(1).tolist()
+    ([1.0, 1.0, 0.0], [0, 1])
+    """
+    p = np.asarray(p, dtype=np.float64)
+    _check_probabilities(p)
+    if p.shape != (votes.examples, votes.classes):
+        raise ValueError(
+            f"Expected `p` to be of shape {[votes.examples, votes.classes]}, but got shape {list(p.shape)}."
+        )
+    if exponent is not None and not 0 <= exponent <= 1:
+        raise ValueError(f"Expected `exponent` to be from 0 to 1, but got {exponent}.")
+    count, order = len(votes.label), np.argsort(votes.example, kind="stable")
+    columns: Any = np.zeros((count, 0)) if features is None else features
+    columns = columns if issparse(columns) else np.asarray(columns, dtype=np.float64)
+    if columns.ndim != 2 or columns.shape[0] != count or not np.isfinite(columns.sum()):
+        raise ValueError(f"Expected `features` to be {count} rows of numbers, but got shape {list(columns.shape)}.")
+    ordered = replace(votes, example=votes.example[order], annotator=votes.annotator[order], label=votes.label[order])
+    log_prior = np.log(p.clip(SMALLEST))
+    fitted = _fit(ordered, log_prior, csr_array(columns)[order])
+    eta = np.empty(count)
+    eta[order] = fitted.eta
+    beta = float(np.exp(fitted.log_beta))
+    for rows in split_rows(*p.shape):
+        log_prior[rows] = log_softmax(beta * log_prior[rows])
+    evidence = fitted.of_errors
+    add_log_odds(evidence, votes, eta)
+    if exponent is None:
+        exponent = choose_exponent(votes, log_prior, evidence, eta, fitted.errors)
+    truth = fitted.truth
+    for rows in split_rows(*p.shape):
+        truth[rows] = softmax(log_prior[rows] + exponent * evidence[rows])
     return Inference(
-        votes=votes, names=names, p=p, log_prior=log_prior, truth=truth, confusion=confusion, pool=pool, beta=beta
+        votes=votes,
+        names=np.arange(votes.annotators),
+        p=p,
+        log_prior=log_prior,
+        evidence=evidence,
+        truth=truth,
+        exponent=float(exponent),
+        beta=beta,
+        log_odds=eta,
+        errors=fitted.errors,
+        mean=fitted.mean,
+        effects=fitted.effects,
+        weights=fitted.weights,
+        variances=fitted.variances,
     )
 
 
-def run_em(
-    log_prior: Floats, pseudo: Floats, votes: Votes, truth: Floats, *, tolerance: float = 1e-6
-) -> tuple[Floats, Floats, list[float]]:
-    """Run Dawid and Skene's EM, and return confusions, truth and the log-posterior after each step."""
-    trace: list[float] = []
-    for _ in range(500):
-        confusion = posterior.expected_counts(truth, votes) + pseudo
-        confusion /= confusion.sum(2, keepdims=True)
-        truth, evidence = posterior.compute_posterior(log_prior, confusion, votes)
-        trace.append(evidence + float((pseudo * np.log(confusion.clip(posterior.TINY))).sum()))
-        if len(trace) > 1 and trace[-1] - trace[-2] < tolerance * len(votes.label):
+@dataclass(kw_only=True)
+class _Fit:
+    """Estimates, with arrays that `infer_votes` may overwrite."""
+
+    mean: float
+    effects: Floats
+    weights: Floats
+    log_beta: float
+    eta: Floats
+    variances: tuple[float, float]
+    errors: Floats
+    of_errors: Floats
+    truth: Floats
+
+
+def _fit(votes: Votes, log_p: Floats, features: csr_array) -> _Fit:
+    """Fit the model to votes that are sorted by example."""
+    (J, K), labels = (votes.annotators, votes.classes), np.arange(len(votes.label))
+    who = csr_array((np.ones(len(labels)), (labels, votes.annotator)), shape=(len(labels), J))
+    design = csr_array(hstack([csr_array(np.ones((len(labels), 1))), who, features]))
+    counts, truth = scatter(votes), np.zeros((votes.examples, K))
+    centre = np.zeros(design.shape[1] + 1)  # of μ, b, w, log β
+    centre[0] = 1
+    t, variances, errors = centre, (1.0, 1.0), (1 - np.eye(K)) / (K - 1)
+    for step in range(ROUNDS):
+        of_errors = error_evidence(votes, errors)
+        prior = np.concatenate([[4.0], np.full(J, variances[0]), np.full(features.shape[1], variances[1]), [1.0]])
+        arguments = (votes, log_p, of_errors, design, centre, prior)
+        t = minimize(negative_log_posterior, t, arguments, jac=True, method="L-BFGS-B", options={"maxiter": 100}).x
+        eta = design @ t[:-1]
+        gain, change, wrong = scatter(votes, eta), 0.0, np.zeros((K, K))
+        for rows in split_rows(*truth.shape):
+            q = softmax(log_softmax(np.exp(t[-1]) * log_p[rows]) + of_errors[rows] + gain[rows].toarray())
+            change = max(change, float(np.abs(q - truth[rows]).max()))
+            wrong += (counts[rows].T @ q).T
+            truth[rows] = q
+        if change < 1e-3 or step == ROUNDS - 1:
             break
-    return confusion, truth, trace
+        errors = _normalize_errors(wrong)
+        variance = 1 / (1 / prior[:-1] + (design * design).T @ (expit(eta) * expit(-eta)))
+        square = t[:-1] ** 2 + variance
+        variances = (_mean_variance(square[1 : J + 1]), _mean_variance(square[J + 1 :]))
+    return _Fit(
+        mean=float(t[0]),
+        effects=t[1 : J + 1],
+        weights=t[J + 1 : -1],
+        log_beta=float(t[-1]),
+        eta=np.asarray(eta),
+        variances=variances,
+        errors=errors,
+        of_errors=of_errors,
+        truth=truth,
+    )
 
 
-def recalibrate(log_p: Floats, evidence: Floats) -> tuple[Floats, float]:
-    """Fit β and c to the labels, and return log softmax(β log p + c) and β.
+def negative_log_posterior(
+    t: Floats, votes: Votes, log_p: Floats, of_errors: Floats, design: csr_array, centre: Floats, variance: Floats
+) -> tuple[float, Floats]:
+    """Return the negative log-posterior of (μ, b, w, log β) = t up to a constant, and its gradient."""
+    value, slope, slope_beta = marginal_log_likelihood(votes, log_p, of_errors, design @ t[:-1], t[-1])
+    away = (t - centre) / variance
+    return float((t - centre) @ away / 2 - value), away - np.append(design.T @ slope, slope_beta)
 
-    The priors are log β ~ N(0, 1) and c ~ N(0, 10); `evidence` is from `label_log_likelihood`.
-    """
 
-    def log_softmax(t: Floats) -> Floats:
-        logits = np.exp(t[0]) * log_p + t[1:]
-        return np.asarray(logits - logsumexp(logits, axis=1, keepdims=True))
+def _normalize_errors(count: Floats) -> Floats:
+    """Return C from expected numbers of labels, [true label, given label], with a pseudo-count of 1 per row."""
+    K = len(count)
+    errors = (count + 1 / (K - 1)) * (1 - np.eye(K))
+    return np.asarray(errors / errors.sum(1, keepdims=True))
 
-    def loss(t: Floats) -> tuple[float, Floats]:
-        log = log_softmax(t)
-        joint = log + evidence
-        rest = np.exp(log) - posterior.normalize_exp(joint)
-        slope = np.append((rest * log_p).sum() * np.exp(t[0]) + t[0], rest.sum(0) + t[1:] / 10)
-        return float(t[0] ** 2 / 2 + (t[1:] ** 2).sum() / 20 - logsumexp(joint, axis=1).sum()), slope
 
-    best = minimize(loss, np.zeros(log_p.shape[1] + 1), jac=True, method="L-BFGS-B").x
-    return log_softmax(best), float(np.exp(best[0]))
+def _mean_variance(square: Floats) -> float:
+    """Return the variance that best explains effects with these expected squares, within bounds."""
+    return float(square.mean().clip(1e-3, 4)) if len(square) else 1.0
+
+
+def _check_probabilities(p: Floats) -> None:
+    if p.ndim != 2 or p.shape[1] < 2 or not (np.isfinite(p).all() and (p >= 0).all()):
+        raise ValueError(f"Expected `p` to be probabilities of at least two classes, but got shape {list(p.shape)}.")

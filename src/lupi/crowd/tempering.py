@@ -1,0 +1,55 @@
+"""How far to trust the labels: the exponent of their likelihood.
+
+Labels of one example share errors (a hard example misleads everybody), so a posterior that multiplies their
+likelihoods as if they were independent is over-confident. The cure is P(z | labels, x) ∝ prior · likelihood^exponent.
+"""
+
+import numpy as np
+from scipy.special import logsumexp
+
+from lupi.crowd.likelihood import label_evidence, log_softmax, split_rows
+from lupi.crowd.votes import Floats, Votes
+
+DEFAULT = 0.4
+"""The exponent where labels do not say: near the best by true labels on digits, music genre and sentiment polarity."""
+GRID = np.arange(1, 11) / 10
+"""Exponents that are tried."""
+MOST = 50_000
+"""Number of labels that are left out in turn at most; of more, evenly spaced ones are."""
+
+
+def choose_exponent(votes: Votes, log_prior: Floats, evidence: Floats, eta: Floats, errors: Floats) -> float:
+    """Choose the exponent by the labels, without true labels.
+
+    Let a be the exponent under which the other labels of an example best predict one that is left out. The result is
+    a², shrunk towards `DEFAULT` on the log scale as if 500 labels had chosen that. The square is a rule of thumb and
+    not a theorem: labels of one example share errors, so what predicts a *label* best trusts the labels too much to
+    find the *truth*; on the sets with true labels that we measured, a² was close to the best exponent.
+    """
+    count = np.bincount(votes.example, minlength=votes.examples)[votes.example]
+    several = int((count > 1).sum())
+    if not several:
+        return DEFAULT
+    score = leave_one_out_log_likelihood(votes, log_prior, evidence, eta, errors, GRID)
+    best, weight = float(GRID[score.argmax()]), several / (several + 500)
+    return float(np.exp(weight * 2 * np.log(best) + (1 - weight) * np.log(DEFAULT)))
+
+
+def leave_one_out_log_likelihood(
+    votes: Votes, log_prior: Floats, evidence: Floats, eta: Floats, errors: Floats, exponents: Floats
+) -> Floats:
+    """Return the mean log-probability of a label given the other labels of its example, for each exponent.
+
+    Only examples with at least two labels count.
+    """
+    count = np.bincount(votes.example, minlength=votes.examples)[votes.example]
+    labels = np.flatnonzero(count > 1)
+    labels = labels[:: -(-len(labels) // MOST)]
+    total = np.zeros(len(exponents))
+    for rows in split_rows(len(labels), votes.classes):
+        example = votes.example[labels[rows]]
+        own = label_evidence(votes, eta, errors, labels[rows])
+        others = evidence[example] - own
+        for i, exponent in enumerate(exponents):
+            total[i] += logsumexp(log_softmax(log_prior[example] + exponent * others) + own, axis=1).sum()
+    return total / len(labels)
