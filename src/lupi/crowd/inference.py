@@ -276,7 +276,7 @@ def _fit(votes: Votes, log_p: Floats, features: csr_array) -> _Fit:
         of_errors = error_evidence(votes, errors)
         prior = np.concatenate([[4.0], np.full(J, variances[0]), np.full(features.shape[1], variances[1]), [1.0]])
         arguments = (votes, log_p, of_errors, design, centre, prior)
-        t = minimize(negative_log_posterior, t, arguments, jac=True, method="L-BFGS-B", options={"maxiter": 100}).x
+        t = minimize(negative_log_posterior, t, arguments, jac=True, method="L-BFGS-B", options={"maxiter": 20}).x
         eta = design @ t[:-1]
         gain, change, wrong = scatter(votes, eta), 0.0, np.zeros((K, K))
         for rows in split_rows(*truth.shape):

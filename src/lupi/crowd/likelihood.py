@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.special import log_expit, logsumexp
+from scipy.special import log_expit
 
 from lupi.crowd.votes import Floats, Integers, Votes
 
@@ -36,16 +36,24 @@ def log_errors(errors: Floats) -> Floats:
     return np.log(np.where(np.eye(len(errors), dtype=bool), 1.0, errors))
 
 
-def log_softmax(logits: Floats) -> Floats:
-    """Return the log of softmax over the last axis."""
-    return np.asarray(logits - logsumexp(logits, axis=1, keepdims=True))
+def normalize(logits: Floats) -> tuple[Floats, Floats]:
+    """Turn logits into softmax over the last axis, in place, and return it with the log of its normalizer."""
+    top = logits.max(1, keepdims=True)
+    logits -= top
+    np.exp(logits, out=logits)
+    total = logits.sum(1, keepdims=True)
+    logits /= total
+    return logits, top + np.log(total)
 
 
 def softmax(logits: Floats) -> Floats:
     """Return softmax over the last axis."""
-    weight = np.exp(logits - logits.max(1, keepdims=True))
-    weight /= weight.sum(1, keepdims=True)
-    return np.asarray(weight)
+    return normalize(logits.copy())[0]
+
+
+def log_softmax(logits: Floats) -> Floats:
+    """Return the log of softmax over the last axis."""
+    return np.asarray(logits - normalize(logits.copy())[1])
 
 
 def label_evidence(votes: Votes, eta: Floats, errors: Floats, labels: Integers) -> Floats:
@@ -102,16 +110,18 @@ def marginal_log_likelihood(
     log_beta : float
         log β.
     """
-    gain, beta = scatter(votes, eta), np.exp(log_beta)
-    wrong = log_expit(-eta)
+    beta, wrong = np.exp(log_beta), log_expit(-eta)
     value, slope, slope_beta = float(wrong.sum()), np.expm1(wrong), 0.0  # expm1(log σ(−η)) = −σ(η)
     for rows in split_rows(*log_p.shape):
-        log_prior = log_softmax(beta * log_p[rows])
-        joint = log_prior + of_errors[rows] + gain[rows].toarray()
-        total = logsumexp(joint, axis=1, keepdims=True)
-        value += float(total.sum())
-        q = np.exp(joint - total)
         labels = slice(*np.searchsorted(votes.example, [rows.start, rows.stop]))
-        slope[labels] += q[votes.example[labels] - rows.start, votes.label[labels]]
-        slope_beta += float(beta * np.vdot(q - np.exp(log_prior), log_p[rows]))
+        cells = votes.example[labels] - rows.start, votes.label[labels]
+        logits = beta * log_p[rows]
+        joint = logits + of_errors[rows]
+        np.add.at(joint, cells, eta[labels])
+        prior, log_total = normalize(logits)
+        q, log_joint = normalize(joint)
+        value += float((log_joint - log_total).sum())
+        slope[labels] += q[cells]
+        q -= prior
+        slope_beta += float(beta * np.vdot(q, log_p[rows]))
     return value, slope, slope_beta
