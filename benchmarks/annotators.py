@@ -3,6 +3,10 @@
 DATA holds `music_genre/annotations.parquet` and `sentiment_polarity/annotations.parquet` (Rodrigues et al. 2013), with
 the true labels in `gold`, which are used for scoring only. cleanlab's scores are printed where it is installed.
 
+Coverage is the fraction of annotators with 20 labels or more whose share of correct labels lies in the 95 % interval of
+`reliability`. That share has a sampling error of its own as an estimate of the probability of a correct label, but the
+interval, which comes from the same labels, moves with it: if the truth were known, nearly all shares would be covered.
+
 The epochs were chosen by the probability of held-out noisy labels.
 """
 
@@ -20,7 +24,7 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import roc_auc_score
 
-from lupi.crowd import infer, sample_reliability
+from lupi.crowd import infer, summarize_annotators
 from lupi.diagnose import predict_out_of_fold
 
 EPOCHS = {"music_genre": 10, "sentiment_polarity": 2}
@@ -29,7 +33,7 @@ METHODS = ("no-pi", "tram", "pi-dual", "pi-transition")
 
 def main(folder: Path, seeds: int) -> None:
     rows = [row for name in EPOCHS for seed in range(seeds) for row in scores(folder, name, seed)]
-    table = pd.DataFrame(rows, columns=["set", "estimate", "spearman, 5 labels", "spearman, all", "auroc"])
+    table = pd.DataFrame(rows, columns=["set", "estimate", "spearman, 5 labels", "spearman, all", "auroc", "coverage"])
     print(table.groupby(["set", "estimate"], sort=False).agg(["mean", "std"]).round(3).to_string())
 
 
@@ -45,10 +49,13 @@ def scores(folder: Path, name: str, seed: int) -> list[tuple[Any, ...]]:
     def mean(value: Any) -> Any:
         return np.bincount(annotator, value) / size
 
-    def line(estimate: str, of_annotator: Any, suspicion: Any) -> tuple[Any, ...]:
+    def line(estimate: str, of_annotator: Any, suspicion: Any, interval: Any = None) -> tuple[Any, ...]:
         true, some = 1 - mean(wrong), size >= 5
         ranks = [spearmanr(of_annotator[rows], true[rows])[0] for rows in (some, size > 0)]
-        return (name, estimate, *ranks, np.nan if suspicion is None else roc_auc_score(wrong, suspicion))
+        covered = np.nan
+        if interval is not None:
+            covered = ((interval[0] <= true) & (true <= interval[1]))[size >= 20].mean()
+        return (name, estimate, *ranks, roc_auc_score(wrong, suspicion), covered)
 
     votes = np.zeros((example.max() + 1, len(classes)))
     np.add.at(votes, (example, label), 1)
@@ -68,9 +75,10 @@ def scores(folder: Path, name: str, seed: int) -> list[tuple[Any, ...]]:
         if method == "no-pi":
             lines.append(line("model alone, no-pi", mean(p[row, label]), 1 - p[row, label]))
             lines += [line(*score) for score in cleanlab(p, label, example, annotator)]
-        others = found.others[row, label]
-        lines.append(line(f"{method}, support", mean(others), 1 - others))
-        lines.append(line(f"{method}, reliability", sample_reliability(found)[0], found.wrong))
+        columns = summarize_annotators(found)
+        interval = columns["low"], columns["high"]
+        lines.append(line(f"{method}, support", columns["support"], 1 - found.others[row, label]))
+        lines.append(line(f"{method}, reliability", columns["reliability"], found.wrong, interval))
     return lines
 
 

@@ -68,7 +68,7 @@ def test_interval_is_that_of_brute_force_when_the_truth_is_known(exponent):
     log = -((4 + v) * (one**2 + other**2) - 8 * one * other) / (2 * determinant) - np.log(determinant) / 2
     log = log - np.log(v) - 0.5 / v
     for theta, wrong in ((grid[:, None], 12), (grid[None], 1)):
-        log = log + exponent * ((60 - wrong) * log_expit(theta) + wrong * log_expit(-theta))
+        log = log + (60 - wrong) * log_expit(theta) + wrong * log_expit(-theta)  # whatever the exponent
     density = np.exp(log - log.max()).sum((0, 2))
     density /= density.sum()
     assert mean[0] == pytest.approx(density @ expit(grid), abs=0.01)
@@ -115,6 +115,27 @@ def test_summary_has_plain_facts_of_the_model(simulate):
         )
     assert table["labels"].sum() == len(label)
     assert ((table["low"] < table["reliability"]) & (table["reliability"] < table["high"])).all()
+
+
+def test_support_is_the_probability_by_the_model_and_the_other_labels(simulate):
+    p, label, example, annotator, *_ = simulate(10)
+    found = infer(p, label, example=example, annotator=annotator, exponent=0.3)
+    whole = infer(p, label, example=example, annotator=annotator, exponent=1.0)
+    expected = found.votes.mean_by_annotator(whole.others[range(len(label)), label])
+    np.testing.assert_allclose(summarize_annotators(found)["support"], expected)
+
+
+def test_reliability_averages_over_the_features_of_an_annotators_labels():
+    rng = np.random.default_rng(0)
+    truth, quick = rng.integers(0, 2, 2000), rng.random(2000) < 0.5
+    label = np.where(quick & (rng.random(2000) < 0.4), 1 - truth, truth)
+    # Both are right in 60 % of quick and in all of slow labels; "fast" gives more quick ones.
+    who = np.where(rng.random(2000) < np.where(quick, 0.8, 0.2), "fast", "slow")
+    found = infer(np.eye(2)[truth] * 0.98 + 0.01, label, annotator=who, features=quick[:, None])
+    mean, *_ = sample_reliability(found, sweeps=300)
+    share = [(label == truth)[who == name].mean() for name in found.names]
+    assert mean == pytest.approx(share, abs=0.03)
+    assert found.weights[0] < -2
 
 
 def test_a_missing_annotator_is_one_more(simulate):

@@ -3,6 +3,7 @@
 Kim and Ghahramani, "Bayesian classifier combination" (AISTATS 2012).
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.special import expit, log_expit
 
 from lupi.crowd.inference import Inference
 from lupi.crowd.likelihood import error_evidence, log_softmax, softmax
-from lupi.crowd.votes import Floats
+from lupi.crowd.votes import Floats, Votes
 
 
 def summarize_annotators(found: Inference) -> dict[str, NDArray[Any]]:
@@ -27,8 +28,9 @@ def summarize_annotators(found: Inference) -> dict[str, NDArray[Any]]:
     dict
         annotator; labels, their number; agreement, the fraction that the model alone would give; confidence, the mean
         probability according to the model alone; support, the mean probability according to the model and the other
-        labels of the example; reliability, the probability that a label of theirs is correct, with its 95 % credible
-        interval from low to high; flagged, whether that interval lies below the mean reliability over all labels.
+        labels of the example, with exponent 1; reliability, the probability that a label of theirs is correct, with
+        its 95 % credible interval from low to high; flagged, whether that interval lies below the mean reliability
+        over all labels.
 
     Examples
     --------
@@ -45,12 +47,14 @@ def summarize_annotators(found: Inference) -> dict[str, NDArray[Any]]:
     total = np.bincount(v.annotator, minlength=v.annotators)
     p = found.p[v.example]
     reliability, low, high = sample_reliability(found)
+    # Tempering makes probabilities honest, but support is for ranking: tempered, it ranked worse on music genre.
+    support = replace(found, exponent=1.0).others[row, v.label]
     return {
         "annotator": found.names,
         "labels": total,
         "agreement": v.mean_by_annotator(p.argmax(1) == v.label),
         "confidence": v.mean_by_annotator(p[row, v.label]),
-        "support": v.mean_by_annotator(found.others[row, v.label]),
+        "support": v.mean_by_annotator(support),
         "reliability": reliability,
         "low": low,
         "high": high,
@@ -64,9 +68,9 @@ def sample_reliability(
     """Sample the probability that a label of an annotator is correct, and return its mean and interval.
 
     The estimates of z, b, μ, σ_b² and β depend on each other, so an interval that takes the others as certain is too
-    short. Gibbs sampling draws all of them, with the errors C and the weights w as estimated, and with the labels'
-    likelihood raised to `found.exponent` throughout: labels of one example share errors, so n labels say less about
-    an annotator than n independent ones.
+    short. Gibbs sampling draws all of them, with the errors C and the weights w as estimated. The draws of z temper the
+    labels' likelihood by `found.exponent`, because labels of one example share errors; given z, the labels of an
+    annotator belong to different examples and count in full.
 
     Parameters
     ----------
@@ -84,29 +88,24 @@ def sample_reliability(
     mean, low, high : ndarray
         [annotators] each.
     """
-    v, rng, exponent = found.votes, np.random.default_rng(random_state), found.exponent
+    v, rng = found.votes, np.random.default_rng(random_state)
     J, of_errors = v.annotators, error_evidence(v, found.errors)
     cell = v.example * v.classes + v.label
     theta, mu, variance, scale = found.mean + found.effects, found.mean, found.variances[0], 1.0
     offset = found.log_odds - theta[v.annotator]
     information = np.bincount(v.annotator, found.right * (1 - found.right), J)
-    step = 2.4 / np.sqrt(1 / variance + exponent * information)
+    step = 2.4 / np.sqrt(1 / variance + information)
     log_prior, draws = found.log_prior, []
     for sweep in range(sweeps // 10 + sweeps):
         gain = np.bincount(cell, theta[v.annotator] + offset, of_errors.size).reshape(of_errors.shape)
-        q = softmax(log_prior + exponent * (of_errors + gain))
+        q = softmax(log_prior + found.exponent * (of_errors + gain))
         z = (np.cumsum(q, 1) > rng.random((v.examples, 1))).argmax(1)
         sign = np.where(z[v.example] == v.label, 1.0, -1.0)
-
-        def log_density(theta: Floats, sign: Floats = sign, mu: float = mu, variance: float = variance) -> Floats:
-            log = log_expit(sign * (theta[v.annotator] + offset))
-            return np.asarray(exponent * np.bincount(v.annotator, log, J) - (theta - mu) ** 2 / (2 * variance))
-
         # Metropolis steps for each annotator, given z; then μ and σ_b² given the annotators.
-        density = log_density(theta)
+        density = log_density(theta, v, sign, offset, mu, variance)
         for _ in range(3):
             new = theta + step * rng.normal(size=J)
-            new_density = log_density(new)
+            new_density = log_density(new, v, sign, offset, mu, variance)
             accept = np.log(rng.random(J)) < new_density - density
             theta, density = np.where(accept, new, theta), np.where(accept, new_density, density)
         precision = 1 / 4 + J / variance
@@ -123,3 +122,9 @@ def sample_reliability(
             draws.append(v.mean_by_annotator(expit(theta[v.annotator] + offset)))
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return np.mean(draws, 0), low, high
+
+
+def log_density(theta: Floats, votes: Votes, sign: Floats, offset: Floats, mu: float, variance: float) -> Floats:
+    """Return the log-density of each annotator's log-odds, where `sign` is 1 for right labels and −1 for wrong ones."""
+    log = log_expit(sign * (theta[votes.annotator] + offset))
+    return np.asarray(np.bincount(votes.annotator, log, votes.annotators) - (theta - mu) ** 2 / (2 * variance))
