@@ -1,5 +1,7 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import accuracy_score, log_loss
 
@@ -60,3 +62,17 @@ def test_certainty_falls_into_the_last_bin():
 def test_gaussian_nll_is_that_of_scipy():
     y, mean, variance = RNG.normal(size=9), RNG.normal(size=9), RNG.random(9) + 0.1
     np.testing.assert_allclose(metrics.gaussian_nll(y, mean, variance), -stats.norm.logpdf(y, mean, variance**0.5))
+
+
+@given(st.integers(2, 5), st.integers(1, 8), st.integers(0, 1000))
+def test_scores_under_a_posterior_are_expectations(classes, rows, seed):
+    """The mean over all labels, weighted by their probability; a posterior without doubt is a label."""
+    rng = np.random.default_rng(seed)
+    p, q = (rng.dirichlet(np.ones(classes), rows) for _ in range(2))
+    for function in (metrics.nll, metrics.accuracy, metrics.brier):
+        each = np.stack([function(np.full(rows, k), p) for k in range(classes)], 1)
+        np.testing.assert_allclose(function(metrics.Posterior(q), p), (q * each).sum(1))
+    y = rng.integers(classes, size=rows)
+    certain = metrics.evaluate(metrics.Posterior(np.eye(classes)[y]), p)
+    for name, score in metrics.evaluate(y, p).items():
+        assert certain[name].value == pytest.approx(score.value)

@@ -1,7 +1,8 @@
 """Score predictions: one registry of metrics, which comparisons and reports read.
 
-A metric is a function of labels and predictions. Labels are codes 0 … K−1 beside probabilities of K classes; 0 and 1 in
-the shape of the probabilities, multi-label; or real numbers beside a `Normal`. To add a metric, add it to `METRICS`.
+A metric is a function of labels and predictions. Labels are codes 0 … K−1 beside probabilities of K classes, or their
+`Posterior`; 0 and 1 in the shape of the probabilities, multi-label; or real numbers beside a `Normal`. To add a metric,
+add it to `METRICS`.
 """
 
 import math
@@ -17,6 +18,7 @@ __all__ = [
     "METRICS",
     "Metric",
     "Normal",
+    "Posterior",
     "Score",
     "accuracy",
     "brier",
@@ -40,6 +42,12 @@ class Normal(NamedTuple):
     variance: Floats | None = None
 
 
+class Posterior(NamedTuple):
+    """The posterior of each row's true label, [rows, classes]: where it is uncertain, scores are expectations."""
+
+    p: Floats
+
+
 class Score(NamedTuple):
     """The value of a metric and, where its error can be estimated from them, the contributions of the test rows."""
 
@@ -47,7 +55,7 @@ class Score(NamedTuple):
     rows: Floats | None = None
 
 
-def nll(y: ArrayLike, p: ArrayLike) -> Floats:
+def nll(y: ArrayLike | Posterior, p: ArrayLike) -> Floats:
     """Return the negative log-probability of the label of each row; multi-label, averaged over the labels.
 
     Probabilities are clipped to at least the machine epsilon; the mean is scikit-learn's `log_loss`.
@@ -57,12 +65,14 @@ def nll(y: ArrayLike, p: ArrayLike) -> Floats:
     >>> nll([1, 0], [[0.5, 0.5], [0.9, 0.1]]).round(3).tolist()
     [0.693, 0.105]
     """
+    if isinstance(y, Posterior):
+        return np.asarray(-(y.p * np.log(np.clip(p, np.finfo(float).eps, 1))).sum(1))
     y, p = np.asarray(y), np.asarray(p, float)
     observed = np.where(y == 1, p, 1 - p) if y.ndim == 2 else np.take_along_axis(p, y[:, None], 1)
     return np.asarray(-np.log(np.clip(observed, np.finfo(p.dtype).eps, 1)).mean(1))
 
 
-def accuracy(y: ArrayLike, p: ArrayLike) -> Floats:
+def accuracy(y: ArrayLike | Posterior, p: ArrayLike) -> Floats:
     """Return 1 where the most probable class is the label, else 0; multi-label, the fraction of correct labels.
 
     Examples
@@ -73,7 +83,7 @@ def accuracy(y: ArrayLike, p: ArrayLike) -> Floats:
     return np.asarray(_decisions(y, p)[1].mean(1))
 
 
-def brier(y: ArrayLike, p: ArrayLike) -> Floats:
+def brier(y: ArrayLike | Posterior, p: ArrayLike) -> Floats:
     """Return the squared error of the probabilities, summed over classes; multi-label, averaged over labels.
 
     Examples
@@ -81,7 +91,10 @@ def brier(y: ArrayLike, p: ArrayLike) -> Floats:
     >>> brier([1, 0], [[0.5, 0.5], [1.0, 0.0]]).tolist()
     [0.5, 0.0]
     """
-    y, p = np.asarray(y), np.asarray(p, float)
+    p = np.asarray(p, float)
+    if isinstance(y, Posterior):
+        return np.asarray((np.square(p) + y.p * (1 - 2 * p)).sum(1))
+    y = np.asarray(y)
     if y.ndim == 2:
         return np.asarray(np.square(p - y).mean(1))
     return np.asarray(np.square(p - np.eye(p.shape[1])[y]).sum(1))
@@ -99,7 +112,7 @@ def gaussian_nll(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> Floats:
     return np.asarray(0.5 * (np.square(y - mean) / variance + np.log(2 * math.pi * variance)))
 
 
-def _decisions(y: ArrayLike, p: ArrayLike) -> tuple[Floats, Floats]:
+def _decisions(y: ArrayLike | Posterior, p: ArrayLike) -> tuple[Floats, Floats]:
     """Return the confidence of each decision and whether it is correct: [rows, 1], or multi-label [rows, labels].
 
     Examples
@@ -108,13 +121,16 @@ def _decisions(y: ArrayLike, p: ArrayLike) -> tuple[Floats, Floats]:
     >>> confidence.tolist(), correct.tolist()
     ([[0.7]], [[0.0]])
     """
-    y, p = np.asarray(y), np.asarray(p, float)
+    p = np.asarray(p, float)
+    if isinstance(y, Posterior):
+        return p.max(1, keepdims=True), np.take_along_axis(y.p, p.argmax(1)[:, None], 1)
+    y = np.asarray(y)
     if y.ndim == 2:
         return np.maximum(p, 1 - p), ((p > 0.5) == y).astype(float)
     return p.max(1, keepdims=True), (p.argmax(1) == y).astype(float)[:, None]
 
 
-def reliability(y: ArrayLike, p: ArrayLike, bins: int = BINS) -> pd.DataFrame:
+def reliability(y: ArrayLike | Posterior, p: ArrayLike, bins: int = BINS) -> pd.DataFrame:
     """Return the table of a reliability diagram: confidence and correct decisions in each bin.
 
     Returns
@@ -137,7 +153,7 @@ def reliability(y: ArrayLike, p: ArrayLike, bins: int = BINS) -> pd.DataFrame:
     return pd.DataFrame({"low": edges[:-1], "high": edges[1:], **sums})
 
 
-def ece(y: ArrayLike, p: ArrayLike, bins: int = BINS) -> float:
+def ece(y: ArrayLike | Posterior, p: ArrayLike, bins: int = BINS) -> float:
     """Return the expected calibration error: the mean gap between confidence and accuracy over bins of confidence.
 
     Examples
@@ -219,13 +235,13 @@ METRICS = {
 """All metrics by the name of their column in results, in the order in which they are shown."""
 
 
-def evaluate(y: ArrayLike, prediction: ArrayLike | Normal) -> dict[str, Score]:
+def evaluate(y: ArrayLike | Posterior, prediction: ArrayLike | Normal) -> dict[str, Score]:
     """Score predictions by every metric that applies to them.
 
     Parameters
     ----------
-    y : array
-        Labels: codes of classes, 0 and 1 (multi-label), or real numbers.
+    y : array or Posterior
+        Labels: codes of classes, their posterior, 0 and 1 (multi-label), or real numbers.
     prediction : array or Normal
         Probabilities, or a `Normal` for real numbers.
 

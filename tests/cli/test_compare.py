@@ -53,13 +53,16 @@ def test_from_a_table_to_a_verdict(table):
         "difference [95 % interval]",
         "tram [PI shuffled]",
         "tram",
-        "Controls, difference in NLL from tram: no-pi [early stopping]",
+        "no-pi [early stopping]",
+        "majority-vote",
+        "\nNLL: tram ",
+        "\nAccuracy: tram ",
         "Note: Scored on 30 labels of ",
         "2 seeds of training on one training table",
         "results.csv",
     ):
         assert part in result.stdout
-    assert result.stderr.splitlines()[-1].endswith("(12/12)")
+    assert result.stderr.splitlines()[-1].endswith("(16/16)")
     folder = table.parent / "run"
     written = ["comparison.json", "report.html", "results.csv", "results.json", "runs", "summary.csv"]
     assert sorted(os.listdir(folder)) == written
@@ -67,7 +70,7 @@ def test_from_a_table_to_a_verdict(table):
     assert facts["command"].startswith("lupi")
     assert set(facts["versions"]) >= {"lupi", "torch", "python"}
     assert facts["seeds"] == [0, 1]
-    assert len(pd.read_csv(folder / "results.csv")) == 12
+    assert len(pd.read_csv(folder / "results.csv")) == 16
 
 
 @pytest.mark.parametrize("form", ["csv", "folder"])
@@ -82,7 +85,7 @@ def test_other_forms_of_tables_and_folds(form, table):
     assert compare(table, "--folds", 3).exit_code == 0
     result = run(*options(path, "--folds", 3), "-o", table.parent / "other")
     assert result.exit_code == 0, result.output
-    assert "Note: Scored on held-out noisy labels, not on true labels" in result.stdout
+    assert "Note: Scored on the consensus of held-out labels, not on true labels" in result.stdout
     assert "3 folds of 80 examples." in result.stdout
     one, other = (pd.read_csv(table.parent / name / "results.csv") for name in ("run", "other"))
     pd.testing.assert_frame_equal(one.drop(columns="seconds"), other.drop(columns="seconds"))
@@ -96,10 +99,14 @@ def test_a_csv_test_table_is_read_with_the_types_of_training(tmp_path):
     assert result.exit_code == 0, result.output
 
 
-def test_all_methods_are_the_default(table):
-    result = compare(table, "--methods", "")
-    assert result.exit_code == 0, result.output
-    assert pd.read_csv(table.parent / "run" / "summary.csv")["method"].tolist() == methods.names()
+def test_a_few_methods_are_the_default_and_all_are_all(table):
+    assert compare(table, "--methods", "").exit_code == 0
+    few = pd.read_csv(table.parent / "run" / "summary.csv")["method"].tolist()
+    assert compare(table, "--methods", "all", "--overwrite").exit_code == 0
+    everything = pd.read_csv(table.parent / "run" / "summary.csv")["method"].tolist()
+    assert sorted(everything) == sorted([*methods.names(), "no-pi [early stopping]"])
+    assert few[:4] == everything[:4] == ["no-pi", "no-pi [early stopping]", "majority-vote", "dawid-skene"]
+    assert set(few) < set(everything)
 
 
 # -------------------------------------------------------------------------------- interruptions
@@ -118,7 +125,7 @@ def test_a_killed_comparison_goes_on_to_the_same_results(table):
     process.communicate()
     assert process.returncode == -signal.SIGKILL
     finished = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in runs.glob("[!.]*.npz")}
-    assert 1 <= len(finished) < 14
+    assert 1 <= len(finished) < 35
     groups = {path.name.rsplit("-", 1)[0]: [] for path in finished}
     for path in finished:
         groups[path.name.rsplit("-", 1)[0]].append(int(path.stem.rsplit("-", 1)[1]))
@@ -127,7 +134,7 @@ def test_a_killed_comparison_goes_on_to_the_same_results(table):
     result = run(*arguments, "--jobs", 2)
     assert result.exit_code == 0, result.output
     if whole:
-        assert f"Resuming: {whole} of 14 runs are already finished." in result.stdout
+        assert f"Resuming: {whole} of 35 runs are already finished." in result.stdout
     kept = [path for path, state in finished.items() if (path.stat().st_mtime_ns, path.read_bytes()) == state]
     assert len(kept) == whole
     whole = run(*arguments, "-o", table.parent / "whole")
@@ -154,8 +161,8 @@ def test_another_comparison_in_the_same_folder(table):
 
 def test_finished_work_is_only_shown_again(table):
     first, again = compare(table), compare(table)
-    assert "Resuming: 4 of 4 runs are already finished." in again.stdout
-    assert again.stdout.replace("Resuming: 4 of 4 runs are already finished.\n", "") == first.stdout
+    assert "Resuming: 10 of 10 runs are already finished." in again.stdout
+    assert again.stdout.replace("Resuming: 10 of 10 runs are already finished.\n", "") == first.stdout
 
 
 # -------------------------------------------------------------------------------- errors

@@ -4,6 +4,7 @@ import pandas as pd
 from typer.testing import CliRunner
 
 from lupi.cli import app
+from lupi.methods import names
 
 
 def test_demo_prints_a_table_and_keeps_every_run(tmp_path):
@@ -11,13 +12,15 @@ def test_demo_prints_a_table_and_keeps_every_run(tmp_path):
     options = ["--seeds", "2", "--methods", "tram", "--jobs", "1", "--epochs", "2", "--annotations", "2"]
     result = CliRunner().invoke(app, ["demo", *options, "-o", str(output)])
     assert result.exit_code == 0, result.output
-    assert "each labelled 2 times by one of 16 models" in result.stdout
-    table = [line.split()[0] for line in result.stdout.splitlines() if "±" in line]
-    assert table[-2:] == ["no-pi", "tram"]
+    assert "2 labels per digit, by 16 models" in result.stdout
+    table = [line.split()[0] for line in result.stdout.splitlines() if " % " in line and "NLL" not in line]
+    assert table[-3:] == ["no-pi", "no-pi", "tram"]
     runs = pd.read_csv(output / "results.csv")
     assert sorted(zip(runs["method"], runs["seed"], strict=True)) == [
         ("no-pi", 0),
         ("no-pi", 1),
+        ("no-pi [early stopping]", 0),
+        ("no-pi [early stopping]", 1),
         ("tram", 0),
         ("tram", 1),
     ]
@@ -43,3 +46,17 @@ def test_bad_options_are_found_before_the_work(tmp_path):
     assert result.exit_code == 2
     assert "`--jobs`" in result.output
     assert not (tmp_path / "run").exists()
+
+
+def test_the_default_is_short_and_all_is_all(tmp_path, monkeypatch):
+    shown = []
+
+    def compare_digits(chosen, *_, **__):
+        shown.append(chosen)
+        raise ValueError("enough")
+
+    monkeypatch.setattr("lupi.reproduce.demo.compare_digits", compare_digits)
+    for options in ([], ["--all"], ["--methods", "pi-dual"]):
+        CliRunner().invoke(app, ["demo", *options, "-o", str(tmp_path / "run")])
+    assert shown[0] in (["tram"], ["tram", "auto"])
+    assert shown[1:] == [names(), ["pi-dual"]]

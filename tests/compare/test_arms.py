@@ -21,31 +21,48 @@ def plan(**options):
     return Plan(spec=SPEC, **options)
 
 
-def test_no_pi_is_always_first_and_methods_come_once():
-    assert list_variants(plan(methods=["tram", "no-pi", "tram"]), "classification") == [
-        Variant("no-pi"),
-        Variant("tram"),
-    ]
-    assert [variant.name for variant in list_variants(plan(), "multi-label")] == methods.names()
-    assert "pi-transition" not in [variant.name for variant in list_variants(plan(), "regression")]
+def names_of(task="classification", *, several=False, **options):
+    return [variant.name for variant in list_variants(plan(**options), task, several=several)]
+
+
+ALONE = ["no-pi", "no-pi [early stopping]"]
+
+
+def test_rows_without_privileged_information_come_first_and_methods_once():
+    assert names_of(methods=["tram", "no-pi", "tram"]) == [*ALONE, "tram"]
+    crowd = [*ALONE, "majority-vote", "dawid-skene"]
+    assert names_of(methods=["tram", "dawid-skene"], several=True) == [*crowd, "tram"]
+    assert names_of("multi-label", methods=["tram"], several=True) == [*crowd, "tram"]
+    assert names_of("regression", methods=["tram"], several=True) == [*ALONE, "tram"]
+
+
+def test_the_default_is_a_few_methods_and_all_is_everything():
+    few, everything = names_of(), names_of(methods=["all"])
+    assert few[:2] == ALONE
+    assert {"tram", "pi-transition", "pi-dual", "mean-imputation"} <= set(few) < set(everything)
+    assert sorted(everything) == sorted([*methods.names(), ALONE[1]])
+    assert "pi-transition" not in names_of("regression")
     with pytest.raises(ValueError, match=r"methods.*pi-transition"):
-        list_variants(plan(methods=["pi-transition"]), "regression")
+        names_of("regression", methods=["pi-transition"])
 
 
 def test_every_method_with_privileged_information_has_three_controls():
-    names = [
-        variant.name
-        for variant in list_variants(plan(methods=["tram", "distillation"], controls=True), "classification")
-    ]
-    assert names == [
-        "no-pi",
+    assert names_of(methods=["tram", "distillation"], controls=True, several=True) == [
+        *ALONE,
+        "majority-vote",
+        "dawid-skene",
         "tram",
         "distillation",
-        "no-pi [early stopping]",
         "tram [PI zeros]",
         "tram [PI shuffled]",
         "tram [PI random]",
     ]
+
+
+def test_who_is_a_baseline():
+    blind = {variant.name for variant in list_variants(plan(methods=["all"]), "classification") if variant.is_baseline}
+    assert blind == {*ALONE, "majority-vote", "dawid-skene", "distillation"}
+    assert not Variant("tram", "PI zeros").is_baseline
 
 
 def test_controls_replace_privileged_information():

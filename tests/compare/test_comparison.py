@@ -5,12 +5,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from sklearn.metrics import accuracy_score, log_loss, root_mean_squared_error
+from sklearn.metrics import log_loss, root_mean_squared_error
 from sklearn.model_selection import GroupShuffleSplit
 
 from lupi import PrivilegedClassifier, PrivilegedRegressor
 from lupi.compare import Plan, arms, compare_table, format_table, write_results
 from lupi.compare.arrays import predict_test
+from lupi.crowd import infer
 from lupi.metrics import clustered_error, evaluate
 from lupi.tabular import TableSpec
 
@@ -27,6 +28,8 @@ TEST["label"] = np.where(TEST["size"] > 0, "yes", "no")
 TEST["price"] = TEST["size"]
 TEST["red"], TEST["blue"] = (TEST["size"] > 0).astype(int), (TEST["size"] < 0.5).astype(int)
 TARGETS = ["label", "price", "red", "blue"]
+ALONE = ["no-pi", "no-pi [early stopping]", "majority-vote", "dawid-skene"]
+"""The rows without privileged information, where examples have several labels."""
 
 
 def found_of(folder, target=("label",), test=None, table=TABLE, out="run", jobs=1, annotator=None, **options):
@@ -44,8 +47,7 @@ def found_of(folder, target=("label",), test=None, table=TABLE, out="run", jobs=
     plan = Plan(
         spec=spec,
         test=None if test is None else folder / "test.parquet",
-        settings={"epochs": 2},
-        **{"methods": ["tram"], "seeds": 2, **options},
+        **{"methods": ["tram"], "seeds": 2, "settings": {"epochs": 2}, **options},
     )
     return compare_table(plan, folder / out, jobs=jobs)
 
@@ -55,22 +57,39 @@ def scores(found):
 
 
 def test_scores_are_those_of_models_trained_by_hand(tmp_path):
+    """Expected scores under the consensus, which the arms share and none of them made."""
     found = found_of(tmp_path)
+    consensus = {}
     for row in found.runs.itertuples():
         split = GroupShuffleSplit(1, test_size=0.2, random_state=row.seed).split(TABLE, groups=TABLE["id"])
         train, test = (TABLE.iloc[rows] for rows in next(split))
-        model = PrivilegedClassifier(row.method, epochs=2, random_state=row.seed)
-        model.fit(train[["size"]], train["label"], privileged=train[["annotator"]], example=train["id"])
+        how = {"example": train["id"]}
+        if row.seed not in consensus:
+            model = PrivilegedClassifier("no-pi", epochs=2, patience=5, random_state=1_000_000 + row.seed)
+            p = model.fit(train[["size"]], train["label"], **how).predict_proba(test[["size"]])
+            given = (test["label"] == "yes").to_numpy(int)
+            inferred = infer(p, given, example=test["id"], annotator=test["annotator"].to_numpy())
+            consensus[row.seed] = inferred.truth
+        truth, test = consensus[row.seed], test.drop_duplicates("id")
+        name, early = row.method.partition(" [")[::2]
+        model = PrivilegedClassifier(name, epochs=2, random_state=row.seed, patience=5 if early else None)
+        model.fit(train[["size"]], train["label"], privileged=train[["annotator"]], **how)
         p = model.predict_proba(test[["size"]])
-        assert row.nll == pytest.approx(log_loss(test["label"], p, labels=["no", "yes"]))
-        assert row.accuracy == pytest.approx(accuracy_score(test["label"], model.predict(test[["size"]])))
-        one = np.stack([test["label"] == "no", test["label"] == "yes"], 1)
-        assert row.brier == pytest.approx(np.square(p - one).sum(1).mean())
-    assert found.runs["method"].tolist() == ["no-pi", "no-pi", "tram", "tram"]
+        assert row.nll == pytest.approx(np.mean(-(truth * np.log(p)).sum(1)))
+        assert row.accuracy == pytest.approx(truth[np.arange(len(p)), p.argmax(1)].mean())
+        brier = [np.square(p - np.eye(2)[k]).sum(1) * truth[:, k] for k in range(2)]
+        assert row.brier == pytest.approx(np.sum(brier) / len(p))
+    assert found.runs["method"].tolist() == np.repeat([*ALONE, "tram"], 2).tolist()
     assert not found.runs["control"].any()
-    assert found.notes[0].startswith("Scored on held-out noisy labels, not on true labels ")
+    assert found.notes[0].startswith("Scored on the consensus of held-out labels, not on true labels ")
     assert "2 splits, each of which holds out 20% of 60 examples." in found.notes[0]
-    assert "accuracy" in found.verdict.splitlines()[0]  # NLL on noisy labels would punish what finds the true ones
+    assert found.metrics == ("nll", "accuracy", "brier", "ece")
+
+
+def test_several_labels_per_row_are_scored_as_they_are(tmp_path):
+    """There is no consensus of multi-label y; its NLL on noisy labels comes second."""
+    found = found_of(tmp_path, ("red", "blue"))
+    assert found.notes[0].startswith("Scored on held-out noisy labels, not on true labels ")
     assert found.metrics == ("accuracy", "nll", "brier", "ece")
 
 
@@ -121,7 +140,9 @@ def test_finished_runs_are_not_trained_again(tmp_path):
     one = found_of(tmp_path, test=TEST, seeds=6)
     folder = tmp_path / "run" / "runs"
     assert sorted(path.name for path in folder.iterdir()) == [
-        f"{n}-{s}.npz" for n in ("no-pi", "tram") for s in range(6)
+        f"{n}-{s}.npz"
+        for n in ("dawid-skene", "majority-vote", "no-pi", "no-pi-early-stopping", "tram")
+        for s in range(6)
     ]
     times = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
     (folder / "tram-2.npz").unlink()
@@ -179,18 +200,28 @@ def test_controls_are_rows_and_only_early_stopping_stops_early(tmp_path, monkeyp
     train = arms.fit_and_score
     monkeypatch.setattr(arms, "fit_and_score", lambda m, s: trained.append(m[0]) or train(m, s))
     found = found_of(tmp_path, controls=True)
-    names = ["no-pi", "tram", "no-pi [early stopping]", "tram [PI zeros]", "tram [PI shuffled]", "tram [PI random]"]
-    assert found.summary.index.tolist() == names
-    assert found.summary["control"].tolist() == [False, False, True, True, True, True]
-    assert [model.patience for model in trained] == [None, None, 5, None, None, None]
-    assert [model.method for model in trained] == ["no-pi", "tram", "no-pi", "tram", "tram", "tram"]
-    assert found.runs.groupby("method")["nll"].first().nunique() == 6
-    assert "Controls, difference in accuracy from tram in points: no-pi [early stopping]" in found.verdict
+    assert found.summary.index.tolist() == [
+        *ALONE,
+        "tram",
+        *(f"tram [PI {kind}]" for kind in ("zeros", "shuffled", "random")),
+    ]
+    assert found.summary["control"].tolist() == [False] * 5 + [True] * 3
+    assert [model.patience for model in trained] == [None, 5, *[None] * 6]
+    assert [model.method for model in trained] == ["no-pi", "no-pi", "majority-vote", "dawid-skene", *["tram"] * 4]
+    assert found.runs.groupby("method")["nll"].first().nunique() == 8
+
+
+def test_patience_is_for_all_methods_and_early_stopping_keeps_its_own(tmp_path, monkeypatch):
+    trained = []
+    train = arms.fit_and_score
+    monkeypatch.setattr(arms, "fit_and_score", lambda m, s: trained.append(m[0]) or train(m, s))
+    found_of(tmp_path, settings={"epochs": 1, "patience": 2})
+    assert [model.patience for model in trained] == [2, 5, 2, 2, 2]
 
 
 def test_bins_hold_every_decision(tmp_path):
     found = found_of(tmp_path, test=TEST)
-    assert found.reliability.groupby("method")["count"].sum().tolist() == [80, 80]
+    assert found.reliability.groupby("method")["count"].sum().tolist() == [80] * 5
     pooled = found.reliability.query("method == 'tram'")
     accuracy = np.average(pooled["accuracy"], weights=pooled["count"])
     assert accuracy == pytest.approx(found.summary.loc["tram", "accuracy"])
@@ -214,14 +245,14 @@ def test_what_is_written(tmp_path):
 
 def test_the_table_shows_the_summary(tmp_path):
     found = found_of(tmp_path, test=TEST)
-    head, first, second = format_table(found).splitlines()
+    head, first, *others, second = format_table(found).splitlines()
     assert head.split()[:2] == ["NLL", "difference"]
     row, base = found.summary.loc["tram"], found.summary.loc["no-pi"]
     accuracy = f"{100 * base['accuracy']:.1f}±{100 * base['accuracy_sd']:.1f}"
     assert first.split() == ["no-pi", f"{base['nll']:.3f}±{base['nll_sd']:.3f}", accuracy]
     assert f"{row['nll_difference']:+.3f} [{row['nll_low']:+.3f}, {row['nll_high']:+.3f}]" in second
     assert f"{100 * row['accuracy_difference']:+.1f} [" in second
-    assert len({len(line) for line in (head, first, second)}) == 1
+    assert len({len(line) for line in (head, first, *others, second)}) == 1
 
 
 def test_a_method_that_fails_is_named(tmp_path):
@@ -244,7 +275,13 @@ def test_arms_learn_from_the_annotators_of_the_table(named, tmp_path, monkeypatc
     table = TABLE.assign(width=TABLE["size"])
     found = found_of(tmp_path, table=table, controls=True, annotator=named)
     columns = ("annotator",) if named is None else ("annotator", "size")
-    assert told == {("no-pi", None, ()), ("tram", columns[-1], columns), ("tram", None, ("nothing",))}
+    assert told == {
+        ("no-pi", None, ()),
+        ("majority-vote", None, ()),
+        ("dawid-skene", columns[-1], columns),
+        ("tram", columns[-1], columns),
+        ("tram", None, ("nothing",)),
+    }
     assert found.about["annotator"] == columns[-1]
 
 

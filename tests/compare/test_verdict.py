@@ -1,11 +1,18 @@
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
+from lupi.compare.statistics import difference
 from lupi.compare.verdict import write_verdict
+from lupi.metrics import METRICS
 
-NOISE = np.random.default_rng(0).normal(size=(12, 10))
+NOISE = np.random.default_rng(0).normal(size=(40, 10))
+EARLY = "no-pi [early stopping]"
 
 
 def runs_of(shifts, metric="nll", spread=0.02):
@@ -16,8 +23,14 @@ def runs_of(shifts, metric="nll", spread=0.02):
         noise = NOISE[row] - NOISE[row].mean()
         rows[name] = base + shift + spread * noise / noise.std(ddof=1)
     return pd.concat(
-        [pd.DataFrame({"method": name, "seed": range(10), metric: values}) for name, values in rows.items()]
+        [pd.DataFrame({"method": name, "seed": range(10), metric: values}) for name, values in rows.items()],
+        ignore_index=True,
     )
+
+
+def both(nll, accuracy):
+    """Runs with two metrics."""
+    return runs_of(nll).merge(runs_of(accuracy, "accuracy"), on=["method", "seed"])
 
 
 def half_width(level, spread=0.02):
@@ -25,11 +38,11 @@ def half_width(level, spread=0.02):
 
 
 def test_a_gain():
-    text = write_verdict(runs_of({"tram": -0.1}), ["tram"], "nll")
-    low, high = 0.1 - half_width(0.95), 0.1 + half_width(0.95)
-    assert text.startswith("Better than No PI: tram lowers NLL from ")
+    text = write_verdict(runs_of({"tram": -0.1}), ["tram"], ["nll"])
+    low, high = -0.1 - half_width(0.95), -0.1 + half_width(0.95)
+    assert text.startswith("Better than No PI in NLL: tram.\nNLL: tram ")
+    assert f"Difference -0.100 (95 % interval {low:+.3f} to {high:+.3f}): significantly better." in text
     assert "`controls=True`" in text.splitlines()[-1]
-    assert f"by 0.100 (95 % interval {low:.3f} to {high:.3f})." in text
 
 
 def test_the_best_of_many_needs_a_wider_interval():
@@ -37,60 +50,135 @@ def test_the_best_of_many_needs_a_wider_interval():
     shift = -(half_width(0.95) + half_width(1 - 0.05 / 9)) / 2
     names = ["tram", *(f"m{i}" for i in range(8))]
     runs = runs_of({name: shift if name == "tram" else 0.0 for name in names})
-    assert write_verdict(runs, ["tram"], "nll").startswith("Better than No PI: tram lowers")
-    text = write_verdict(runs, names, "nll")
-    assert text.startswith("No significant difference from No PI: tram, the best of 9 methods,")
+    assert write_verdict(runs, ["tram"], ["nll"]).startswith("Better than No PI in NLL: tram.")
+    text = write_verdict(runs, names, ["nll"])
+    assert text.startswith(
+        "No method with privileged information is significantly better than No PI in NLL.\nNLL: tram"
+    )
     low, high = shift - half_width(1 - 0.05 / 9), shift + half_width(1 - 0.05 / 9)
-    assert f"(95 % interval {low:+.3f} to {high:+.3f}, adjusted for the choice among 9)." in text
-    assert "Significantly better than No PI: 0 of 9; significantly worse: 0." in text
+    assert f"(95 % interval {low:+.3f} to {high:+.3f}, adjusted for 9 methods): not significant." in text
+    assert "In NLL, 0 of 9 methods are significantly better" in text
 
 
 def test_harm():
-    text = write_verdict(runs_of({"tram": 0.2, "pi-dual": 0.1}), ["tram", "pi-dual"], "nll")
-    assert text.startswith("Worse than No PI: pi-dual, the best of 2 methods, raises NLL")
-    assert "Significantly better than No PI: 0 of 2; significantly worse: 2." in text
+    text = write_verdict(runs_of({"tram": 0.2, "pi-dual": 0.1}), ["tram", "pi-dual"], ["nll"])
+    assert text.startswith("Worse than No PI in NLL: every method with privileged information.\nNLL: pi-dual ")
+    assert "2 are significantly worse than the best." in text
 
 
-def test_higher_accuracy_is_better():
-    text = write_verdict(runs_of({"tram": 0.2, "pi-dual": -0.1}, "accuracy"), ["tram", "pi-dual"], "accuracy")
-    assert text.startswith("Better than No PI: tram, the best of 2 methods, raises accuracy from ")
-    assert " % to 1" in text
-    assert ", by 20.0 points (95 % interval 1" in text
-    assert "Significantly better than No PI: 1 of 2; significantly worse: 1." in text
+def test_a_method_that_early_stopping_beats_is_not_better():
+    runs = runs_of({"tram": -0.1, EARLY: -0.2})
+    assert write_verdict(runs, ["tram"], ["nll"]).startswith("Better than No PI")  # not told of the other row
+    text = write_verdict(runs, ["tram"], ["nll"], baselines=["no-pi", EARLY])
+    assert text.startswith("Worse than No PI in NLL: tram.")
+    assert f", {EARLY} " in text.splitlines()[1]
+    assert "Difference +0.100" in text
 
 
-CONTROLS = ["no-pi [early stopping]", "tram [PI zeros]", "tram [PI shuffled]"]
+def test_the_best_row_is_not_the_only_hurdle():
+    """A steady gain over the best row is not a gain over a second one that varies a lot."""
+    runs = runs_of({"tram": -0.1})
+    noise = NOISE[5] - NOISE[5].mean()
+    shaky = runs[runs["method"] == "no-pi"].assign(method=EARLY)
+    shaky["nll"] += 0.01 + noise
+    text = write_verdict(pd.concat([runs, shaky]), ["tram"], ["nll"], baselines=["no-pi", EARLY])
+    assert text.startswith("No method with privileged information is significantly better")
+    assert f", {EARLY} " in text.splitlines()[1]
+    assert text.splitlines()[1].endswith("not significant.")
+
+
+def test_both_metrics_are_said():
+    text = write_verdict(both({"tram": 0.001}, {"tram": 0.06}), ["tram"], ["nll", "accuracy"])
+    head, nll, accuracy, *_ = text.splitlines()
+    assert head == "Better than No PI in accuracy: tram."
+    assert nll.startswith("NLL: tram ")
+    assert nll.endswith("not significant.")
+    assert "Difference +6.0 points" in accuracy
+    assert accuracy.endswith("significantly better.")
+    mixed = write_verdict(both({"tram": 0.1}, {"tram": 0.06}), ["tram"], ["nll", "accuracy"])
+    assert mixed.startswith("Better than No PI in accuracy, but worse in NLL: tram.")
+    none = write_verdict(both({"tram": 0.001}, {"tram": -0.001}), ["tram"], ["nll", "accuracy"])
+    assert none.startswith("No PI is best: no method with privileged information does better in NLL or accuracy.")
+
+
+def test_a_method_that_is_worse_in_nothing_comes_first():
+    """Although another one has the lower NLL."""
+    runs = both({"sharp": -0.3, "steady": -0.1}, {"sharp": -0.2, "steady": 0.1})
+    text = write_verdict(runs, ["sharp", "steady"], ["nll", "accuracy"])
+    assert text.startswith("Better than No PI in NLL and accuracy: steady.")
+
+
+SHIFTS = st.floats(-0.2, 0.2)
+
+
+@given(st.data(), st.integers(1, 3), st.integers(1, 3))
+@settings(max_examples=40, deadline=None)
+def test_verdicts_say_no_more_than_the_runs(data, m, b):
+    """Recomputed from the runs: who is called better beats every row without PI, significantly and in the mean."""
+    methods, baselines = [f"m{i}" for i in range(m)], ["no-pi", *(f"row{i}" for i in range(b - 1))]
+    names = [*methods, *baselines[1:]]
+    metrics = ["nll", "accuracy"]
+    runs = both(*(dict(zip(names, data.draw(st.tuples(*[SHIFTS] * len(names))), strict=True)) for _ in metrics))
+    head, *lines = write_verdict(runs, methods, metrics, baselines=baselines).splitlines()
+    level, means = 1 - 0.05 / m, runs.groupby("method")[metrics].mean()
+
+    def effect(method, row, metric):
+        low, high = difference(runs, method, row, metric).interval(level)
+        return (low > 0) - (high < 0) if METRICS[metric].higher_is_better else (high < 0) - (low > 0)
+
+    better = {(name, k): all(effect(name, row, k) > 0 for row in baselines) for name in methods for k in metrics}
+    lead = {
+        "nll": means.loc[methods, "nll"].min() < means.loc[baselines, "nll"].min(),
+        "accuracy": means.loc[methods, "accuracy"].max() > means.loc[baselines, "accuracy"].max(),
+    }
+    assert head.startswith("Better than No PI") == any(better.values())
+    if head.startswith("Better"):
+        subject = head.rstrip(".").split(": ")[1]
+        won = head.removeprefix("Better than No PI in ").split(":")[0].split(", but")[0]
+        for metric in metrics:
+            assert (METRICS[metric].label in won.split(" and ")) == better[subject, metric]
+            if better[subject, metric]:
+                gaps = means.loc[subject, metric] - means.loc[baselines, metric]
+                assert (gaps > 0).all() if metric == "accuracy" else (gaps < 0).all()
+    if head.startswith("No PI is best"):
+        assert not any(lead.values())
+    if head.startswith("Worse"):
+        assert not any(better.values())
+        assert all(any(effect(name, row, k) < 0 for row in baselines for k in metrics) for name in methods)
+    said = {"nll": lines[0], "accuracy": lines[1]}
+    for metric, line in said.items():
+        name, rival, gap_said = re.match(
+            r"[\w]+: (.*?) [\d.]+[ %]*, (.*?) [\d.]+[ %]*\. Difference (\S+)", line
+        ).groups()
+        gap = means.loc[name, metric] - means.loc[rival, metric]
+        assert float(gap_said) == pytest.approx(
+            METRICS[metric].scale * gap, abs=0.051 if metric == "accuracy" else 6e-4
+        )
+        assert line.endswith("significantly better.") == better[name, metric]
+
+
+CONTROLS = ["tram [PI zeros]", "tram [PI shuffled]"]
 
 
 @pytest.mark.parametrize(
-    ("zeros", "early", "said", "not_said"),
+    ("zeros", "said", "not_said"),
     [
         (
             0.0,
-            0.0,
-            ["Privileged information helped: tram", "better than every control"],
-            ["need not come", "less overfitting", "but not better"],
+            ["Privileged information helped: better than No PI in NLL: tram.", "better than every control"],
+            ["need"],
         ),
         (
             -0.1,
-            0.0,
-            ["but not better than all controls", "worse than tram: tram [PI zeros]. The gain need not come"],
-            ["less overfitting", "every control", "helped"],
-        ),
-        (
-            0.0,
-            -0.15,
-            ["but not better than all controls", "may be due to less overfitting"],
-            ["need not come", "every control", "helped"],
+            ["in NLL, but not better than all controls: tram.", "worse than tram: tram [PI zeros]. The gain need not"],
+            ["every control", "helped"],
         ),
     ],
 )
-def test_controls(zeros, early, said, not_said):
-    shifts = {"tram": -0.1, "tram [PI zeros]": zeros, "tram [PI shuffled]": 0.0, "no-pi [early stopping]": early}
-    text = write_verdict(
-        runs_of({**shifts, "x [PI zeros]": 0.0}), ["tram"], "nll", controls=[*CONTROLS, "x [PI zeros]"]
-    )
-    assert "Controls, difference in NLL from tram: no-pi [early stopping] " in text
+def test_controls(zeros, said, not_said):
+    shifts = {"tram": -0.1, "tram [PI zeros]": zeros, "tram [PI shuffled]": 0.0, "x [PI zeros]": 0.0}
+    text = write_verdict(runs_of(shifts), ["tram"], ["nll"], controls=[*CONTROLS, "x [PI zeros]"])
+    assert "Controls, difference in NLL from tram: tram [PI zeros] " in text
     assert f"tram [PI shuffled] {0.1:+.3f} (" in text
     assert "x [PI zeros]" not in text
     for part in said:
@@ -99,18 +187,13 @@ def test_controls(zeros, early, said, not_said):
         assert part not in text
 
 
-def test_controls_without_a_significant_gain_are_only_listed():
-    shifts = {"tram": -0.001, **dict.fromkeys(CONTROLS, 0.0)}
-    text = write_verdict(runs_of(shifts), ["tram"], "nll", controls=CONTROLS)
-    assert "No significant difference" in text
-    assert text.splitlines()[-1].startswith("Controls, difference in NLL")
-
-
-def test_accuracy_is_said_beside_nll():
-    runs = runs_of({"tram": -0.1})
-    runs["accuracy"] = np.where(runs["method"] == "tram", 0.75, 0.7) + 0.01 * (runs["seed"] % 2)
-    assert "Accuracy of tram: +5.0 points (95 % interval +5.0 to +5.0)." in write_verdict(runs, ["tram"], "nll")
+def test_controls_without_a_gain_explain_nothing():
+    text = write_verdict(
+        runs_of({"tram": -0.001, **dict.fromkeys(CONTROLS, 0.0)}), ["tram"], ["nll"], controls=CONTROLS
+    )
+    assert "ontrol" not in text
 
 
 def test_nothing_to_judge():
-    assert write_verdict(runs_of({"distillation": -0.1}), [], "nll").startswith("No method with privileged information")
+    text = write_verdict(runs_of({"distillation": -0.1}), [], ["nll"])
+    assert text.startswith("No method with privileged information was compared")

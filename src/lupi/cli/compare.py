@@ -15,7 +15,7 @@ def run(
     settings: dict[str, Any],
     output: options.Output,
     test: Annotated[
-        Path | None, typer.Option(metavar="TABLE", help="Table with true labels; by default noisy labels are held out.")
+        Path | None, typer.Option(metavar="TABLE", help="Table with true labels; by default examples are held out.")
     ] = None,
     methods: options.Methods = "",
     seeds: Annotated[
@@ -24,9 +24,7 @@ def run(
     folds: Annotated[int | None, typer.Option(min=2, help="Folds of cross-validation, instead of seeds.")] = None,
     controls: Annotated[
         bool,
-        typer.Option(
-            "--controls", help="Train controls too: zeros, shuffled and random PI, and No PI with early stopping."
-        ),
+        typer.Option("--controls", help="Train controls too: zeros, shuffled and random PI."),
     ] = False,
     device: options.Device = "cpu",
     jobs: options.Jobs = -1,

@@ -8,23 +8,24 @@ import typer
 from lupi._internal.checks import check_jobs
 from lupi._internal.files import explain_os_errors
 from lupi.cli.commands import write_comparison
-from lupi.cli.options import Jobs, Methods, Output, split_methods
+from lupi.cli.options import Jobs, Output, split_methods
 
 
 def run(
     seeds: Annotated[int, typer.Option(min=2, help="Number of seeds.")] = 5,
-    methods: Methods = "",
+    everything: Annotated[bool, typer.Option("--all", help="Show all methods.")] = False,
+    methods: Annotated[str, typer.Option(help="Comma-separated names of methods.")] = "",
     annotations: Annotated[int, typer.Option(min=1, help="Labels per digit.")] = 1,
     epochs: Annotated[int, typer.Option(min=1, help="Epochs of training.")] = 50,
     jobs: Jobs = -1,
     output: Output = Path("run/demo"),
 ) -> None:
-    """Compare all methods on handwritten digits with simulated annotators."""
+    """Compare methods on handwritten digits with simulated annotators."""
     from lupi.methods import kind, names
-    from lupi.reproduce.demo import compare_digits, format_digits
+    from lupi.reproduce.demo import compare_digits, format_digits, list_shown
 
     check_jobs(jobs)
-    chosen = split_methods(methods) or names()
+    chosen = split_methods(methods) or (names() if everything else list_shown())
     for name in chosen:
         kind(name)
     with explain_os_errors(output):

@@ -14,7 +14,7 @@ import typer
 
 Device = Annotated[str, typer.Option(help="Where to compute: cpu or cuda.")]
 Jobs = Annotated[int, typer.Option(help="Trainings to run in parallel; -1 for one per core.")]
-Methods = Annotated[str, typer.Option(help="Comma-separated names of methods; all by default.")]
+Methods = Annotated[str, typer.Option(help="Comma-separated names of methods, or `all`.")]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an output that is already there.")]
 Output = Annotated[Path, typer.Option("-o", "--output", help="Folder for results.")]
@@ -74,9 +74,13 @@ def training_options(
     epochs: Annotated[int, typer.Option(min=1, help="Maximum number of epochs.")] = 50,
     batch_size: Annotated[int, typer.Option(min=1, help="Annotations in a batch.")] = 32,
     learning_rate: Annotated[float, typer.Option(min=0.0, help="Learning rate of Adam.")] = 1e-3,
+    patience: Annotated[
+        int | None,
+        typer.Option(min=1, help="Stop after this number of epochs without a lower loss on held-out labels."),
+    ] = None,
 ) -> dict[str, Any]:
     """Return parameters of the estimators."""
-    return {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate}
+    return {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "patience": patience}
 
 
 def split_methods(methods: str) -> list[str]:
@@ -108,8 +112,8 @@ def with_options(
     ... def show(settings: dict[str, Any], seed: int = 0) -> None:
     ...     print(settings["epochs"], seed)
     >>> list(inspect.signature(show).parameters)
-    ['epochs', 'batch_size', 'learning_rate', 'seed']
-    >>> show(epochs=7, batch_size=32, learning_rate=0.1, seed=3)
+    ['epochs', 'batch_size', 'learning_rate', 'patience', 'seed']
+    >>> show(epochs=7, batch_size=32, learning_rate=0.1, patience=None, seed=3)
     7 3
     """
 

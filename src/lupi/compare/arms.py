@@ -1,8 +1,9 @@
-"""The arms of a comparison on a table: methods, the baseline without privileged information (PI), and controls.
+"""The arms of a comparison on a table: methods with privileged information (PI), rows without it, and controls.
 
-Every method with PI has three controls: the same method with zeros, with the values of other annotations, and with
-random values in place of PI. What they gain does not come from the content of PI. No PI has one control, early
-stopping on held-out noisy labels, because much of a gain on noisy labels can be less overfitting.
+The rows without PI are what a user would otherwise use: No PI, No PI with early stopping on held-out noisy labels,
+because much of a gain on noisy labels can be less overfitting, and No PI on aggregated labels where examples have
+several. With controls, every method with PI is also trained with zeros, with the values of other annotations, and with
+random values in place of PI. What they gain does not come from the content of PI.
 """
 
 import warnings
@@ -13,42 +14,66 @@ import numpy as np
 import pandas as pd
 
 from lupi import methods as known
-from lupi.compare.arrays import Task, fit_and_score
-from lupi.compare.plan import Plan
-from lupi.compare.statistics import BASELINE
+from lupi.compare.arrays import EARLY, PATIENCE, Task, fit_and_score
+from lupi.compare.consensus import first_rows
+from lupi.compare.plan import ALL, Plan
+from lupi.compare.statistics import BASELINE, Floats
 from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
 from lupi.likelihoods import Categorical, Gaussian
-from lupi.metrics import reliability
+from lupi.metrics import Posterior, reliability
 from lupi.tabular.dataset import TableDataset
 from lupi.tabular.features import encode_columns, fit_encoders
 from lupi.tabular.folds import Rows
 
-ZEROS, SHUFFLED, RANDOM, EARLY = "PI zeros", "PI shuffled", "PI random", "early stopping"
-PATIENCE = 5
-"""Epochs without a lower held-out loss after which the early-stopping control stops."""
+AGGREGATED = ("majority-vote", "dawid-skene")
+"""No PI on aggregated labels: rows without PI, although Dawid and Skene look at who gave a label."""
+DEFAULT = ("tram", "pi-transition", "pi-dual", "mean-imputation", "label-posterior", "auto")
+"""Methods that are compared by default, those of them that are registered and suit the target."""
+SETTINGS: dict[str, dict[str, Any]] = {EARLY: {"patience": PATIENCE}}
+"""Other ways to train No PI, each a row of its own, and their parameters of the estimators."""
+ZEROS, SHUFFLED, RANDOM = CONTROLS = ("PI zeros", "PI shuffled", "PI random")
 SUMS = ["count", "confidence", "correct"]
 """Columns of a reliability table that are summed over runs."""
 
 
 class Variant(NamedTuple):
-    """A method, or a control of it."""
+    """A method, trained in another way (one of `SETTINGS`) or with other privileged information (`CONTROLS`)."""
 
     method: str
-    control: str = ""
+    change: str = ""
 
     @property
     def name(self) -> str:
         """Name in tables."""
-        return f"{self.method} [{self.control}]" if self.control else self.method
+        return f"{self.method} [{self.change}]" if self.change else self.method
+
+    @property
+    def is_control(self) -> bool:
+        """Whether the privileged information is replaced."""
+        return self.change in CONTROLS
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether this is a row without privileged information."""
+        return self.method in AGGREGATED or not self.uses_privileged
 
     @property
     def uses_privileged(self) -> bool:
-        """Whether the method learns from privileged information."""
+        """Whether the method learns from privileged information, who gave a label included."""
         return known.kind(self.method).uses_privileged
 
 
-def list_variants(plan: Plan, task: str) -> list[Variant]:
-    """List No PI, the methods of a plan and their controls.
+def list_variants(plan: Plan, task: str, *, several: bool = False) -> list[Variant]:
+    """List the rows without privileged information, the methods of a plan and their controls.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to compare.
+    task : str
+        The task of the table.
+    several : bool
+        Whether some example has several labels, so that they can be aggregated.
 
     Examples
     --------
@@ -57,19 +82,20 @@ def list_variants(plan: Plan, task: str) -> list[Variant]:
     >>> spec = TableSpec(table=Path("table.csv"), target=["label"], privileged=["annotator"])
     >>> plan = Plan(spec=spec, methods=["tram"], controls=True)
     >>> [variant.name for variant in list_variants(plan, "classification")][:4]
-    ['no-pi', 'tram', 'no-pi [early stopping]', 'tram [PI zeros]']
+    ['no-pi', 'no-pi [early stopping]', 'tram', 'tram [PI zeros]']
     """
     likelihood = Gaussian if task == "regression" else Categorical
     possible = [name for name in known.names() if likelihood in known.kind(name).likelihoods]
-    for name in plan.methods:
+    usual = [name for name in DEFAULT if name in possible]
+    asked = possible if ALL in plan.methods else plan.methods or usual
+    for name in asked:
         if name not in possible:
             raise ValueError(f"Expected `methods` for a target of real numbers, but {name!r} is for classes.")
-    chosen = [Variant(name) for name in dict.fromkeys([BASELINE, *(plan.methods or possible)])]
-    if not plan.controls:
-        return chosen
-    with_pi = [variant.method for variant in chosen if variant.uses_privileged]
-    controls = [Variant(method, control) for method in with_pi for control in (ZEROS, SHUFFLED, RANDOM)]
-    return [*chosen, Variant(BASELINE, EARLY), *controls]
+    aggregated = [name for name in AGGREGATED if several and name in possible]
+    alone = [Variant(BASELINE), *(Variant(BASELINE, change) for change in SETTINGS), *map(Variant, aggregated)]
+    chosen = list(dict.fromkeys([*alone, *map(Variant, asked)]))
+    with_pi = [variant.method for variant in chosen if plan.controls and not variant.is_baseline]
+    return [*chosen, *(Variant(method, control) for method in with_pi for control in CONTROLS)]
 
 
 def make_privileged(
@@ -84,11 +110,11 @@ def make_privileged(
     numbers = {name: "category" if kind == "category" else "quantile" for name, kind in kinds.items()}
     if not variant.uses_privileged:
         return None, "quantile"
-    if variant.control == ZEROS:
+    if variant.change == ZEROS:
         return pd.DataFrame({"nothing": np.zeros(len(real))}), {"nothing": "standardize"}
-    if variant.control == SHUFFLED:
+    if variant.change == SHUFFLED:
         return real.iloc[rng.permutation(len(real))].reset_index(drop=True), numbers
-    if variant.control == RANDOM:
+    if variant.change == RANDOM:
         for name, kind in kinds.items():
             values = np.asarray(real[name].dropna().unique())
             if len(values):
@@ -100,11 +126,29 @@ def make_privileged(
 # -------------------------------------------------------------------------------- training
 
 
-def make_tasks(data: TableDataset, splits: Sequence[tuple[Rows, Rows]]) -> list[Task]:
-    """Take the rows of each split; with a test table all splits are equal, and their rows are taken once."""
+def make_tasks(
+    data: TableDataset, splits: Sequence[tuple[Rows, Rows]], truth: Sequence[Floats] | None = None
+) -> list[Task]:
+    """Take the rows of each split; with a test table all splits are equal, and their rows are taken once.
+
+    Parameters
+    ----------
+    data : TableDataset
+        The table.
+    splits : sequence of pairs of ndarray
+        The rows to train on and to score on.
+    truth : sequence of ndarray, optional
+        The consensus of each split's held-out labels. One row of each held-out example is scored against it.
+    """
     if data.test is not None:
         return [make_task(data, *splits[0])] * len(splits)
-    return [make_task(data, *split) for split in splits]
+    if truth is None:
+        return [make_task(data, *split) for split in splits]
+    tasks = []
+    for (train, test), own in zip(splits, truth, strict=True):
+        task = make_task(data, train, test[first_rows(data.train.example[test])])
+        tasks.append(task._replace(y_test=Posterior(own)))
+    return tasks
 
 
 def make_task(data: TableDataset, train_rows: Rows, test_rows: Rows) -> Task:
@@ -122,9 +166,25 @@ def make_task(data: TableDataset, train_rows: Rows, test_rows: Rows) -> Task:
 
 
 def train_variant(
-    variant: Variant, plan: Plan, data: TableDataset, splits: Sequence[tuple[Rows, Rows]], seeds: Sequence[int]
+    variant: Variant,
+    plan: Plan,
+    data: TableDataset,
+    splits: Sequence[tuple[Rows, Rows]],
+    truth: Mapping[int, Floats] | None,
+    seeds: Sequence[int],
 ) -> list[dict[str, Any]]:
     """Train a variant with a group of seeds, together if possible, and score it.
+
+    Parameters
+    ----------
+    variant : Variant
+        What to train.
+    plan, data, splits
+        The comparison, its table, and the rows of each seed.
+    truth : mapping, optional
+        By seed, the consensus of held-out labels to score on.
+    seeds : sequence of int
+        The seeds.
 
     Returns
     -------
@@ -133,9 +193,10 @@ def train_variant(
         contributions of the test rows summed over the runs (`rows_…`) and the sums of the reliability diagram (`bins`).
     """
     make = PrivilegedRegressor if data.task == "regression" else PrivilegedClassifier
-    parameters = {**plan.settings, "patience": PATIENCE if variant.control == EARLY else None, "device": plan.device}
+    parameters = {**plan.settings, **SETTINGS.get(variant.change, {}), "device": plan.device}
     models, tasks = [], []
-    for task, seed in zip(make_tasks(data, [splits[seed] for seed in seeds]), seeds, strict=True):
+    own = None if truth is None else [truth[seed] for seed in seeds]
+    for task, seed in zip(make_tasks(data, [splits[seed] for seed in seeds], own), seeds, strict=True):
         privileged, numbers = make_privileged(variant, task.privileged, data.schema.privileged, seed)
         annotator = data.annotator if privileged is not None and data.annotator in privileged else None
         options = {"numbers": numbers, "annotator": annotator, "random_state": seed}

@@ -15,7 +15,10 @@ from lupi.compare.results import Comparison, conclude
 from lupi.compare.statistics import BASELINE
 from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor, fit_together
 from lupi.methods import kind
-from lupi.metrics import Normal, Score, evaluate
+from lupi.metrics import Normal, Posterior, Score, evaluate
+
+EARLY, PATIENCE = "early stopping", 5
+"""The row of No PI that stops early, and after how many epochs without a lower loss on held-out noisy labels."""
 
 
 class Task(NamedTuple):
@@ -28,7 +31,7 @@ class Task(NamedTuple):
     privileged : array or DataFrame
         Privileged information, one row per annotation.
     X_test, y_test : array or DataFrame
-        Inputs and true labels, one row per example.
+        Inputs and true labels, one row per example; a `lupi.metrics.Posterior` where they are uncertain.
     example : array, optional
         Ids; annotations with equal ids are labels of one example.
     """
@@ -58,7 +61,7 @@ def compare_methods(
     make_task : callable
         From a seed to a `Task`, or to an object with its attributes; all methods get the same data for one seed.
     methods : sequence of str
-        Names of methods. No PI is always included.
+        Names of methods. No PI and No PI with early stopping are always included.
     seeds : sequence of int
         Seeds of data, initial weights and batches.
     parameters : mapping, optional
@@ -76,13 +79,17 @@ def compare_methods(
     >>> make_task = lambda seed: load_digits_annotated(random_state=seed)
     >>> found = compare_methods(make_task, ["tram"], [0, 1], parameters={"epochs": 1})
     >>> found.summary.index.tolist(), found.metrics
-    (['no-pi', 'tram'], ('nll', 'accuracy', 'brier', 'ece'))
+    (['no-pi', 'no-pi [early stopping]', 'tram'], ('nll', 'accuracy', 'brier', 'ece'))
     """
     tasks = {seed: make_task(seed) for seed in seeds}
-    chosen = list(dict.fromkeys([BASELINE, *methods]))
-    arms = [Arm(name=name, train=partial(train_method, name, tasks, parameters or {})) for name in chosen]
+    parameters = parameters or {}
+    early = f"{BASELINE} [{EARLY}]"
+    rows = {BASELINE: (BASELINE, parameters), early: (BASELINE, {**parameters, "patience": PATIENCE})}
+    rows |= {name: (name, parameters) for name in methods}
+    arms = [Arm(name=row, train=partial(train_method, name, tasks, how)) for row, (name, how) in rows.items()]
     runs = run_arms(arms, seeds, seeds_at_once=seeds_at_once, jobs=jobs, progress=progress)
-    return conclude(runs, [name for name in chosen if kind(name).uses_privileged])
+    blind = [row for row, (name, _) in rows.items() if not kind(name).uses_privileged]
+    return conclude(runs, [row for row in rows if row not in blind], baselines=blind)
 
 
 def train_method(
@@ -96,7 +103,7 @@ def train_method(
 class Result(NamedTuple):
     """The predictions of a fitted estimator on a test set, their scores, and the seconds of training."""
 
-    y: NDArray[Any]
+    y: NDArray[Any] | Posterior
     prediction: NDArray[np.float64] | Normal
     scores: dict[str, Score]
     seconds: float
@@ -117,22 +124,26 @@ def fit_and_score(models: Sequence[PrivilegedClassifier | PrivilegedRegressor], 
         seconds = (time.perf_counter() - begin) / len(models)
         results = []
         for model, task in zip(models, tasks, strict=True):
-            y, prediction = predict_test(model, task.X_test, np.asarray(task.y_test))
+            y, prediction = predict_test(model, task.X_test, task.y_test)
             results.append(Result(y, prediction, evaluate(y, prediction), seconds))
     return results
 
 
 def predict_test(
-    model: PrivilegedClassifier | PrivilegedRegressor, X: Any, y: NDArray[Any]
-) -> tuple[NDArray[Any], NDArray[np.float64] | Normal]:
+    model: PrivilegedClassifier | PrivilegedRegressor, X: Any, y: Any
+) -> tuple[NDArray[Any] | Posterior, NDArray[np.float64] | Normal]:
     """Return the labels as `lupi.metrics` takes them, and predicted probabilities or normal distributions."""
     if isinstance(model, PrivilegedRegressor):
         output = model._outputs(X).numpy()
         variance = output[:, 1] * model.y_scale_**2 if output.shape[1] == 2 else None
-        return y, Normal(model.predict(X), variance)
+        return np.asarray(y), Normal(model.predict(X), variance)
+    p = model.predict_proba(X)
+    if isinstance(y, Posterior):  # its columns are codes of classes, some of which the training set may lack
+        return Posterior(y.p[:, model.classes_]), p
+    y = np.asarray(y)
     if not model.multi_label_:
         codes = pd.Index(model.classes_).get_indexer(pd.Index(y))
         if (codes < 0).any():
             raise ValueError(f"Expected `y_test` to hold labels of the training set, but got {y[codes.argmin()]!r}.")
         y = codes
-    return y, model.predict_proba(X)
+    return y, p

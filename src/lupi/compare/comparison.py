@@ -18,6 +18,7 @@ from lupi import __version__
 from lupi._internal.checks import check_jobs
 from lupi.compare.arms import SUMS, Variant, list_variants, train_variant
 from lupi.compare.cache import open_run_folder
+from lupi.compare.consensus import infer_consensus
 from lupi.compare.engine import Arm, Run, run_arms
 from lupi.compare.plan import HELD_OUT, Plan, make_splits
 from lupi.compare.results import BIN_COLUMNS, Comparison, conclude
@@ -67,23 +68,38 @@ def compare_table(
     ...     plan = Plan(spec=spec, methods=["tram"], seeds=2, settings={"epochs": 1})
     ...     found = compare_table(plan, Path(name, "run"))
     >>> found.metrics, list(found.summary.index)
-    (('accuracy', 'nll', 'brier', 'ece'), ['no-pi', 'tram'])
+    (('nll', 'accuracy', 'brier', 'ece'), ['no-pi', 'no-pi [early stopping]', 'tram'])
     """
     check_jobs(jobs)
     data = read_dataset(plan.spec, test=plan.test, device=plan.device)
     if say is not None:
         for choice in data.choices:
             say(choice)
-    variants = list_variants(plan, data.task)
+    several = len(np.unique(data.train.example)) < len(data.train.y)
+    variants = list_variants(plan, data.task, several=several)
     splits = make_splits(plan, data)
     about = describe_plan(plan, data, variants)
     open_run_folder(folder, about, overwrite=overwrite)
-    arms = [Arm(name=one.name, train=partial(train_variant, one, plan, data, splits)) for one in variants]
-    seeds = range(plan.runs)
-    runs = run_arms(
-        arms, seeds, seeds_at_once=SEEDS_AT_ONCE, keep_groups=True, folder=folder, jobs=jobs, progress=progress, say=say
+    run = partial(
+        run_arms,
+        seeds=range(plan.runs),
+        seeds_at_once=SEEDS_AT_ONCE,
+        keep_groups=True,
+        folder=folder,
+        jobs=jobs,
+        progress=progress,
     )
-    return summarize_runs(plan, data, variants, runs, about)
+    truth = None
+    if uses_consensus(data):
+        consensus = run([Arm(name="consensus", train=partial(infer_consensus, plan, data, splits))])
+        truth = {seed: values["truth"] for _, seed, values in consensus}
+    arms = [Arm(name=one.name, train=partial(train_variant, one, plan, data, splits, truth)) for one in variants]
+    return summarize_runs(plan, data, variants, run(arms, say=say), about)
+
+
+def uses_consensus(data: TableDataset) -> bool:
+    """Return whether methods are scored on the consensus of held-out labels."""
+    return data.test is None and data.task == "classification"
 
 
 def describe_plan(plan: Plan, data: TableDataset, variants: Sequence[Variant]) -> dict[str, Any]:
@@ -98,7 +114,9 @@ def describe_plan(plan: Plan, data: TableDataset, variants: Sequence[Variant]) -
         "inputs": list(data.schema.roles.inputs),
         "kind": dict(sorted(plan.spec.kind.items())),
         "task": data.task,
-        "scored on": "test table" if plan.test is not None else "held-out noisy labels",
+        "scored on": "test table"
+        if data.test is not None
+        else f"{'consensus of held-out' if uses_consensus(data) else 'held-out noisy'} labels",
         "methods": [variant.name for variant in variants],
         "runs": f"{plan.folds} folds" if plan.folds else f"{plan.seeds} seeds",
         "text encoder": hash_folder(Path(encoder)) if encoder and Path(encoder).is_dir() else encoder,
@@ -121,9 +139,10 @@ def summarize_runs(
     warned = dict.fromkeys(f"{run.arm}: {text}" for run in found for text in run.values.get("warnings", ()))
     return conclude(
         found,
-        [variant.name for variant in variants if not variant.control and variant.uses_privileged],
-        controls=[variant.name for variant in variants if variant.control],
-        first="nll" if data.test is not None else "accuracy",  # see `describe_scoring`
+        [variant.name for variant in variants if not (variant.is_control or variant.is_baseline)],
+        baselines=[variant.name for variant in variants if variant.is_baseline],
+        controls=[variant.name for variant in variants if variant.is_control],
+        first="nll" if data.test is not None or uses_consensus(data) else "accuracy",  # see `describe_scoring`
         uncertainty=uncertainty,
         notes=[*describe_scoring(plan, data), *data.notes, *describe_agreement(data), *warned],
         reliability=average_bins(add_arrays(found, "bins")),
@@ -162,14 +181,20 @@ def describe_scoring(plan: Plan, data: TableDataset) -> list[str]:
             "(ECE: seeds only); another training table would widen them.",
         ]
     how = f"{plan.folds} folds" if plan.folds else f"{plan.seeds} splits, each of which holds out {HELD_OUT:.0%}"
+    what = "the consensus of held-out labels" if uses_consensus(data) else "held-out noisy labels"
     notes = [
-        f"Scored on held-out noisy labels, not on true labels (pass a table of those as `test`): {how} of "
+        f"Scored on {what}, not on true labels (pass a table of those as `test`): {how} of "
         f"{len(np.unique(data.train.example))} examples."
     ]
-    if data.task != "regression":
+    if uses_consensus(data):
         notes.append(
-            "The verdict is based on accuracy: on noisy labels, NLL penalizes methods that predict the true label and "
-            "not the noisy one, such as pi-dual and pi-transition."
+            "The consensus is how probable each class is, given an example's labels, who gave them, and a No PI model "
+            "that did not see them. It leans towards No PI."
+        )
+    elif data.task == "multi-label":
+        notes.append(
+            "The verdict looks at accuracy first: on noisy labels, NLL penalizes methods that predict the true label "
+            "and not the noisy one, such as pi-dual and pi-transition."
         )
     return [*notes, "Intervals cover the splits, and allow for their overlap (Nadeau & Bengio 2003)."]
 

@@ -37,8 +37,7 @@ def comparison_page(found: Comparison) -> Page:
     if control.any():
         text += (
             "\nA control cannot gain from the content of the privileged information: it is a method with shuffled or "
-            "replaced values, or No PI with early stopping. What a method gains beyond its controls comes from the "
-            "information."
+            "replaced values. What a method gains beyond its controls comes from the information."
         )
     figures = [_difference_figure(found, metric, control) for metric in found.metrics] if len(control) > 1 else []
     table = _scores_table(found, control)

@@ -18,6 +18,8 @@ from lupi.tabular.spec import TableSpec
 HELD_OUT = 0.2
 """Share of the examples that is held out for scoring where there is no test table."""
 FEWEST_EXAMPLES = 10
+ALL = "all"
+"""Stands for all methods that suit the target."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,16 +31,19 @@ class Plan:
     spec : TableSpec
         The table and the roles of its columns.
     test : Path, optional
-        A table with true labels to score on. By default examples are held out, with their noisy labels.
+        A table with true labels to score on. By default examples are held out, and scored on the consensus of their
+        labels (`lupi.compare.consensus`).
     methods : sequence of str
-        Names of methods; by default all that suit the target. No PI is always included.
+        Names of methods, or "all"; by default a few that are worth a try. What can be done without privileged
+        information is always included: No PI, No PI with early stopping, and No PI on aggregated labels where examples
+        have several.
     seeds : int
         Number of seeds: of training and, without a test table, of the split.
     folds : int, optional
         Number of folds for cross-validation, instead of seeds.
     controls : bool
         Whether to train every method with zeros, shuffled values and random values in place of its privileged
-        information as well, and No PI with early stopping.
+        information as well.
     device : str
         Where to train.
     settings : mapping
@@ -64,7 +69,8 @@ class Plan:
 
     def __post_init__(self) -> None:
         for name in self.methods:
-            known.kind(name)
+            if name != ALL:
+                known.kind(name)
         check_device(self.device)
         check_integer("seeds", self.seeds, 2)
         if not any(name.strip() for name in (*self.spec.privileged, self.spec.annotator or "")):

@@ -32,7 +32,7 @@ class Comparison:
     notes : list of str
         Notes on the data and the intervals.
     metrics : tuple of str
-        Metrics in runs and summary; the verdict is based on the first.
+        Metrics in runs and summary; the verdict is based on the first, and on accuracy.
     reliability : DataFrame
         Reliability diagrams: method, low, high, confidence, accuracy, count; empty for regression.
     about : dict
@@ -52,6 +52,7 @@ def conclude(
     found: Sequence[Run],
     methods: Sequence[str],
     *,
+    baselines: Sequence[str] = (BASELINE,),
     controls: Sequence[str] = (),
     first: str = "nll",
     uncertainty: Uncertainty = RUNS_ONLY,
@@ -63,10 +64,10 @@ def conclude(
     ----------
     found : sequence of Run
         The runs of No PI, of methods and of controls.
-    methods, controls : sequence of str
-        The arms with privileged information, and the controls.
+    methods, baselines, controls : sequence of str
+        The arms with privileged information, those without, and the controls.
     first : str
-        The metric that the verdict is based on, if the runs have it.
+        The metric that the verdict looks at first, if the runs have it.
     uncertainty : Uncertainty
         Sources of uncertainty besides the variation over seeds.
     **more
@@ -77,7 +78,7 @@ def conclude(
     >>> runs = [Run(arm, seed, {"nll": nll + seed / 10, "seconds": 1.0})
     ...         for arm, nll in (("no-pi", 1.0), ("mine", 0.5)) for seed in (0, 1)]
     >>> print(conclude(runs, ["mine"]).verdict.splitlines()[0])
-    Better than No PI: mine lowers NLL from 1.050 to 0.550, by 0.500 (95 % interval 0.500 to 0.500).
+    Better than No PI in NLL: mine.
     """
     runs = to_frame(found)
     metrics = [name for name in METRICS if name in runs]
@@ -87,7 +88,8 @@ def conclude(
     compared = sorted((name for name in metrics if scored[name]), key=lambda name: name != first)
     summary = summarize(runs, compared, uncertainty)
     summary.insert(0, "control", summary.index.isin(controls))
-    verdict = write_verdict(runs, methods, compared[0], controls=controls, uncertainty=uncertainty)
+    judged = [name for name in compared if name in (compared[0], "nll", "accuracy")]
+    verdict = write_verdict(runs, methods, judged, baselines=baselines, controls=controls, uncertainty=uncertainty)
     return Comparison(runs=runs, summary=summary, verdict=verdict, metrics=tuple(compared), **more)
 
 

@@ -1,6 +1,7 @@
 """Say in words what a comparison shows, and no more than its intervals allow."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -8,32 +9,62 @@ from lupi.compare.statistics import BASELINE, RUNS_ONLY, Difference, Uncertainty
 from lupi.metrics import METRICS, Metric
 
 LEVEL = 0.95
+EFFECTS = {1: "significantly better", 0: "not significant", -1: "significantly worse"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """A method beside the rows without privileged information, in one metric."""
+
+    method: str
+    rival: str
+    """The best row without privileged information that the method is not significantly better than, or the best."""
+    metric: Metric
+    mean: float
+    rival_mean: float
+    gap: Difference
+    """The method minus the rival."""
+    level: float
+
+    @property
+    def effect(self) -> int:
+        """1 if the method is significantly better than every row without PI, -1 if worse than the best, else 0."""
+        return find_effect(self.metric, self.gap, self.level)
+
+    @property
+    def leads(self) -> bool:
+        """Whether the mean of the method is better than that of the rival."""
+        return is_better(self.metric, self.mean, self.rival_mean)
 
 
 def write_verdict(
     runs: pd.DataFrame,
     methods: Sequence[str],
-    metric: str,
+    metrics: Sequence[str],
     *,
+    baselines: Sequence[str] = (BASELINE,),
     controls: Sequence[str] = (),
     uncertainty: Uncertainty = RUNS_ONLY,
 ) -> str:
-    """Say whether privileged information helped, by how much, and what the controls show.
+    """Say whether privileged information helped, by how much in each metric, and what the controls show.
 
-    The best of m methods is chosen by its result, so each interval has the level 1 − 0.05/m (Bonferroni): with 95 %
-    confidence all intervals hold at once, including that of the best. A method can be better than No PI for other
-    reasons, so only controls show whether the privileged information itself helped.
+    A method is better than No PI in a metric only if it is significantly better than every row without privileged
+    information. The best of m methods is chosen by its result, so each interval has the level 1 − 0.05/m (Bonferroni):
+    with 95 % confidence the intervals of all methods hold at once, including that of the best. A method can be better
+    than No PI for other reasons, so only controls show whether the privileged information itself helped.
 
     Parameters
     ----------
     runs : DataFrame
-        One row per method and seed, with No PI.
+        One row per arm and seed.
     methods : sequence of str
         Methods with privileged information.
-    metric : str
-        The metric to judge by.
+    metrics : sequence of str
+        The metrics to judge by, the most important first.
+    baselines : sequence of str
+        The rows without privileged information.
     controls : sequence of str
-        Controls in runs, named "METHOD [CONTROL]". Those of the best method and of No PI are used.
+        Controls in runs, named "METHOD [CONTROL]". Those of the best method are used.
     uncertainty : Uncertainty
         Sources of uncertainty besides the variation over seeds.
 
@@ -46,80 +77,150 @@ def write_verdict(
     --------
     >>> runs = pd.DataFrame({"method": ["no-pi"] * 3 + ["tram"] * 3, "seed": [0, 1, 2] * 2,
     ...                      "nll": [1.0, 1.1, 1.2, 0.5, 0.61, 0.7]})
-    >>> print(write_verdict(runs, ["tram"], "nll"))
-    Better than No PI: tram lowers NLL from 1.100 to 0.603, by 0.497 (95 % interval 0.482 to 0.511).
+    >>> print(write_verdict(runs, ["tram"], ["nll"]))
+    Better than No PI in NLL: tram.
+    NLL: tram 0.603, no-pi 1.100. Difference -0.497 (95 % interval -0.511 to -0.482): significantly better.
     A comparison with controls (`controls=True`) shows whether the content of the privileged information matters.
     """
     if not methods:
         return "No method with privileged information was compared."
-    m, known = len(methods), METRICS[metric]
-    level = 1 - (1 - LEVEL) / m
-    found = {name: difference(runs, name, BASELINE, metric, uncertainty) for name in methods}
-    effects = {name: _effect(known, gain, level) for name, gain in found.items()}
-    best = (max if known.higher_is_better else min)(found, key=lambda name: found[name].mean)
-    own = [name for name in controls if name.startswith((f"{best} [", f"{BASELINE} ["))]
-    gaps = {name: difference(runs, name, best, metric, uncertainty) for name in own}
-    equal = [name for name, gap in gaps.items() if _effect(known, gap, LEVEL) >= 0]
-
-    head = {-1: "Worse than No PI", 0: "No significant difference from No PI", 1: "Better than No PI"}[effects[best]]
-    if effects[best] > 0 and own:
-        head = "Better than No PI, but not better than all controls" if equal else "Privileged information helped"
-    who = best if m == 1 else f"{best}, the best of {m} methods,"
-    adjusted = "" if m == 1 else f", adjusted for the choice among {m}"
-    points = " points" if known.unit == "%" else ""
-    gain, (low, high) = found[best].mean, found[best].interval(level)
-    if effects[best] == 0:
-        change = f"changes {known.label} by {known.format(gain, '+')}{points}"
-        ends = f"{known.format(low, '+')} to {known.format(high, '+')}"
-    else:
-        means = runs.groupby("method")[metric].mean()
-        before, after = (f"{known.format(means[name])} {known.unit}".strip() for name in (BASELINE, best))
-        verb = "lowers" if gain < 0 else "raises"
-        change = f"{verb} {known.label} from {before} to {after}, by {known.format(abs(gain))}{points}"
-        ends = " to ".join(known.format(end) for end in sorted((abs(low), abs(high))))
-    lines = [f"{head}: {who} {change} (95 % interval {ends}{adjusted})."]
-    if m > 1:
-        better, worse = (list(effects.values()).count(effect) for effect in (1, -1))
-        lines.append(f"Significantly better than No PI: {better} of {m}; significantly worse: {worse}.")
-    if metric != "accuracy" and "accuracy" in runs:
-        mean, ends = _format(METRICS["accuracy"], difference(runs, best, BASELINE, "accuracy", uncertainty))
-        lines.append(f"Accuracy of {best}: {mean} points (95 % interval {ends}).")
-    if own:
-        parts = [f"{name} {mean} ({ends})" for name, gap in gaps.items() for mean, ends in [_format(known, gap)]]
-        unit = " in points" if points else ""
-        lines.append(f"Controls, difference in {known.label} from {best}{unit}: {'; '.join(parts)}.")
-    if effects[best] > 0:
-        lines += _explain_gain(best, own, equal)
-    return "\n".join(lines)
+    level = 1 - (1 - LEVEL) / len(methods)
+    found = {name: [judge(runs, name, baselines, metric, level, uncertainty) for metric in metrics] for name in methods}
+    subject = choose_subject(found)
+    own = [name for name in controls if name.startswith(f"{subject} [")]
+    lines, equal = [], []
+    if subject is not None:
+        won = [one.metric for one in found[subject] if one.effect > 0]
+        first = next(name for name in metrics if METRICS[name] in won)
+        gaps = {name: difference(runs, name, subject, first, uncertainty) for name in own}
+        equal = [name for name, gap in gaps.items() if find_effect(METRICS[first], gap, LEVEL) >= 0]
+        lines = explain_gain(subject, METRICS[first], gaps, equal)
+    shown = [found[subject or find_leader(found, number)][number] for number in range(len(metrics))]
+    counts = [count_effects(found, number) for number in range(len(metrics))] if len(methods) > 1 else []
+    return "\n".join(
+        [
+            write_headline(found, subject, controlled=bool(own), equal=bool(equal)),
+            *(describe(one, len(methods)) for one in shown),
+            *counts,
+            *lines,
+        ]
+    )
 
 
-def _effect(metric: Metric, gap: Difference, level: float) -> int:
+def judge(
+    runs: pd.DataFrame,
+    method: str,
+    baselines: Sequence[str],
+    metric: str,
+    level: float,
+    uncertainty: Uncertainty,
+) -> Judgement:
+    """Compare a method with the rows without privileged information."""
+    known, means = METRICS[metric], runs.groupby("method")[metric].mean()
+    ordered = sorted(baselines, key=lambda name: means[name], reverse=known.higher_is_better)
+    gaps = {name: difference(runs, method, name, metric, uncertainty) for name in ordered}
+    rival = next((name for name in ordered if find_effect(known, gaps[name], level) <= 0), ordered[0])
+    return Judgement(
+        method=method,
+        rival=rival,
+        metric=known,
+        mean=means[method],
+        rival_mean=means[rival],
+        gap=gaps[rival],
+        level=level,
+    )
+
+
+def is_better(metric: Metric, value: float, other: float) -> bool:
+    """Return whether a value of a metric is better than another."""
+    return value > other if metric.higher_is_better else value < other
+
+
+def find_effect(metric: Metric, gap: Difference, level: float) -> int:
     """Return 1 for a significant improvement, -1 for a significant deterioration, else 0."""
     low, high = gap.interval(level)
     sign = int(low > 0) - int(high < 0)
     return sign if metric.higher_is_better else -sign
 
 
-def _format(metric: Metric, gap: Difference) -> tuple[str, str]:
-    """Format a difference and its interval, with signs."""
-    mean, low, high = (metric.format(value, "+") for value in (gap.mean, *gap.interval(LEVEL)))
-    return mean, f"{low} to {high}"
+def choose_subject(found: Mapping[str, Sequence[Judgement]]) -> str | None:
+    """Return the method that gains most: better in some metric, if possible worse in none; None if there is none."""
+    gainers = [name for name, own in found.items() if any(one.effect > 0 for one in own)]
+
+    def rank(name: str) -> tuple[bool, int, float]:
+        own = found[name]
+        effects = [one.effect for one in own]
+        first = own[0].mean if own[0].metric.higher_is_better else -own[0].mean
+        return min(effects) >= 0, effects.count(1), first
+
+    return max(gainers, key=rank, default=None)
 
 
-def _explain_gain(best: str, controls: Sequence[str], equal: Sequence[str]) -> list[str]:
-    """Say what a gain comes from, given the controls that are not significantly worse."""
+def find_leader(found: Mapping[str, Sequence[Judgement]], number: int) -> str:
+    """Return the method with the best mean in a metric, given by its number."""
+    best = max if next(iter(found.values()))[number].metric.higher_is_better else min
+    return best(found, key=lambda name: found[name][number].mean)
+
+
+def write_headline(
+    found: Mapping[str, Sequence[Judgement]], subject: str | None, *, controlled: bool, equal: bool
+) -> str:
+    """Sum up the judgements, and the controls of the method that gains most."""
+    everything = [one for own in found.values() for one in own]
+    names = " or ".join(dict.fromkeys(one.metric.label for one in everything))
+    if subject is None:
+        if all(any(one.effect < 0 for one in own) for own in found.values()):
+            who = "every method with privileged information" if len(found) > 1 else next(iter(found))
+            return f"Worse than No PI in {names}: {who}."
+        if not any(one.leads for one in everything):
+            return f"No PI is best: no method with privileged information does better in {names}."
+        return f"No method with privileged information is significantly better than No PI in {names}."
+    won, lost = (" and ".join(one.metric.label for one in found[subject] if one.effect == effect) for effect in (1, -1))
+    if lost:
+        return f"Better than No PI in {won}, but worse in {lost}: {subject}."
+    if equal:
+        return f"Better than No PI in {won}, but not better than all controls: {subject}."
+    return f"{'Privileged information helped: b' if controlled else 'B'}etter than No PI in {won}: {subject}."
+
+
+def describe(one: Judgement, methods: int) -> str:
+    """Say what a metric shows."""
+    metric = one.metric
+    mean, rival = (f"{metric.format(value)} {metric.unit}".strip() for value in (one.mean, one.rival_mean))
+    points = " points" if metric.unit == "%" else ""
+    low, high = (metric.format(end, "+") for end in one.gap.interval(one.level))
+    adjusted = "" if methods == 1 else f", adjusted for {methods} methods"
+    label = metric.label[0].upper() + metric.label[1:]
+    return (
+        f"{label}: {one.method} {mean}, {one.rival} {rival}. Difference {metric.format(one.gap.mean, '+')}{points} "
+        f"(95 % interval {low} to {high}{adjusted}): {EFFECTS[one.effect]}."
+    )
+
+
+def count_effects(found: Mapping[str, Sequence[Judgement]], number: int) -> str:
+    """Count the methods that are better, and worse, in a metric."""
+    effects = [own[number].effect for own in found.values()]
+    label = next(iter(found.values()))[number].metric.label
+    return (
+        f"In {label}, {effects.count(1)} of {len(found)} methods are significantly better than every row without "
+        f"privileged information; {effects.count(-1)} are significantly worse than the best."
+    )
+
+
+def explain_gain(best: str, metric: Metric, gaps: Mapping[str, Difference], equal: Sequence[str]) -> list[str]:
+    """Say what a gain comes from, given the differences of controls and those that are not significantly worse."""
     content = "the content of the privileged information"
-    if not controls:
+    if not gaps:
         return [f"A comparison with controls (`controls=True`) shows whether {content} matters."]
-    if not equal:
-        return [f"{best} is significantly better than every control: the gain comes from {content}."]
-    lines = []
-    own = [name for name in equal if name.startswith(f"{best} [")]
-    if own:
-        lines.append(f"Not significantly worse than {best}: {', '.join(own)}. The gain need not come from {content}.")
-    if len(own) < len(equal):
-        lines.append(
-            f"No PI with early stopping is not significantly worse than {best}. The gain may be due to less "
-            "overfitting, for which no privileged information is needed."
-        )
-    return lines
+    parts = []
+    for name, gap in gaps.items():
+        mean, low, high = (metric.format(value, "+") for value in (gap.mean, *gap.interval(LEVEL)))
+        parts.append(f"{name} {mean} ({low} to {high})")
+    unit = " in points" if metric.unit == "%" else ""
+    lines = [f"Controls, difference in {metric.label} from {best}{unit}: {'; '.join(parts)}."]
+    if equal:
+        return [
+            *lines,
+            f"Not significantly worse than {best}: {', '.join(equal)}. The gain need not come from {content}.",
+        ]
+    return [*lines, f"{best} is significantly better than every control: the gain comes from {content}."]

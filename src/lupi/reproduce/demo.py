@@ -1,4 +1,4 @@
-"""The embedded comparison: all methods on handwritten digits with labels of simulated annotators."""
+"""The embedded comparison: handwritten digits with labels of simulated annotators."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,17 +6,36 @@ from functools import partial
 
 import pandas as pd
 
+from lupi import methods as known
 from lupi.compare import Comparison, compare_methods
-from lupi.compare.statistics import BASELINE
 from lupi.datasets import load_digits_annotated
+from lupi.metrics import METRICS
 
+SHOWN = ("tram", "auto")
+"""Methods that the demo shows by default, those of them that are registered."""
 DESCRIPTION = """\
-Handwritten digits: 1000 training digits, each labelled {times} by one of 16 models of different quality or, one time
-in ten, at random. Privileged information: which model gave the label, and with which probability. Tested on the true
-labels of {test} other digits, after {epochs} epochs. Mean ± standard deviation over {seeds} seeds; difference from No
-PI, paired by seed, with its standard error.
+Learn handwritten digits from labels of which {wrong:.0f} % are wrong: {labels} per digit, by 16 models of different
+quality or, one time in ten, at random. Privileged information (PI) says which model gave the label, and how sure it
+was; it is known in training only. Tested on the true labels of {test} other digits, with {seeds} seeds.
+"""
+LEGEND = """\
+no-pi is plain training; with early stopping it ends when the loss on held-out labels no longer falls.
+Accuracy is the share of right answers. NLL, the negative log-likelihood, is low if the true digit gets a high
+probability: 0 is perfect, and a blind guess among ten digits has 2.30.
+▲ significantly better than no-pi   ▼ significantly worse   ★ best
 """
 CAUTION = "No PI overfits the noisy labels when it trains long: part of a gain may be less overfitting."
+
+
+def list_shown() -> list[str]:
+    """List the methods that the demo shows by default.
+
+    Examples
+    --------
+    >>> "tram" in list_shown()
+    True
+    """
+    return [name for name in SHOWN if name in known.names()]
 
 
 def compare_digits(
@@ -27,7 +46,7 @@ def compare_digits(
     Parameters
     ----------
     methods : sequence of str
-        Names of methods. No PI is always included.
+        Names of methods. No PI and No PI with early stopping are always included.
     seeds : int
         Number of seeds: of labels, initial weights and batches.
     jobs : int
@@ -47,47 +66,55 @@ def compare_digits(
     Examples
     --------
     >>> found = compare_digits(["tram"], seeds=2, epochs=1)
-    >>> print(format_digits(found).splitlines()[-1][:4])
-    tram
+    >>> "tram" in format_digits(found)
+    True
     """
     make_task = partial(load_digits_annotated, annotations)
     found = compare_methods(
         make_task, methods, range(seeds), parameters={"epochs": epochs}, jobs=jobs, progress=progress
     )
+    digits = load_digits_annotated(annotations)
     description = DESCRIPTION.format(
-        times="once" if annotations == 1 else f"{annotations} times",
-        test=len(load_digits_annotated().y_test),
-        epochs=epochs,
+        wrong=100 * (digits.y_train != digits.gold_train).mean(),
+        labels="one label" if annotations == 1 else f"{annotations} labels",
+        test=len(digits.y_test),
         seeds=seeds,
     )
     return replace(found, notes=[description, CAUTION])
 
 
 def format_digits(found: Comparison) -> str:
-    """Return the description of the data and a table of results."""
-    return f"{found.notes[0]}\n{format_summary(found.summary)}"
+    """Return the description of the data, a table of results, and how to read it."""
+    return f"{found.notes[0]}\n{format_summary(found.summary)}\n\n{LEGEND}"
 
 
 def format_summary(summary: pd.DataFrame) -> str:
-    """Format a summary as text, with standard errors of the differences.
+    """Format a summary as text: ▲ and ▼ mark significant differences from No PI, ★ the best of a column.
 
     Examples
     --------
     >>> from lupi.compare import summarize
     >>> runs = pd.DataFrame({"method": ["no-pi", "no-pi", "tram", "tram"], "seed": [0, 1, 0, 1],
-    ...                      "nll": [1.0, 2.0, 0.5, 1.0], "accuracy": [0.5, 0.6, 0.6, 0.7], "seconds": [1.0] * 4})
+    ...                      "nll": [1.0, 2.0, 0.5, 1.5], "accuracy": [0.5, 0.6, 0.4, 0.7], "seconds": [1.0] * 4})
     >>> print(format_summary(summarize(runs)))  # doctest: +NORMALIZE_WHITESPACE
-    method                           NLL  difference           accuracy %    difference      s
-    no-pi                    1.500±0.707                       55.0±7.1                    1.0
-    tram                     0.750±0.354  -0.750±0.250         65.0±7.1    +10.0±0.0       1.0
+    method             PI    accuracy (higher is better)    NLL (lower is better)
+    no-pi              no              55.0 % ★                     1.50
+    tram               yes             55.0 % ★                     1.00 ▲★
     """
-    lines = [f"{'method':24}{'NLL':>12}{'difference':>16}{'accuracy %':>14}{'difference':>14}{'s':>7}"]
+    width = max(24, *(len(name) + 2 for name in summary.index))
+    lines = [f"{'method':{width}}{'PI':5}{'accuracy (higher is better)':>29}{'NLL (lower is better)':>25}"]
     for name, row in summary.iterrows():
-        nll = f"{row['nll']:.3f}±{row['nll_sd']:.3f}"
-        accuracy = f"{100 * row['accuracy']:.1f}±{100 * row['accuracy_sd']:.1f}"
-        nll_gain = accuracy_gain = ""
-        if name != BASELINE:
-            nll_gain = f"{row['nll_difference']:+.3f}±{row['nll_error']:.3f}"
-            accuracy_gain = f"{100 * row['accuracy_difference']:+.1f}±{100 * row['accuracy_error']:.1f}"
-        lines.append(f"{name:24}{nll:>12}{nll_gain:>16}{accuracy:>14}{accuracy_gain:>14}{row['seconds']:>7.1f}")
+        uses = "yes" if known.kind(str(name).partition(" [")[0]).uses_privileged else "no"
+        accuracy = f"{100 * row['accuracy']:.1f} % {_mark(summary, str(name), 'accuracy'):2}"
+        nll = f"{row['nll']:.2f} {_mark(summary, str(name), 'nll'):2}"
+        lines.append(f"{name:{width}}{uses:5}{accuracy:>21}{nll:>27}".rstrip())
     return "\n".join(lines)
+
+
+def _mark(summary: pd.DataFrame, name: str, metric: str) -> str:
+    """Return the marks of a method's score."""
+    known_metric, values = METRICS[metric], summary[metric]
+    low, high = (float(summary[f"{metric}_{end}"][name]) for end in ("low", "high"))
+    better, worse = (low > 0, high < 0) if known_metric.higher_is_better else (high < 0, low > 0)
+    best = values[name] == (values.max() if known_metric.higher_is_better else values.min())
+    return "▲" * better + "▼" * worse + "★" * bool(best)

@@ -1,0 +1,87 @@
+"""The consensus of held-out labels, which stands in for true labels where there is no test table.
+
+On raw noisy labels a method that predicts the true label looks worse than one that predicts the noise. So methods are
+scored on the posterior P(z | x, labels) of each held-out example's true label, given its labels, who gave them, and a
+model's prediction (`lupi.crowd.infer`). Scores are expectations under this posterior: if it is right, their mean is
+that of the scores on true labels, for every method that saw neither x nor the labels of held-out examples. It must be
+the posterior given x: were z inferred from the labels alone, what a method knows about x would count for nothing
+wherever the labels leave z open.
+
+The model is one early-stopped No PI network per split. It is trained on the split's training rows with a seed of its
+own, so it is no arm of the comparison, all arms are scored on the same posterior, and no prediction is scored on
+itself. Where labels leave z open the posterior leans towards what No PI says, mistakes included. That favours No PI:
+scores on the consensus understate what privileged information gains, rather than overstate it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lupi._internal.devices import one_thread
+from lupi.compare.arrays import PATIENCE
+from lupi.compare.plan import Plan
+from lupi.compare.statistics import BASELINE, Floats
+from lupi.crowd import infer
+from lupi.estimators import PrivilegedClassifier, fit_together
+from lupi.tabular.dataset import TableDataset
+from lupi.tabular.features import encode_columns, fit_encoders
+from lupi.tabular.folds import Rows
+
+SEED = 1_000_000
+"""Added to the seeds of the comparison, so that no arm is the model of the consensus."""
+
+
+def first_rows(example: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the position of the first row of each example, in the order of appearance.
+
+    Examples
+    --------
+    >>> first_rows(np.array([7, 3, 7, 3, 5]))
+    array([0, 1, 4])
+    """
+    return np.sort(np.unique(example, return_index=True)[1])
+
+
+def infer_consensus(
+    plan: Plan, data: TableDataset, splits: Sequence[tuple[Rows, Rows]], seeds: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Infer the true labels of held-out examples for a group of seeds.
+
+    Parameters
+    ----------
+    plan : Plan
+        The comparison.
+    data : TableDataset
+        A table of classes.
+    splits : sequence of pairs of ndarray
+        By seed, the rows to train on and to score on.
+    seeds : sequence of int
+        The seeds.
+
+    Returns
+    -------
+    list of dict
+        For each seed `truth`, [held-out examples, classes], ordered as in `first_rows`.
+    """
+    parameters = {**plan.settings, "patience": PATIENCE, "device": plan.device}
+    models = [PrivilegedClassifier(BASELINE, random_state=SEED + seed, **parameters) for seed in seeds]
+    sets, held_out = [], []
+    for train, test in (splits[seed] for seed in seeds):
+        rows = data.train.take(train)
+        encoders = fit_encoders(rows.X, data.unencoded)
+        sets.append({"X": encode_columns(rows.X, encoders), "y": rows.y, "example": rows.example})
+        held_out.append(encode_columns(data.train.take(test).X, encoders))
+    with one_thread():
+        fit_together(models, sets)
+        predictions = [model.predict_proba(X) for model, X in zip(models, held_out, strict=True)]
+    found = []
+    for model, seed, p in zip(models, seeds, predictions, strict=True):
+        test = splits[seed][1]
+        rows, who = data.train.take(test), None if data.annotators is None else data.annotators[test]
+        label = np.searchsorted(model.classes_, rows.y)
+        truth: Floats = np.zeros((len(np.unique(rows.example)), len(data.classes)))
+        truth[:, model.classes_] = infer(p, label, example=rows.example, annotator=who).truth
+        found.append({"truth": truth})
+    return found

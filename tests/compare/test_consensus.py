@@ -1,0 +1,78 @@
+import numpy as np
+import pandas as pd
+
+from lupi.compare import Plan
+from lupi.compare.arms import make_tasks
+from lupi.compare.consensus import infer_consensus
+from lupi.compare.plan import make_splits
+from lupi.metrics import evaluate
+from lupi.tabular import TableSpec, read_dataset
+
+N = 300
+RNG = np.random.default_rng(0)
+SIZE = RNG.normal(size=N)
+TRUTH = np.digitize(SIZE, [-0.5, 0.5])
+
+
+def read(folder, label, annotator, example):
+    frame = pd.DataFrame({"id": example, "size": SIZE[example], "annotator": annotator, "label": label})
+    frame.to_parquet(folder / "table.parquet")
+    spec = TableSpec(
+        table=folder / "table.parquet", target=["label"], privileged=["annotator"], example="id", task="classification"
+    )
+    plan = Plan(spec=spec, seeds=2, settings={"epochs": 30, "learning_rate": 0.01})
+    data = read_dataset(spec)
+    return plan, data, make_splits(plan, data)
+
+
+def crowd(each, wrong):
+    """Labels in mixed order: of an honest annotator, and of one who is often wrong."""
+    example = np.tile(np.arange(N), each)
+    annotator = RNG.integers(2, size=len(example))
+    mistaken = (annotator == 1) & (RNG.random(len(example)) < wrong)
+    return np.where(mistaken, (TRUTH[example] + 1) % 3, TRUTH[example]), np.array(["good", "bad"])[annotator], example
+
+
+def test_the_consensus_is_closer_to_the_truth_than_labels(tmp_path):
+    for each in (1, 3):
+        label, annotator, example = crowd(each, 0.5)
+        plan, data, splits = read(tmp_path, label, annotator, example)
+        for (_, test), found in zip(splits, infer_consensus(plan, data, splits, [0, 1]), strict=True):
+            examples = example[test][: len(np.unique(example[test]))]  # each once before any of them twice
+            right = found["truth"][np.arange(len(examples)), TRUTH[examples]].mean()
+            assert right > (label[test] == TRUTH[example[test]]).mean() + 0.1
+            np.testing.assert_allclose(found["truth"].sum(1), 1)
+
+
+def test_rows_of_the_consensus_are_those_of_the_task(tmp_path):
+    """A prediction of the truth is scored as the consensus rates the truth."""
+    plan, data, splits = read(tmp_path, *crowd(2, 0.5))
+    truth = [one["truth"] for one in infer_consensus(plan, data, splits, [0, 1])]
+    for task, own in zip(make_tasks(data, splits, truth), truth, strict=True):
+        gold = np.digitize(task.X_test["size"], [-0.5, 0.5])
+        assert len(task.X_test) == len(own)
+        rated = own[np.arange(len(gold)), gold]
+        assert rated.mean() > 0.9
+        np.testing.assert_allclose(evaluate(task.y_test, np.eye(3)[gold])["accuracy"].rows, rated)
+
+
+def test_classes_that_the_training_rows_lack_are_impossible(tmp_path):
+    label, annotator, example = crowd(1, 0.2)
+    label = np.where(label == 1, 0, label)
+    plan, data, splits = read(tmp_path, label, annotator, example)
+    held = splits[0][1][0]
+    label[held] = 1  # once, and held out
+    plan, data, _ = read(tmp_path, label, annotator, example)
+    splits = make_splits(plan, data)
+    assert held not in splits[0][1]
+    (found,) = infer_consensus(plan, data, splits, [0])
+    assert found["truth"].shape == (len(splits[0][1]), 3)
+    assert not found["truth"][:, 1].any()
+
+
+def test_the_consensus_sees_held_out_labels_of_its_own_split_only(tmp_path):
+    plan, data, splits = read(tmp_path, *crowd(1, 0.5))
+    (first,), (second,) = (infer_consensus(plan, data, splits, [seed]) for seed in (0, 1))
+    alone = infer_consensus(plan, data, splits, [0, 1])
+    np.testing.assert_allclose(alone[0]["truth"], first["truth"], atol=1e-4)
+    np.testing.assert_allclose(alone[1]["truth"], second["truth"], atol=1e-4)
