@@ -18,7 +18,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lupi.data import Annotations, Batch
@@ -27,6 +29,7 @@ from lupi.methods.base import Conditional, Method
 from lupi.nn import MLP, Parts
 from lupi.nn.inference import evaluation
 from lupi.training import Settings, fit
+from lupi.training.fitting import split_stage
 
 __all__ = ["CHECKS", "check_method", "make_data", "make_method", "make_parts"]
 
@@ -78,11 +81,16 @@ def make_predictor(build: Build, likelihood: Likelihood) -> tuple[nn.Module, Ten
 
 
 def iterate_stages(method: Method, data: Annotations) -> Iterator[tuple[Method, Batch]]:
-    """Let a method observe the data, and yield every stage's method with one batch of all its data."""
+    """Let a method observe the data, and yield every stage's methods with one batch of all their data."""
     method.observe(data)
     for stage in method.stages(data):
-        prepared = stage.prepare(data)
-        yield stage.method, prepared.by_annotation(torch.arange(len(prepared)))
+        for part in [stage] if isinstance(stage.method, Method) else split_stage(stage):
+            assert isinstance(part.method, Method)
+            prepared = part.prepare(data)
+            yield part.method, prepared.by_annotation(torch.arange(len(prepared)))
+            if part.finish is not None:
+                part.finish(data)
+    method.memory.clear()
 
 
 def check_losses(build: Build, likelihood: Likelihood) -> None:
@@ -186,11 +194,13 @@ def check_training(build: Build, likelihood: Likelihood) -> None:
     first, second = (make_method(build, likelihood) for _ in range(2))
     history = fit(first, data, settings)
     fit(second, data, settings)
-    totals: dict[str, list[float]] = {}
+    totals: dict[str, list[NDArray[np.float64]]] = {}
     for row in history:
-        loss = sum(value for name, value in row.items() if name.startswith("train_"))
-        totals.setdefault(row["stage"], []).append(loss)
-    for stage, (start, *_, end) in totals.items():
+        losses = [np.atleast_1d(value) for name, value in row.items() if name.startswith("train_")]
+        totals.setdefault(row["stage"], []).append(np.sum(losses, axis=0))
+    for stage, rows in totals.items():
+        networks = [losses[~np.isnan(losses)] for losses in np.transpose(rows)]  # NaN after a network stops early
+        start, end = np.mean([losses[0] for losses in networks]), np.mean([losses[-1] for losses in networks])
         assert end < start, f"the loss of stage {stage!r} went from {start} to {end}"
     for name, tensor in first.state_dict().items():
         assert torch.equal(tensor, second.state_dict()[name]), f"{name!r} differs between two equal trainings"

@@ -30,6 +30,9 @@ def test_names_are_the_contract():
         "tram-plus-plus",
         "pi-dual",
         "pi-transition",
+        "label-posterior",
+        "auto",
+        "stack",
     ]
 
 
@@ -66,7 +69,7 @@ def test_the_documentation_lists_every_option_with_its_default():
 
 def test_which_methods_use_and_ship_privileged_information():
     ships = {name for name in methods.names() if methods.kind(name).ships_privileged}
-    assert ships == {"mean-imputation", "full-marginalization"}
+    assert ships == {"mean-imputation", "full-marginalization", "stack"}
     blind = {name for name in methods.names() if not methods.kind(name).uses_privileged}
     assert blind == {"no-pi", "majority-vote", "distillation"}
 

@@ -3,8 +3,8 @@
 import copy
 import dataclasses
 import itertools
-import math
 
+import numpy as np
 import torch
 
 from lupi import methods, testing
@@ -90,5 +90,10 @@ def assert_as_alone(members, sets, how=HOW, validation=None):
 
 def of_one(history, number):
     """The history of one replica up to where it stopped."""
-    rows = [{name: v[number] if isinstance(v, list) else v for name, v in row.items()} for row in history]
-    return [row for row in rows if not any(math.isnan(v) for n, v in row.items() if n.startswith("train_"))]
+
+    def pick(value):
+        each = len(value) // len(SEEDS)
+        return value[number] if each == 1 else value[number * each : (number + 1) * each]
+
+    rows = [{name: pick(v) if isinstance(v, list) else v for name, v in row.items()} for row in history]
+    return [row for row in rows if not any(np.isnan(v).all() for n, v in row.items() if n.startswith("train_"))]

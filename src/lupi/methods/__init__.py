@@ -1,6 +1,7 @@
 """How does each method learn? One class per method, and a registry of their names (`names`, `kind`, `build`)."""
 
 from lupi.methods.aggregation import AggregatedNoPI, DawidSkene, MajorityVote
+from lupi.methods.auto import Auto, Stack
 from lupi.methods.base import Conditional, Method, Stage
 from lupi.methods.distillation import (
     Distillation,
@@ -10,7 +11,9 @@ from lupi.methods.distillation import (
     SoftTRAM,
 )
 from lupi.methods.dropout import HeteroscedasticDropout
+from lupi.methods.ensemble import Ensemble
 from lupi.methods.imputation import MeanImputation, ZeroImputation
+from lupi.methods.label_posterior import LabelPosterior
 from lupi.methods.marginalization import FullMarginalization
 from lupi.methods.no_pi import NoPI
 from lupi.methods.pi_dual import PiDUAL
@@ -22,13 +25,16 @@ from lupi.methods.transition import PITransition
 __all__ = [
     "TRAM",
     "AggregatedNoPI",
+    "Auto",
     "Conditional",
     "DawidSkene",
     "Distillation",
     "DistilledTRAM",
+    "Ensemble",
     "FullMarginalization",
     "GeneralizedDistillation",
     "HeteroscedasticDropout",
+    "LabelPosterior",
     "MIMLFCNPlus",
     "MajorityVote",
     "MeanImputation",
@@ -38,6 +44,7 @@ __all__ = [
     "PiDUAL",
     "PrivilegedTeacher",
     "SoftTRAM",
+    "Stack",
     "Stage",
     "TwoStepTRAM",
     "ZeroImputation",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import add
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor, nn
 
@@ -54,6 +54,14 @@ class Method(nn.Module, ABC):
         """Yield what to train, in order; each stage is trained before the next one is requested."""
         yield Stage("train", self)
 
+    @property
+    def memory(self) -> dict[str, Tensor]:
+        """What later stages need from earlier ones, such as out-of-fold predictions.
+
+        Checkpoints contain it; the state dict does not, and `lupi.training.fit` empties it at the end.
+        """
+        return self.__dict__.setdefault("_memory", {})  # type: ignore[no-any-return]
+
 
 class Conditional(Method):
     """A method with a conditional head, by default trained with the loss L(y, q(y | x, a))."""
@@ -100,16 +108,64 @@ class ConditionalMethod(Conditional):
 
 
 class Stage(NamedTuple):
-    """One stage of training: a method to train, and the data to train it on.
+    """One stage of training: what to train, and the data to train it on.
 
-    The modules of a stage are parts of the method that yields it, so that a checkpoint of that method contains them.
+    The modules of a stage are parts of the method that yields it, or networks that only this stage needs; a checkpoint
+    contains both. A sequence of methods, such as one per fold, trains as independent networks, stacked where that is
+    faster; `prepare` and `validate` then return one set for each.
     """
 
     name: str
     """Name of the stage in the history."""
-    method: Method
-    """The method whose loss is minimised."""
-    prepare: Callable[[Annotations], Annotations] = lambda data: data
+    method: Method | Sequence[Method]
+    """The method whose loss is minimised, or several."""
+    prepare: Callable[[Annotations], Any] = lambda data: data
     """Makes the stage's training set from the training set."""
-    hold_out: Callable[[Annotations], Annotations] | None = None
-    """Makes the stage's held-out annotations; `prepare` by default."""
+    hold_out: Callable[[Annotations], Any] | None = None
+    """Makes the stage's held-out annotations from those held out for the whole training; `prepare` by default."""
+    validate: Callable[[Annotations], Any] | None = None
+    """Makes the stage's held-out annotations from the training set instead."""
+    adapt: Callable[[Any], Any] = lambda settings: settings
+    """Adapts the settings of training to this stage."""
+    finish: Callable[[Annotations], None] | None = None
+    """Runs on the training set after the stage is trained, and stores what later stages need in `memory`."""
+
+
+def join_stages(stages: Sequence[Stage], split: Callable[[Any], Sequence[Annotations]]) -> Stage:
+    """Join the same stage of several methods into one.
+
+    Parameters
+    ----------
+    stages : sequence of Stage
+        The stage of each method.
+    split : callable
+        From the data of the joint stage to those of each method.
+    """
+
+    def join(functions: Sequence[Callable[[Annotations], Any]]) -> Callable[[Any], list[Any]]:
+        def prepare(data: Any) -> list[Any]:
+            made = [function(part) for function, part in zip(functions, split(data), strict=True)]
+            return [part for own in made for part in ([own] if isinstance(own, Annotations) else own)]
+
+        return prepare
+
+    def finish(data: Any) -> None:
+        for stage, part in zip(stages, split(data), strict=True):
+            if stage.finish is not None:
+                stage.finish(part)
+
+    validate = [stage.validate for stage in stages if stage.validate is not None]
+    return Stage(
+        stages[0].name,
+        [method for stage in stages for method in list_methods(stage)],
+        join([stage.prepare for stage in stages]),
+        join([stage.hold_out or stage.prepare for stage in stages]),
+        validate=join(validate) if validate else None,
+        adapt=stages[0].adapt,
+        finish=finish,
+    )
+
+
+def list_methods(stage: Stage) -> list[Method]:
+    """Return the methods that a stage trains."""
+    return [stage.method] if isinstance(stage.method, Method) else list(stage.method)

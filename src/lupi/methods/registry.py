@@ -6,9 +6,11 @@ from typing import Any, get_type_hints
 
 from lupi.methods import (
     aggregation,
+    auto,
     distillation,
     dropout,
     imputation,
+    label_posterior,
     marginalization,
     no_pi,
     pi_dual,
@@ -37,6 +39,9 @@ METHODS: dict[str, Callable[..., Method]] = {
     "tram-plus-plus": tram.tram_plus_plus,
     "pi-dual": pi_dual.pi_dual,
     "pi-transition": transition.pi_transition,
+    "label-posterior": label_posterior.label_posterior,
+    "auto": auto.auto,
+    "stack": auto.stack,
 }
 """The functions that make the methods from `Parts` and options; each is annotated with the class that it returns."""
 

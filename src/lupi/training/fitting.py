@@ -2,15 +2,17 @@
 
 import copy
 import warnings
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from lupi._internal.checks import check_integer
 from lupi.data import Annotations
-from lupi.methods.base import Method, Stage
+from lupi.methods.base import Method, Stage, list_methods
+from lupi.nn.inference import device_of
 from lupi.training.checkpoint import Checkpoint, describe_network, describe_run
 from lupi.training.loop import Epoch, OneDevice, StageLoop, matrix_precision
 from lupi.training.noise import seed_noise
@@ -84,34 +86,126 @@ def fit(
     validation = None if validation is None else validation.to(place.device)
     with seed_noise(seeds[0] + place.global_rank, place.device), matrix_precision(settings.precision):
         method.observe(data)  # type: ignore[arg-type] # `Replicas` take `StackedAnnotations`
-        with closing(iterate_stages(method, data)) as stages:
+        if state is not None:
+            restore_memory(method, state["memory"])
+        with closing(iterate_stages(method, data, settings, place)) as stages:
             for number, stage in enumerate(stages):
                 if state is not None and number < state["stage"]:
                     continue  # trained before the interruption
                 resumed, state = state, None
+                changed = stage.adapt(settings)
                 loop = StageLoop(
                     stage=stage,
                     number=number,
                     data=data,
                     validation=validation,
-                    settings=settings,
+                    settings=changed,
                     place=place,
                     seeds=seeds,
                 )
                 if resumed is not None:
                     loop.resume(resumed)
+                transient = not set(loop.networks()) <= set(method.parameters())
                 for step in loop.steps(history, progress and place.global_rank == 0):
-                    if checkpoint is not None and (step % checkpoint.every == 0 or loop.epoch == settings.epochs):
-                        reached = {"run": run, "method": method.state_dict(), "history": history, **loop.state()}
+                    if checkpoint is not None and (step % checkpoint.every == 0 or loop.epoch == changed.epochs):
+                        reached: dict[str, Any] = {"run": run, "method": method.state_dict(), "history": history}
+                        reached |= {"memory": collect_memory(method), **loop.state(networks=transient)}
                         if place.global_rank == 0:
                             checkpoint.write(reached)
+                if stage.finish is not None:
+                    stage.finish(data)  # type: ignore[arg-type]
+    for _, memory in list_memories(method):
+        memory.clear()
     method.eval()
     return history
 
 
-def iterate_stages(method: Method, data: Data) -> Generator[Stage, None, None]:
-    """Yield the stages of a method; closing this generator closes the method's, which unstacks `Replicas`."""
-    yield from method.stages(data)  # type: ignore[arg-type]
+def iterate_stages(method: Method, data: Data, settings: Settings, place: Any) -> Generator[Stage, None, None]:
+    """Yield the stages of a method, those of several methods as `Replicas` or one after another.
+
+    Closing this generator closes the method's, and unstacks replicas.
+    """
+    with closing(method.stages(data)) as stages:  # type: ignore[arg-type, type-var]
+        for stage in stages:
+            if isinstance(stage.method, Method):
+                yield stage
+            elif isinstance(method, Replicas) or can_stack(stage, data, settings, place):
+                replicas = Replicas(stage.method)
+                replicas.stack()
+                try:
+                    yield stack_stage(stage, replicas)
+                finally:
+                    replicas.separate()
+            else:
+                yield from split_stage(stage)
+
+
+def stack_stage(stage: Stage, replicas: Replicas) -> Stage:
+    """Turn a stage of several methods into one of replicas."""
+
+    def stack(prepare: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
+        return None if prepare is None else lambda data: StackedAnnotations(prepare(data))
+
+    prepare = stack(stage.prepare)
+    assert prepare is not None
+    return stage._replace(
+        method=replicas, prepare=prepare, hold_out=stack(stage.hold_out), validate=stack(stage.validate)
+    )
+
+
+def split_stage(stage: Stage) -> Iterator[Stage]:
+    """Split a stage of several methods into one stage each; the last one finishes it."""
+
+    def pick(prepare: Callable[[Any], Any] | None, number: int) -> Callable[[Any], Any] | None:
+        return None if prepare is None else lambda data: prepare(data)[number]
+
+    methods = list_methods(stage)
+    for number, method in enumerate(methods):
+        prepare = pick(stage.prepare, number)
+        assert prepare is not None
+        yield stage._replace(
+            name=f"{stage.name} {number + 1}/{len(methods)}",
+            method=method,
+            prepare=prepare,
+            hold_out=pick(stage.hold_out, number),
+            validate=pick(stage.validate, number),
+            finish=stage.finish if number == len(methods) - 1 else None,
+        )
+
+
+def can_stack(stage: Stage, data: Data, settings: Settings, place: Any) -> bool:
+    """Return whether the methods of a stage can train as replicas, and whether that is faster."""
+    methods = list_methods(stage)
+    if not isinstance(place, OneDevice) or not pays_to_stack(methods, place.device):
+        return False
+    probes = [copy.deepcopy(method) for method in methods[:2]]
+    sets = StackedAnnotations(stage.prepare(data)[:2])  # type: ignore[arg-type]
+    try:
+        replicas = Replicas(probes)
+        replicas.stack()
+        with torch.no_grad(), torch.random.fork_rng([place.device] if place.device.type == "cuda" else []):
+            replicas.losses(sets.by_annotation(torch.zeros(2, 2, dtype=torch.int64, device=place.device)))
+        if settings.draw == "examples":
+            StackedAnnotations(stage.prepare(data)).each  # type: ignore[arg-type] # noqa: B018 - raises
+    except (ValueError, RuntimeError):  # vmap raises a RuntimeError for what it does not support
+        return False
+    return True
+
+
+def list_memories(method: Method) -> list[tuple[str, dict[str, Tensor]]]:
+    """List the memories of a method and of those that it contains, by path."""
+    return [(path, module.memory) for path, module in method.named_modules() if isinstance(module, Method)]
+
+
+def collect_memory(method: Method) -> dict[str, dict[str, Tensor]]:
+    """Return the memories that are not empty."""
+    return {path: dict(memory) for path, memory in list_memories(method) if memory}
+
+
+def restore_memory(method: Method, saved: dict[str, dict[str, Tensor]]) -> None:
+    """Restore what `collect_memory` returned."""
+    for path, memory in list_memories(method):
+        memory.update({name: value.to(device_of(method)) for name, value in saved.get(path, {}).items()})
 
 
 def check_arguments(

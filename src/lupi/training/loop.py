@@ -97,6 +97,16 @@ def average_losses(method: Method, data: Annotations) -> dict[str, float]:
     return {name: value / len(data) for name, value in sums.items()}
 
 
+def spread_seeds(seeds: list[int], members: int) -> list[int]:
+    """Return a seed for each member: those given, or several that each of them determines."""
+    each = members // len(seeds)
+    if each <= 1:
+        return seeds
+    return [
+        int(np.random.SeedSequence((seed, number)).generate_state(1)[0]) for seed in seeds for number in range(each)
+    ]
+
+
 class StageLoop:
     """The training of one stage: its data, its optimizer and its progress. `number` is the position of the stage."""
 
@@ -111,13 +121,17 @@ class StageLoop:
         place: Any,
         seeds: list[int],
     ) -> None:
-        self.stage, self.number = stage, number
-        self.settings, self.place, self.seeds = settings, place, seeds
+        assert isinstance(stage.method, Method)  # `fit` stacks or splits several
+        self.stage, self.number, self.method = stage, number, stage.method
+        self.settings, self.place = settings, place
         self.stacked = isinstance(stage.method, Replicas)
         self.members = list(stage.method.members) if isinstance(stage.method, Replicas) else [stage.method]
+        self.seeds = spread_seeds(seeds, len(self.members))
         self.data = self.prepare(data, stage.prepare)
         self.validation = None if validation is None else self.prepare(validation, stage.hold_out or stage.prepare)
-        stage.method.train()
+        if stage.validate is not None:
+            self.validation = self.prepare(data, stage.validate)
+        self.method.train()
         recorded = self.can_record()
         optimizer = settings.make_optimizer(stage.method, leading=int(self.stacked), recorded=recorded)
         module = Mixup(stage.method, int(self.stacked)) if settings.mixup else stage.method
@@ -337,8 +351,16 @@ class StageLoop:
                 # A replica's weights are views; a deep copy would copy the weights of all replicas.
                 self.best_weights[number] = {name: value.clone() for name, value in member.state_dict().items()}
 
-    def state(self) -> dict[str, Any]:
-        """Return everything that the stage needs to resume from here; every process must call it."""
+    def networks(self) -> Iterator[nn.Parameter]:
+        """Yield the parameters of the members."""
+        for member in self.members:
+            yield from member.parameters()
+
+    def state(self, *, networks: bool = False) -> dict[str, Any]:
+        """Return everything that the stage needs to resume from here; every process must call it.
+
+        `networks` adds the weights of the members, for a stage that trains networks outside of its method.
+        """
         noise = {}  # the generator states of all processes, [processes, ...]
         for name, value in get_noise_state(self.place.device).items():
             rows = torch.zeros(self.place.world_size, value.shape[0], dtype=torch.uint8, device=self.place.device)
@@ -346,10 +368,14 @@ class StageLoop:
             noise[name] = self.place.all_reduce(rows, reduce_op="sum").cpu()
         progress = {name: getattr(self, name) for name in PROGRESS}
         optimizer = self.optimizer.state_dict()
+        if networks:
+            progress["networks"] = [member.state_dict() for member in self.members]
         return {"stage": self.number, "optimizer": optimizer, "noise": noise, "sums": self.reduce_sums(), **progress}
 
     def resume(self, state: dict[str, Any]) -> None:
         """Resume from a saved state."""
+        for member, weights in zip(self.members, state.get("networks", []), strict=False):
+            member.load_state_dict(weights)
         options = [{k: v for k, v in group.items() if k != "params"} for group in self.optimizer.param_groups]
         self.optimizer.load_state_dict(state["optimizer"])
         for group, own in zip(self.optimizer.param_groups, options, strict=True):
@@ -361,4 +387,4 @@ class StageLoop:
             setattr(self, name, state[name])
         if rank == 0:
             self.sums = {name: value.to(self.place.device) for name, value in state["sums"].items()}
-        self.stage.method.train()
+        self.method.train()

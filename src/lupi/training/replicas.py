@@ -8,19 +8,20 @@ are views of the stacked ones, so each replica is a usable method at any time.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from lupi.data import Annotations, Batch, SparseRows
-from lupi.methods.base import Method, Stage
+from lupi.methods.base import Method, Stage, join_stages
 
 
 @dataclass(frozen=True)
@@ -219,21 +220,16 @@ class Replicas(Method):
             member.observe(part)
 
     def stages(self, data: Any) -> Iterator[Stage]:
-        """Yield the stages of the members, stacked."""
+        """Yield the stages of the members, each with the methods of all of them."""
         own = [member.stages(part) for member, part in zip(self.members, data.parts, strict=True)]
         for stages in zip(*own, strict=True):
-            stacked = Replicas([stage.method for stage in stages])
-            stacked.stack()
-            prepare = [stage.prepare for stage in stages]
-            hold_out = [stage.hold_out or stage.prepare for stage in stages]
-            try:
-                yield Stage(stages[0].name, stacked, prepare_each(prepare), prepare_each(hold_out))
-            finally:
-                stacked.separate()
+            yield join_stages(stages, attrgetter("parts"))
 
 
 def split_history(history: Sequence[dict[str, Any]], replicas: int) -> list[list[dict[str, Any]]]:
     """Split the history of replicas into one per replica, with the epochs before it stopped.
+
+    In a stage that trains several networks for each replica, a loss stays a list, with one number per network.
 
     Examples
     --------
@@ -241,14 +237,23 @@ def split_history(history: Sequence[dict[str, Any]], replicas: int) -> list[list
     >>> split_history(rows, 2)
     [[{'epoch': 1, 'train_marginal': 0.5}, {'epoch': 2, 'train_marginal': 0.4}], [{'epoch': 1, 'train_marginal': 0.6}]]
     """
-    return [
-        [
-            {name: value[number] if isinstance(value, list) else value for name, value in row.items()}
-            for row in history
-            if not any(math.isnan(value[number]) for name, value in row.items() if name.startswith("train_"))
-        ]
-        for number in range(replicas)
+
+    def pick(value: Any, number: int) -> Any:
+        if not isinstance(value, list):
+            return value
+        each = len(value) // replicas
+        return value[number] if each == 1 else value[each * number : each * (number + 1)]
+
+    split = [
+        [{name: pick(value, number) for name, value in row.items()} for row in history] for number in range(replicas)
     ]
+    return [[row for row in rows if not has_stopped(row)] for rows in split]
+
+
+def has_stopped(row: dict[str, Any]) -> bool:
+    """Return whether all networks of a row of the history had stopped before it."""
+    losses = (value for name, value in row.items() if name.startswith("train_"))
+    return any(np.isnan(value).all() for value in losses)
 
 
 def make_stacked_losses(
@@ -291,8 +296,3 @@ class SideBySide(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the outputs, [examples, predictors, ...]."""
         return torch.stack([predictor(x) for predictor in self.predictors], 1)
-
-
-def prepare_each(prepare: Sequence[Callable[[Annotations], Annotations]]) -> Callable[[Any], Any]:
-    """Combine the members' functions that prepare data into one for `StackedAnnotations`."""
-    return lambda data: StackedAnnotations([make(part) for make, part in zip(prepare, data.parts, strict=True)])

@@ -1,0 +1,142 @@
+"""Auto: cross-fit several methods, mix them, explain the labels by the mixture, and train one network on the result.
+
+The weights of the mixture maximise the likelihood of the labels under the model of the annotators, for examples that
+the networks have not seen. They say whether privileged information mattered: No PI is one of the methods.
+
+References
+----------
+Wolpert, "Stacked generalization" (Neural Networks 1992).
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import ClassVar, NamedTuple, get_type_hints
+
+import torch
+from torch import Tensor, nn
+
+from lupi.data import Annotations, Batch
+from lupi.likelihoods import Bernoulli, Categorical, Gaussian
+from lupi.methods.base import Method, Stage
+from lupi.methods.cross_fitting import assign_folds
+from lupi.methods.ensemble import Mixture
+from lupi.methods.imputation import mean_imputation
+from lupi.methods.label_posterior import LabelPosterior
+from lupi.methods.no_pi import NoPI, no_pi
+from lupi.methods.pi_dual import pi_dual
+from lupi.methods.tram import tram
+from lupi.methods.transition import pi_transition
+from lupi.nn import Parts
+
+MEMBERS: Mapping[str, Callable[[Parts], Method]] = {
+    "no-pi": no_pi,
+    "tram": tram,
+    "mean-imputation": mean_imputation,
+    "pi-transition": pi_transition,
+    "pi-dual": pi_dual,
+}
+"""The members of "auto"."""
+
+
+class Budget(NamedTuple):
+    """What "auto" trains for networks of up to `size` parameters."""
+
+    size: float
+    folds: int
+    methods: tuple[str, ...]
+
+
+BUDGETS = (
+    Budget(10_000_000, 5, tuple(MEMBERS)),
+    Budget(50_000_000, 3, ("no-pi", "mean-imputation", "pi-transition")),
+    Budget(math.inf, 2, ("no-pi", "pi-transition")),
+)
+
+
+class Auto(LabelPosterior):
+    """Label posteriors whose prior is a mixture of several methods; for real numbers, a mixture mixed with labels."""
+
+    likelihoods: ClassVar = (Categorical, Bernoulli, Gaussian)
+
+
+class Stack(LabelPosterior):
+    """The mixture that "auto" distils into one network: every cross-fitted network ships, at the cost of all."""
+
+    ships_privileged: ClassVar = True
+    gradients: ClassVar = {}
+
+    def __init__(
+        self, members: Mapping[str, Callable[[], Method]], make_student: Callable[[], NoPI], *, folds: int = 5
+    ) -> None:
+        super().__init__(members, make_student, folds=folds, between=0)
+        del self.student
+        networks = {name: nn.ModuleList(make() for _ in range(folds)) for name, make in self.members.items()}
+        self.networks: Mapping[str, Sequence[Method]] = nn.ModuleDict(networks)  # type: ignore[assignment]
+
+    def observe(self, data: Annotations) -> None:
+        """Let every network observe the data; in training it observes those of its folds."""
+        for network in self.list_networks():
+            network.observe(data)
+
+    def list_networks(self) -> list[Method]:
+        """Return all networks."""
+        return [network for name in self.members for network in self.networks[name]]
+
+    def make_networks(self, make: Callable[[], Method], name: str, folds: int, device: torch.device) -> list[Method]:  # noqa: ARG002
+        """Return the networks of a member, which are parts of this method."""
+        return list(self.networks[name])
+
+    def stages(self, data: Annotations) -> Iterator[Stage]:
+        """Yield the cross-fitted networks of every member."""
+        if data.annotated.shape[0] < 2 * self.folds:
+            raise ValueError(f"Expected at least {2 * self.folds} examples for {self.folds} folds, but got too few.")
+        yield from self.cross_fit_members(data, assign_folds(data, self.folds, int(self.seed)))
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the mean losses of the networks, each of which trains alone."""
+        every = [network.losses(batch) for network in self.list_networks()]
+        return {"networks": torch.stack([sum(losses.values(), torch.zeros(())) for losses in every]).mean()}
+
+    def predictor(self) -> nn.Module:
+        """Return the recalibrated mixture."""
+        groups = [[network.predictor() for network in self.networks[name]] for name in self.members]
+        return Mixture(groups, self.likelihood, weights=self.weights, powers=self.powers[:-1], power=self.powers[-1])
+
+
+def auto(
+    parts: Parts,
+    *,
+    methods: Sequence[str] | None = None,
+    folds: int | None = None,
+    weight: float = 0.75,
+    exponent: float | None = None,
+    between: int | None = None,
+) -> Auto:
+    """Make the method "auto"; by default the size of the network determines `methods` and `folds`."""
+    members, budget = choose_members(parts, methods)
+    folds = budget.folds if folds is None else folds
+    return Auto(members, partial(no_pi, parts), folds=folds, weight=weight, exponent=exponent, between=between)
+
+
+def stack(parts: Parts, *, methods: Sequence[str] | None = None, folds: int | None = None) -> Stack:
+    """Make the method "stack"; by default the size of the network determines `methods` and `folds`."""
+    members, budget = choose_members(parts, methods)
+    return Stack(members, partial(no_pi, parts), folds=budget.folds if folds is None else folds)
+
+
+def choose_members(parts: Parts, methods: Sequence[str] | None) -> tuple[dict[str, Callable[[], Method]], Budget]:
+    """Return what makes the members, and the budget for the size of the network."""
+    size = sum(parameter.numel() for parameter in parts.trunk().parameters())
+    budget = next(budget for budget in BUDGETS if size <= budget.size)
+    for name in methods or ():
+        if name not in MEMBERS:
+            raise ValueError(f"Expected `methods` to be among {', '.join(MEMBERS)}, but got {name!r}.")
+    possible = [name for name in methods or budget.methods if isinstance(parts.likelihood, kind_of(name).likelihoods)]
+    return {name: partial(MEMBERS[name], parts) for name in possible}, budget
+
+
+def kind_of(name: str) -> type[Method]:
+    """Return the class of a member."""
+    kind: type[Method] = get_type_hints(MEMBERS[name])["return"]
+    return kind

@@ -1,0 +1,72 @@
+"""Cross-fitting: split examples into folds, so that each is predicted by a network that has not seen its labels."""
+
+import torch
+from torch import Tensor
+
+from lupi.data import Annotations
+
+
+def assign_folds(data: Annotations, folds: int, seed: int) -> Tensor:
+    """Assign every annotated example to a fold at random, [examples]; the sizes of folds differ by at most one.
+
+    Examples without annotations are in fold −1.
+
+    Examples
+    --------
+    >>> data = Annotations(torch.eye(4), torch.tensor([0, 1, 1, 3]), torch.zeros(4, 0), torch.zeros(4))
+    >>> assign_folds(data, 3, seed=0).sort().values
+    tensor([-1,  0,  1,  2])
+    """
+    example, fold = data.annotated, data.row.new_full((data.x.shape[0],), -1)
+    order = torch.randperm(example.shape[0], generator=torch.Generator().manual_seed(seed))
+    fold[example[order.to(example.device)]] = torch.arange(example.shape[0], device=example.device) % folds
+    return fold
+
+
+def split_folds(data: Annotations, fold: Tensor, seed: int) -> tuple[list[Annotations], list[Annotations]]:
+    """Return, for every fold, the annotations of the other folds and its own.
+
+    With n annotations and F folds, every set has n (F − 1)/F or n/F of them, rounded, since networks of all folds and
+    seeds train as one stack only if their sets have one size. Larger sets drop annotations at random, and smaller ones
+    repeat some: a few, if examples have similar numbers of labels.
+    """
+    of, folds = fold[data.row], int(fold.max()) + 1
+    each = max(1, round(len(data) / folds))
+    generator = torch.Generator().manual_seed(seed)
+
+    def resize(chosen: Tensor, size: int) -> Annotations:
+        index = chosen.nonzero().squeeze(1)
+        if index.shape[0] != size:
+            index = index[torch.randperm(index.shape[0], generator=generator).to(index.device)]
+            index = index.repeat(-(-size // index.shape[0]))[:size].sort().values
+        return data.take(index)
+
+    others = [resize(of != number, len(data) - each) for number in range(folds)]
+    return others, [resize(of == number, each) for number in range(folds)]
+
+
+def make_between(data: Annotations, times: int, seed: int) -> Tensor:
+    """Return points at random places between random pairs of annotated inputs, `times` as many as examples.
+
+    Points between images of 8-bit integers are rounded.
+    """
+    generator, device = torch.Generator().manual_seed(seed), data.row.device
+    example = data.annotated
+    size = times * example.shape[0]
+    pairs = torch.randint(example.shape[0], (2, size), generator=generator).to(device)
+    place = torch.rand(size, *(1,) * (len(data.x.shape) - 1), generator=generator).to(device)
+    first, second = data.inputs(example[pairs[0]]), data.inputs(example[pairs[1]])
+    if first.is_floating_point():
+        return torch.lerp(first, second, place)
+    return torch.lerp(first.float(), second.float(), place).round().to(first.dtype)
+
+
+class Selected:
+    """Some inputs of a training set, as rows that are read when they are indexed."""
+
+    def __init__(self, data: Annotations, example: Tensor) -> None:
+        self.data, self.example = data, example
+        self.shape = (example.shape[0], *data.x.shape[1:])
+
+    def __getitem__(self, index: Tensor) -> Tensor:
+        return self.data.inputs(self.example[index.to(self.example.device)])

@@ -1,0 +1,115 @@
+"""Ensembles: several networks of a method, whose predictions are averaged."""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from lupi.data import Annotations, Batch
+from lupi.likelihoods import Likelihood
+from lupi.methods.base import Method, Stage, join_stages
+
+
+class Ensemble(Method):
+    """Train networks of one method independently, stacked where that is faster, and average what they predict.
+
+    Parameters
+    ----------
+    members : sequence of Method
+        Networks of one method, with different initial weights.
+
+    Examples
+    --------
+    >>> from lupi.methods import NoPI
+    >>> ensemble = Ensemble([NoPI(nn.Identity(), nn.Linear(4, 2)) for member in range(5)])
+    >>> torch.softmax(ensemble.predictor()(torch.eye(4)), -1).sum(-1)
+    tensor([1., 1., 1., 1.], grad_fn=<SumBackward1>)
+    """
+
+    def __init__(self, members: Sequence[Method]) -> None:
+        super().__init__()
+        self.members: Sequence[Method] = nn.ModuleList(members)  # type: ignore[assignment]
+        self.likelihood = members[0].likelihood
+        for fact in ("uses_privileged", "ships_privileged", "gradients"):
+            object.__setattr__(self, fact, getattr(members[0], fact))
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the mean of every loss over the members."""
+        every = [member.losses(batch) for member in self.members]
+        return {name: torch.stack([losses[name] for losses in every]).mean() for name in every[0]}
+
+    def observe(self, data: Annotations) -> None:
+        """Let every member observe the data."""
+        for member in self.members:
+            member.observe(data)
+
+    def stages(self, data: Annotations) -> Iterator[Stage]:
+        """Yield the stages of all members side by side."""
+        for stages in zip(*(member.stages(data) for member in self.members), strict=True):
+            yield join_stages(stages, lambda data: [data] * len(self.members))
+
+    def predictor(self) -> nn.Module:
+        """Return the average of the members' predictions."""
+        return Average([member.predictor() for member in self.members], self.likelihood)
+
+
+class Average(nn.Module):
+    """The average distribution of several predictors, as one output tensor.
+
+    Parameters
+    ----------
+    predictors : sequence of Module
+        Predictors of the same x.
+    likelihood : Likelihood
+        The likelihood of the labels.
+    """
+
+    def __init__(self, predictors: Sequence[nn.Module], likelihood: Likelihood) -> None:
+        super().__init__()
+        self.predictors, self.likelihood = nn.ModuleList(predictors), likelihood
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the output tensor of the mixture with equal weights."""
+        moments = torch.stack([self.likelihood.moments(predictor(x)) for predictor in self.predictors])
+        return self.likelihood.from_moments(moments.mean(0))
+
+
+class Mixture(nn.Module):
+    """A mixture of the averages of several groups of classifiers, recalibrated before and after they are mixed.
+
+    Parameters
+    ----------
+    groups : sequence of sequence of Module
+        Predictors of the same x.
+    likelihood : Likelihood
+        The likelihood of the labels.
+    weights, powers : Tensor
+        [groups] weights, and the powers that recalibrate each group.
+    power : Tensor
+        The power that recalibrates the mixture.
+    """
+
+    weights: Tensor
+    powers: Tensor
+    power: Tensor
+
+    def __init__(
+        self,
+        groups: Sequence[Sequence[nn.Module]],
+        likelihood: Likelihood,
+        *,
+        weights: Tensor,
+        powers: Tensor,
+        power: Tensor,
+    ) -> None:
+        super().__init__()
+        self.groups = nn.ModuleList(Average(group, likelihood) for group in groups)
+        self.likelihood = likelihood
+        for name, value in (("weights", weights), ("powers", powers), ("power", power)):
+            self.register_buffer(name, value)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the output tensor of the mixture."""
+        outputs = zip(self.groups, self.weights, self.powers, strict=True)
+        mixed = [weight * self.likelihood.moments(power * group(x)) for group, weight, power in outputs]
+        return self.power * self.likelihood.from_moments(torch.stack(mixed).sum(0))

@@ -1,0 +1,150 @@
+"""Explain the labels by out-of-fold predictions and a model of the annotators: the targets of students."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from lupi.crowd import Votes, infer_votes, stack_weights
+from lupi.data import Annotations, SparseRows
+from lupi.likelihoods import Bernoulli, Gaussian, Likelihood
+
+Floats = NDArray[np.float64]
+ROUNDS = 2
+"""Alternations between the weights of predictions and the model of the annotators."""
+
+
+class Explanation(NamedTuple):
+    """What networks learn from labels: a mixture of predictions, and targets."""
+
+    weights: Floats
+    """[predictions] weights of the mixture."""
+    powers: Floats
+    """[predictions] exponents that recalibrate the predictions, before they are mixed."""
+    power: float
+    """Exponent that recalibrates the mixture."""
+    target: Floats
+    """[annotated examples, ...] what a student should predict."""
+
+
+def explain(
+    data: Annotations, predictions: Sequence[Floats], likelihood: Likelihood, weight: float, exponent: float | None
+) -> Explanation:
+    """Mix out-of-fold predictions, and compute λ P(truth | labels, x) + (1 − λ) P(truth | x).
+
+    Parameters
+    ----------
+    data : Annotations
+        The labels, with who gave them, if known, and their privileged information.
+    predictions : sequence of array
+        [annotated examples, outputs] expected y according to networks that have not seen the labels of the example.
+    likelihood : Likelihood
+        The likelihood of the labels. Binary labels of one example count as examples of two classes each.
+    weight : float
+        λ. For real numbers it is the weight of the mean label, and the mixture has the least squared error.
+    exponent : float, optional
+        Exponent of the likelihood of the labels; chosen by `infer_votes` by default.
+    """
+    if isinstance(likelihood, Gaussian):
+        return explain_numbers(data, [p[:, 0] for p in predictions], weight)
+    several = isinstance(likelihood, Bernoulli)
+    votes, features = to_votes(data, predictions[0].shape[1], several=several)
+    priors = [np.stack([1 - p, p], -1).reshape(-1, 2) if several else p for p in predictions]
+    powers, weights = np.ones(len(priors)), np.full(len(priors), 1 / len(priors))
+    if len(priors) > 1:
+        alone = [infer_votes(votes, p, features=features, exponent=1.0) for p in priors]
+        powers = np.array([found.beta for found in alone])
+        priors = [np.exp(found.log_prior) for found in alone]
+        for _ in range(ROUNDS):
+            found = infer_votes(votes, mix(priors, weights), features=features, exponent=1.0)
+            weights = stack_weights(priors, found.evidence)
+    found = infer_votes(votes, mix(priors, weights), features=features, exponent=exponent)
+    target = weight * found.truth + (1 - weight) * np.exp(found.log_prior)
+    return Explanation(weights, powers, found.beta, target[:, 1].reshape(predictions[0].shape) if several else target)
+
+
+def explain_numbers(data: Annotations, predictions: Sequence[Floats], weight: float) -> Explanation:
+    """Mix predictions of real numbers by non-negative least squares, and mix the mixture with the mean label."""
+    row = number_examples(data)
+    y = data.y.double().cpu().numpy()
+    matrix = np.stack([p[row] for p in predictions], 1)
+    weights = nnls(np.vstack([matrix, 1e3 * np.ones(matrix.shape[1])]), np.append(y, 1e3))[0]  # they sum to one
+    weights /= weights.sum()
+    mean = np.bincount(row, y) / np.bincount(row)
+    target = weight * mean + (1 - weight) * mix(predictions, weights)
+    return Explanation(weights, np.ones(len(predictions)), 1.0, target)
+
+
+def apply_mixture(found: Explanation, predictions: Sequence[Floats], likelihood: Likelihood) -> Floats:
+    """Recalibrate and mix predictions at other points, as `explain` does for out-of-fold predictions."""
+    if isinstance(likelihood, Gaussian):
+        return mix([p[:, 0] for p in predictions], found.weights)
+    several = isinstance(likelihood, Bernoulli)
+    priors = [np.stack([1 - p, p], -1) if several else p for p in predictions]
+    mixed = mix([sharpen(p, power) for p, power in zip(priors, found.powers, strict=True)], found.weights)
+    mixed = sharpen(mixed, found.power)
+    return mixed[..., 1] if several else mixed
+
+
+def mix(predictions: Sequence[Floats], weights: Floats) -> Floats:
+    """Return the weighted sum of predictions."""
+    return np.asarray(sum(weight * p for weight, p in zip(weights, predictions, strict=True)))
+
+
+def sharpen(p: Floats, power: float) -> Floats:
+    """Return p to a power, normalized over the last axis."""
+    raised = p.clip(1e-6) ** power
+    return np.asarray(raised / raised.sum(-1, keepdims=True))
+
+
+def number_examples(data: Annotations) -> NDArray[np.int64]:
+    """Return the position of each annotation's example among the annotated ones."""
+    position = data.count.gt(0).cumsum(0) - 1
+    return position[data.row].cpu().numpy()
+
+
+def to_votes(data: Annotations, outputs: int, *, several: bool) -> tuple[Votes, scipy.sparse.csr_array | None]:
+    """Return the labels as votes, and the privileged information that varies within an annotator as features."""
+    row, y = number_examples(data), data.y.cpu().numpy()
+    annotator = np.zeros(len(row), np.int64) if data.annotator is None else data.annotator.cpu().numpy()
+    features = drop_constant(to_sparse(data.a), annotator)
+    examples = int(data.annotated.shape[0])
+    if several:
+        label = np.arange(outputs)
+        features = features[np.repeat(np.arange(len(row)), outputs)]
+        row, annotator = (row[:, None] * outputs + label).ravel(), annotator.repeat(outputs)
+        y, examples = y.ravel(), examples * outputs
+    votes = Votes(
+        example=row,
+        annotator=annotator,
+        label=y.astype(np.int64),
+        examples=examples,
+        annotators=int(annotator.max()) + 1,
+        classes=2 if several else outputs,
+    )
+    return votes, features if features.shape[1] else None
+
+
+def to_sparse(a: object) -> scipy.sparse.csr_array:
+    """Return privileged information as a sparse matrix."""
+    if isinstance(a, SparseRows):
+        rows, entries = a.index.shape
+        index, value = a.index.cpu().numpy().ravel(), a.value.double().cpu().numpy().ravel()
+        start = np.arange(rows + 1) * entries
+        matrix = scipy.sparse.csr_array((value, index, start), shape=a.shape)
+        matrix.sum_duplicates()
+        return matrix
+    return scipy.sparse.csr_array(a.double().cpu().numpy())  # type: ignore[attr-defined]
+
+
+def drop_constant(features: scipy.sparse.csr_array, annotator: NDArray[np.int64]) -> scipy.sparse.csr_array:
+    """Drop the features that do not vary within any annotator: they say no more than who the annotator is."""
+    count = np.bincount(annotator)
+    who = scipy.sparse.csr_array((np.ones(len(annotator)), (annotator, np.arange(len(annotator)))))
+    mean = (who @ features).toarray() / count.clip(1)[:, None]
+    square = (who @ features.power(2)).toarray() / count.clip(1)[:, None]
+    varies = (square - mean**2 > 1e-9).any(0)
+    return features[:, np.flatnonzero(varies)]

@@ -1,0 +1,259 @@
+"""Label posteriors: explain the noise away first, then train one network on what is left.
+
+Networks that are trained on the other folds predict every example (cross-fitting). With these predictions as prior, a
+model of the annotators (`lupi.crowd`) turns the labels of an example into a posterior of its true label. One network of
+No PI's size learns that posterior, mixed with the prior, and ships.
+
+References
+----------
+Raykar et al., "Learning from crowds" (JMLR 2010). Hinton, Vinyals and Dean, "Distilling the knowledge in a neural
+network" (2015).
+"""
+
+import math
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from lupi._internal.checks import check_integer, check_number
+from lupi.data import Annotations, Batch
+from lupi.likelihoods import Bernoulli, Categorical, Likelihood
+from lupi.methods.base import Method, Stage, join_stages
+from lupi.methods.cross_fitting import Selected, assign_folds, make_between, split_folds
+from lupi.methods.explanation import apply_mixture, explain
+from lupi.methods.no_pi import NoPI, no_pi
+from lupi.nn import Parts
+from lupi.nn.inference import over_examples
+
+PATIENCE = 3
+"""Epochs without a lower loss on its held-out fold after which a network that learns from labels stops."""
+FEW = 5000
+"""Up to this number of examples, there are four times as many points between them, else as many."""
+
+
+class LabelPosterior(Method):
+    r"""Train a network on λ P(true label | labels, x) + (1 − λ) P(true label | x), both by cross-fitting.
+
+    The network also learns the cross-fitted predictions at points between the training inputs, which carries over more
+    of what the other networks know.
+
+    Parameters
+    ----------
+    members : mapping of str to callable
+        Make the networks to cross-fit; with several, their predictions are mixed.
+    make_student : callable
+        Makes the network that ships, and those of later rounds.
+    folds : int
+        Number of folds of the examples.
+    rounds : int
+        Number of posteriors. Each round after the first cross-fits students of the last posterior, whose predictions
+        are the next prior.
+    weight : float
+        λ, the weight of the posterior.
+    exponent : float, optional
+        Exponent of the likelihood of the labels; by default `lupi.crowd.infer_votes` chooses it.
+    between : int, optional
+        Points between training inputs, as a multiple of their number; by default 4, or 1 for large sets.
+    """
+
+    likelihoods: ClassVar[tuple[type[Likelihood], ...]] = (Categorical, Bernoulli)
+    gradients: ClassVar = {"marginal": ("student",)}
+    weights: Tensor
+    powers: Tensor
+    seed: Tensor
+
+    def __init__(
+        self,
+        members: Mapping[str, Callable[[], Method]],
+        make_student: Callable[[], NoPI],
+        *,
+        folds: int = 5,
+        rounds: int = 1,
+        weight: float = 0.75,
+        exponent: float | None = None,
+        between: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.members, self.make_student = dict(members), make_student
+        self.student = make_student()
+        self.likelihood = self.student.likelihood
+        self.folds = check_integer("folds", folds, 2)
+        self.rounds = check_integer("rounds", rounds, 1)
+        self.weight = check_number("weight", weight, maximum=1)
+        self.exponent = None if exponent is None else check_number("exponent", exponent)
+        self.between = None if between is None else check_integer("between", between, 0)
+        self.register_buffer("weights", torch.full((len(self.members),), 1 / len(self.members)))
+        self.register_buffer("powers", torch.ones(len(self.members) + 1))
+        self.register_buffer("seed", torch.randint(2**31, ()))
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the loss of the student."""
+        return self.student.losses(batch)
+
+    def predictor(self) -> nn.Module:
+        """Return q(y | x) of the student."""
+        return self.student.predictor()
+
+    def stages(self, data: Annotations) -> Iterator[Stage]:
+        """Yield the cross-fitted networks of every member and round, then the student."""
+        folds = min(self.folds, data.annotated.shape[0] // 2)
+        if folds < 2:  # too few examples
+            yield Stage("student", self.student)
+            return
+        fold = assign_folds(data, folds, int(self.seed))
+        yield from self.cross_fit_members(data, fold)
+        for number in range(2, self.rounds + 1):
+            yield self.cross_fit_students(f"round {number}", data, fold)
+        yield Stage("student", self.student, self.make_targets, lambda held: held, adapt=partial(self.adapt, data))
+
+    def adapt(self, data: Annotations, settings: Any) -> Any:
+        """Adapt settings to a network that learns from posteriors: a cosine schedule beats early stopping."""
+        epochs = math.ceil(2 * settings.epochs / (1 + self.count_between(data)))
+        return replace(settings, schedule="cosine", patience=None, epochs=epochs)
+
+    # ---------------------------------------------------------------------------- cross-fitting
+
+    def make_networks(self, make: Callable[[], Method], name: str, folds: int, device: torch.device) -> list[Method]:
+        """Make networks with initial weights that depend on the seed and the name alone."""
+        with torch.random.fork_rng([]):
+            torch.manual_seed(zlib.crc32(f"{int(self.seed)} {name}".encode()))
+            return [make().to(device) for _ in range(folds)]
+
+    def cross_fit_members(self, data: Annotations, fold: Tensor) -> Iterator[Stage]:
+        """Yield the stages of members that learn from the labels of all folds but one, for every fold."""
+        names = list(self.members) if varies(data) else list(self.members)[:1]
+        others, own = split_folds(data, fold, int(self.seed))
+        for name in names:
+            networks = self.make_networks(self.members[name], name, len(others), data.row.device)
+            parts = list(zip(networks, others, strict=True))
+            every = list(zip(*(network.stages(part) for network, part in parts), strict=True))
+            for number, stages in enumerate(every):
+                joint = join_stages(stages, lambda _: others)
+                yield joint._replace(
+                    name=name if len(every) == 1 else f"{name}: {joint.name}",
+                    prepare=partial(prepare_observed, parts if number == 0 else [], joint),
+                    validate=join_stages(stages, lambda _: own).hold_out,
+                    adapt=lambda settings: replace(settings, patience=PATIENCE),
+                    finish=partial(self.finish_member, name, names, networks, fold)
+                    if number + 1 == len(every)
+                    else None,
+                )
+
+    def finish_member(
+        self, name: str, names: Sequence[str], networks: Sequence[Method], fold: Tensor, data: Annotations
+    ) -> None:
+        """Store what a member predicts; after the last one, explain the labels."""
+        self.remember(name, networks, data, fold)
+        if name == names[-1]:
+            self.explain(names, data)
+
+    def cross_fit_students(self, name: str, data: Annotations, fold: Tensor) -> Stage:
+        """Return the stage of students that learn from the posteriors of all folds but one, for every fold."""
+        networks = self.make_networks(self.make_student, name, int(fold.max()) + 1, data.row.device)
+
+        def finish(data: Annotations) -> None:
+            self.remember(name, networks, data, fold)
+            self.explain([name], data)
+
+        def prepare(data: Annotations) -> list[Annotations]:
+            return split_folds(self.make_targets(data, between=False), fold, int(self.seed))[0]
+
+        def validate(data: Annotations) -> list[Annotations]:
+            return split_folds(self.make_targets(data, between=False), fold, int(self.seed))[1]
+
+        adapt = partial(replace, schedule="cosine", patience=None)
+        return Stage(name, networks, prepare, validate=validate, adapt=adapt, finish=finish)
+
+    def remember(self, name: str, networks: Sequence[Method], data: Annotations, fold: Tensor) -> None:
+        """Store the out-of-fold predictions of networks, and their average at points between inputs."""
+        points, averages = self.make_points(data), []
+        for number, network in enumerate(networks):
+            predictor, mine = network.predictor(), (fold == number).nonzero().squeeze(1)
+            p = self.likelihood.moments(over_examples(predictor, Selected(data, mine)))
+            if number == 0:
+                self.memory[name] = p.new_zeros(data.x.shape[0], p.shape[1])
+            self.memory[name][mine] = p
+            if points is not None:
+                averages.append(self.likelihood.moments(over_examples(predictor, points)) / len(networks))
+        if averages:
+            self.memory[f"{name} between"] = torch.stack(averages).sum(0)
+
+    # ---------------------------------------------------------------------------- targets
+
+    def explain(self, names: Sequence[str], data: Annotations) -> None:
+        """Explain the labels by the predictions of some networks, and store the targets of the next."""
+        predictions = [to_numpy(self.memory[name][data.annotated]) for name in names]
+        found = explain(data, predictions, self.likelihood, self.weight, self.exponent)
+        self.memory["target"] = torch.from_numpy(found.target).float().to(data.row.device)
+        if f"{names[0]} between" in self.memory:
+            points = [to_numpy(self.memory.pop(f"{name} between")) for name in names]
+            mixed = apply_mixture(found, points, self.likelihood)
+            self.memory["target between"] = torch.from_numpy(mixed).float().to(data.row.device)
+        if names[0] in self.members:
+            mixture = dict(zip(names, found.weights.tolist(), strict=True))
+            powers = dict(zip(names, found.powers.tolist(), strict=True))
+            self.weights.copy_(torch.tensor([mixture.get(name, 0.0) for name in self.members]))
+            self.powers.copy_(torch.tensor([*(powers.get(name, 1.0) for name in self.members), found.power]))
+
+    def make_targets(self, data: Annotations, *, between: bool = True) -> Annotations:
+        """Return one annotation per example, with its target, and those of points between examples."""
+        x, row, y = data.x, data.annotated, self.memory["target"]
+        points = self.make_points(data) if between else None
+        if points is not None:
+            assert isinstance(x, Tensor)
+            row = torch.cat([row, torch.arange(points.shape[0], device=row.device) + x.shape[0]])
+            x, y = torch.cat([x, points]), torch.cat([y, self.memory["target between"]])
+        return Annotations(x, row, y.new_zeros(row.shape[0], 0), y)
+
+    def count_between(self, data: Annotations) -> int:
+        """Return the number of points between inputs, as a multiple of the inputs; 0 if they cannot be mixed."""
+        if not (isinstance(data.x, Tensor) and (data.x.is_floating_point() or data.x.dtype == torch.uint8)):
+            return 0
+        return self.between if self.between is not None else 4 if data.annotated.shape[0] <= FEW else 1
+
+    def make_points(self, data: Annotations) -> Tensor | None:
+        """Return the points between inputs, the same in every call."""
+        times = self.count_between(data)
+        return make_between(data, times, int(self.seed) + 1) if times else None
+
+
+def prepare_observed(parts: Sequence[tuple[Method, Annotations]], stage: Stage, data: Annotations) -> list[Annotations]:
+    """Let networks observe their data, and prepare these for a stage."""
+    for network, part in parts:
+        network.observe(part)
+    prepared: list[Annotations] = stage.prepare(data)
+    return prepared
+
+
+def varies(data: Annotations) -> bool:
+    """Return whether the privileged information differs between any two labels."""
+    parts = [data.a] if isinstance(data.a, Tensor) else [data.a.index, data.a.value]
+    return any(bool((part != part[:1]).any()) for part in parts)
+
+
+def to_numpy(values: Tensor) -> NDArray[np.float64]:
+    """Return a tensor as an array."""
+    return values.double().cpu().numpy()
+
+
+def label_posterior(
+    parts: Parts,
+    *,
+    folds: int = 5,
+    rounds: int = 2,
+    weight: float = 0.75,
+    exponent: float | None = None,
+    between: int | None = None,
+) -> LabelPosterior:
+    """Make the method "label-posterior"."""
+    make = partial(no_pi, parts)
+    return LabelPosterior(
+        {"no-pi": make}, make, folds=folds, rounds=rounds, weight=weight, exponent=exponent, between=between
+    )
