@@ -57,13 +57,13 @@ def test_the_best_of_many_needs_a_wider_interval():
     )
     low, high = shift - half_width(1 - 0.05 / 9), shift + half_width(1 - 0.05 / 9)
     assert f"(95 % interval {low:+.3f} to {high:+.3f}, adjusted for 9 methods): not significant." in text
-    assert "In NLL, 0 of 9 methods are significantly better" in text
+    assert "Of 9 methods, significantly better than every row without privileged information: NLL 0;" in text
 
 
 def test_harm():
     text = write_verdict(runs_of({"tram": 0.2, "pi-dual": 0.1}), ["tram", "pi-dual"], ["nll"])
     assert text.startswith("Worse than No PI in NLL: every method with privileged information.\nNLL: pi-dual ")
-    assert "2 are significantly worse than the best." in text
+    assert "significantly worse than the best of them: NLL 2." in text
 
 
 def test_a_method_that_early_stopping_beats_is_not_better():
@@ -145,6 +145,9 @@ def test_verdicts_say_no_more_than_the_runs(data, m, b):
     if head.startswith("Worse"):
         assert not any(better.values())
         assert all(any(effect(name, row, k) < 0 for row in baselines for k in metrics) for name in methods)
+    if m > 1:
+        counts = [sum(better[name, metric] for name in methods) for metric in metrics]
+        assert f"without privileged information: NLL {counts[0]}, accuracy {counts[1]};" in lines[2]
     said = {"nll": lines[0], "accuracy": lines[1]}
     for metric, line in said.items():
         name, rival, gap_said = re.match(

@@ -40,9 +40,9 @@ def test_the_majority_has_all_of_the_target_and_ties_share_it(labels):
         assert target.tolist() == pytest.approx(expected)
 
 
-@given(st.lists(st.integers(0, CLASSES - 1), min_size=2, max_size=8))
-def test_the_majority_of_one_label_is_that_label(labels):
-    made = make(MajorityVote).prepare(crowd([[label] for label in labels]))
+@given(st.lists(st.integers(0, CLASSES - 1), min_size=2, max_size=8), st.sampled_from([MajorityVote, DawidSkene]))
+def test_one_label_each_is_kept(labels, kind):
+    made = make(kind).prepare(crowd([[label] for label in labels]))
     assert made.y.tolist() == torch.eye(CLASSES)[labels].tolist()
 
 

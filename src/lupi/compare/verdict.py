@@ -96,7 +96,7 @@ def write_verdict(
         equal = [name for name, gap in gaps.items() if find_effect(METRICS[first], gap, LEVEL) >= 0]
         lines = explain_gain(subject, METRICS[first], gaps, equal)
     shown = [found[subject or find_leader(found, number)][number] for number in range(len(metrics))]
-    counts = [count_effects(found, number) for number in range(len(metrics))] if len(methods) > 1 else []
+    counts = [count_effects(found)] if len(methods) > 1 else []
     return "\n".join(
         [
             write_headline(found, subject, controlled=bool(own), equal=bool(equal)),
@@ -197,13 +197,16 @@ def describe(one: Judgement, methods: int) -> str:
     )
 
 
-def count_effects(found: Mapping[str, Sequence[Judgement]], number: int) -> str:
-    """Count the methods that are better, and worse, in a metric."""
-    effects = [own[number].effect for own in found.values()]
-    label = next(iter(found.values()))[number].metric.label
+def count_effects(found: Mapping[str, Sequence[Judgement]]) -> str:
+    """Count the methods that are better, and worse, in each metric."""
+    columns = list(zip(*found.values(), strict=True))
+    better, worse = (
+        ", ".join(f"{own[0].metric.label} {[one.effect for one in own].count(effect)}" for own in columns)
+        for effect in (1, -1)
+    )
     return (
-        f"In {label}, {effects.count(1)} of {len(found)} methods are significantly better than every row without "
-        f"privileged information; {effects.count(-1)} are significantly worse than the best."
+        f"Of {len(found)} methods, significantly better than every row without privileged information: {better}; "
+        f"significantly worse than the best of them: {worse}."
     )
 
 

@@ -80,14 +80,16 @@ class MajorityVote(AggregatedNoPI):
 class DawidSkene(AggregatedNoPI):
     """No PI on the posterior of each example's true label, given who gave which label.
 
-    Annotators are those of `Annotations.annotator`; without them, all labels count as one annotator's.
+    Annotators are those of `Annotations.annotator`; without them, all labels count as one annotator's. If no example
+    has several labels, nothing tells right labels from wrong ones, and they are kept.
     """
 
     uses_privileged: ClassVar = True
 
     def aggregate(self, votes: Votes) -> Floats:
         """Return Dawid and Skene's posterior."""
-        return dawid_skene(votes)[0]
+        alone = len(votes.label) == votes.examples
+        return count_labels(votes) if alone else dawid_skene(votes)[0]
 
 
 def to_votes(data: Annotations, label: Tensor, classes: int) -> Votes:
