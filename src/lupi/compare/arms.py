@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from lupi import methods as known
-from lupi.compare.arrays import EARLY, PATIENCE, Task, fit_and_score
+from lupi.compare.arrays import AGGREGATED, EARLY, PATIENCE, Task, fit_and_score, is_baseline
 from lupi.compare.consensus import first_rows
 from lupi.compare.plan import ALL, Plan
 from lupi.compare.statistics import BASELINE, Floats
@@ -25,8 +25,6 @@ from lupi.tabular.dataset import TableDataset
 from lupi.tabular.features import encode_columns, fit_encoders
 from lupi.tabular.folds import Rows
 
-AGGREGATED = ("majority-vote", "dawid-skene")
-"""No PI on aggregated labels: rows without PI, although Dawid and Skene look at who gave a label."""
 DEFAULT = ("tram", "pi-transition", "pi-dual", "mean-imputation", "label-posterior", "auto")
 """Methods that are compared by default, those of them that are registered and suit the target."""
 SETTINGS: dict[str, dict[str, Any]] = {EARLY: {"patience": PATIENCE}}
@@ -55,7 +53,7 @@ class Variant(NamedTuple):
     @property
     def is_baseline(self) -> bool:
         """Whether this is a row without privileged information."""
-        return self.method in AGGREGATED or not self.uses_privileged
+        return is_baseline(self.method)
 
     @property
     def uses_privileged(self) -> bool:

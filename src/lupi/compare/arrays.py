@@ -20,6 +20,9 @@ from lupi.metrics import Normal, Posterior, Score, evaluate
 EARLY, PATIENCE = "early stopping", 5
 """The row of No PI that stops early, and after how many epochs without a lower loss on held-out noisy labels."""
 
+AGGREGATED = ("majority-vote", "dawid-skene")
+"""No PI on aggregated labels: rows without PI, although Dawid and Skene look at who gave a label."""
+
 
 class Task(NamedTuple):
     """Annotations to train on, and a test set to score on.
@@ -88,8 +91,19 @@ def compare_methods(
     rows |= {name: (name, parameters) for name in methods}
     arms = [Arm(name=row, train=partial(train_method, name, tasks, how)) for row, (name, how) in rows.items()]
     runs = run_arms(arms, seeds, seeds_at_once=seeds_at_once, jobs=jobs, progress=progress)
-    blind = [row for row, (name, _) in rows.items() if not kind(name).uses_privileged]
+    blind = [row for row, (name, _) in rows.items() if is_baseline(name)]
     return conclude(runs, [row for row in rows if row not in blind], baselines=blind)
+
+
+def is_baseline(method: str) -> bool:
+    """Return whether a method is a row without privileged information, which others are compared with.
+
+    Examples
+    --------
+    >>> is_baseline("dawid-skene"), is_baseline("tram")
+    (True, False)
+    """
+    return method in AGGREGATED or not kind(method).uses_privileged
 
 
 def train_method(
