@@ -12,6 +12,7 @@ from scipy.special import expit, log_expit
 
 from lupi.crowd.inference import Inference
 from lupi.crowd.likelihood import error_evidence, log_softmax, softmax
+from lupi.crowd.tempering import weigh_evidence
 from lupi.crowd.votes import Floats, Votes
 
 
@@ -72,6 +73,10 @@ def sample_reliability(
     labels' likelihood by `found.exponent`, because labels of one example share errors; given z, the labels of an
     annotator belong to different examples and count in full.
 
+    If few examples have two labels, hardly anything tells which exponent is right, and reliability depends on it: a
+    lower exponent finds annotators less reliable. Up to half of the draws therefore have exponent 1, and the interval
+    is wide.
+
     Parameters
     ----------
     found : Inference
@@ -88,17 +93,26 @@ def sample_reliability(
     mean, low, high : ndarray
         [annotators] each.
     """
-    v, rng = found.votes, np.random.default_rng(random_state)
+    rng = np.random.default_rng(random_state)
+    whole = round(sweeps * (1 - weigh_evidence(found.votes)) / 2)
+    draws = _draw(found, found.exponent, sweeps - whole, rng) + _draw(found, 1.0, whole, rng)
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return np.mean(draws, 0), low, high
+
+
+def _draw(found: Inference, exponent: float, sweeps: int, rng: np.random.Generator) -> list[Floats]:
+    """Draw the reliability of the annotators, after a tenth of that number as burn-in."""
+    v = found.votes
     J, of_errors = v.annotators, error_evidence(v, found.errors)
     cell = v.example * v.classes + v.label
     theta, mu, variance, scale = found.mean + found.effects, found.mean, found.variances[0], 1.0
     offset = found.log_odds - theta[v.annotator]
     information = np.bincount(v.annotator, found.right * (1 - found.right), J)
     step = 2.4 / np.sqrt(1 / variance + information)
-    log_prior, draws = found.log_prior, []
+    log_prior, draws = found.log_prior, list[Floats]()
     for sweep in range(sweeps // 10 + sweeps):
         gain = np.bincount(cell, theta[v.annotator] + offset, of_errors.size).reshape(of_errors.shape)
-        q = softmax(log_prior + found.exponent * (of_errors + gain))
+        q = softmax(log_prior + exponent * (of_errors + gain))
         z = (np.cumsum(q, 1) > rng.random((v.examples, 1))).argmax(1)
         sign = np.where(z[v.example] == v.label, 1.0, -1.0)
         # Metropolis steps for each annotator, given z; then μ and σ_b² given the annotators.
@@ -120,8 +134,7 @@ def sample_reliability(
             scale, log_prior = new_scale, new_prior
         if sweep >= sweeps // 10:
             draws.append(v.mean_by_annotator(expit(theta[v.annotator] + offset)))
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return np.mean(draws, 0), low, high
+    return draws
 
 
 def log_density(theta: Floats, votes: Votes, sign: Floats, offset: Floats, mu: float, variance: float) -> Floats:

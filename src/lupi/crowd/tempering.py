@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from lupi.crowd.likelihood import label_evidence, log_softmax, split_rows
-from lupi.crowd.votes import Floats, Votes
+from lupi.crowd.votes import Floats, Integers, Votes
 
 DEFAULT = 0.4
 """The exponent where labels do not say: near the best by true labels on digits, music genre and sentiment polarity."""
@@ -26,13 +26,23 @@ def choose_exponent(votes: Votes, log_prior: Floats, evidence: Floats, eta: Floa
     not a theorem: labels of one example share errors, so what predicts a *label* best trusts the labels too much to
     find the *truth*; on the sets with true labels that we measured, a² was close to the best exponent.
     """
-    count = np.bincount(votes.example, minlength=votes.examples)[votes.example]
-    several = int((count > 1).sum())
-    if not several:
+    weight = weigh_evidence(votes)
+    if not weight:
         return DEFAULT
-    score = leave_one_out_log_likelihood(votes, log_prior, evidence, eta, errors, GRID)
-    best, weight = float(GRID[score.argmax()]), several / (several + 500)
+    best = float(GRID[leave_one_out_log_likelihood(votes, log_prior, evidence, eta, errors, GRID).argmax()])
     return float(np.exp(weight * 2 * np.log(best) + (1 - weight) * np.log(DEFAULT)))
+
+
+def weigh_evidence(votes: Votes) -> float:
+    """Return how much the labels tell about the exponent, n / (n + 500) for n labels that share their example."""
+    several = len(find_shared(votes))
+    return several / (several + 500)
+
+
+def find_shared(votes: Votes) -> Integers:
+    """Return the positions of labels whose example has at least two labels."""
+    count = np.bincount(votes.example, minlength=votes.examples)[votes.example]
+    return np.flatnonzero(count > 1)
 
 
 def leave_one_out_log_likelihood(
@@ -42,8 +52,7 @@ def leave_one_out_log_likelihood(
 
     Only examples with at least two labels count.
     """
-    count = np.bincount(votes.example, minlength=votes.examples)[votes.example]
-    labels = np.flatnonzero(count > 1)
+    labels = find_shared(votes)
     labels = labels[:: -(-len(labels) // MOST)]
     total = np.zeros(len(exponents))
     for rows in split_rows(len(labels), votes.classes):
