@@ -189,7 +189,7 @@ def describe_scoring(plan: Plan, data: TableDataset) -> list[str]:
     if uses_consensus(data):
         notes.append(
             "The consensus is how probable each class is, given an example's labels, who gave them, and a No PI model "
-            "that did not see them. It leans towards No PI."
+            "that did not see them. It may lean towards No PI."
         )
     elif data.task == "multi-label":
         notes.append(

@@ -9,8 +9,8 @@ wherever the labels leave z open.
 
 The model is one early-stopped No PI network per split. It is trained on the split's training rows with a seed of its
 own, so it is no arm of the comparison, all arms are scored on the same posterior, and no prediction is scored on
-itself. Where labels leave z open the posterior leans towards what No PI says, mistakes included. That favours No PI:
-scores on the consensus understate what privileged information gains, rather than overstate it.
+itself. Where labels leave z open the posterior follows No PI, mistakes included, so it may favour rows like No PI;
+docs/results/consensus.md measures how well it ranks methods.
 """
 
 from collections.abc import Sequence
