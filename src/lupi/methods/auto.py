@@ -132,7 +132,12 @@ def choose_members(parts: Parts, methods: Sequence[str] | None) -> tuple[dict[st
     for name in methods or ():
         if name not in MEMBERS:
             raise ValueError(f"Expected `methods` to be among {', '.join(MEMBERS)}, but got {name!r}.")
-    possible = [name for name in methods or budget.methods if isinstance(parts.likelihood, kind_of(name).likelihoods)]
+    chosen = [name for name in MEMBERS if name in (methods or budget.methods)]  # No PI first
+    possible = [name for name in chosen if isinstance(parts.likelihood, kind_of(name).likelihoods)]
+    if not possible:
+        raise ValueError(
+            f"Expected `methods` to be possible where y is {parts.likelihood.y}, but got {', '.join(chosen)}."
+        )
     return {name: partial(MEMBERS[name], parts) for name in possible}, budget
 
 

@@ -57,7 +57,7 @@ def make_between(data: Annotations, times: int, seed: int) -> Tensor:
     place = torch.rand(size, *(1,) * (len(data.x.shape) - 1), generator=generator).to(device)
     first, second = data.inputs(example[pairs[0]]), data.inputs(example[pairs[1]])
     if first.is_floating_point():
-        return torch.lerp(first, second, place)
+        return torch.lerp(first, second, place.to(first.dtype))
     return torch.lerp(first.float(), second.float(), place).round().to(first.dtype)
 
 

@@ -30,8 +30,9 @@ class Ensemble(Method):
         super().__init__()
         self.members: Sequence[Method] = nn.ModuleList(members)  # type: ignore[assignment]
         self.likelihood = members[0].likelihood
-        for fact in ("uses_privileged", "ships_privileged", "gradients"):
+        for fact in ("uses_privileged", "ships_privileged"):
             object.__setattr__(self, fact, getattr(members[0], fact))
+        object.__setattr__(self, "gradients", dict.fromkeys(members[0].gradients, ("members",)))
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the mean of every loss over the members."""

@@ -70,12 +70,22 @@ def explain_numbers(data: Annotations, predictions: Sequence[Floats], weight: fl
     """Mix predictions of real numbers by non-negative least squares, and mix the mixture with the mean label."""
     row = number_examples(data)
     y = data.y.double().cpu().numpy()
-    matrix = np.stack([p[row] for p in predictions], 1)
-    weights = nnls(np.vstack([matrix, 1e3 * np.ones(matrix.shape[1])]), np.append(y, 1e3))[0]  # they sum to one
-    weights /= weights.sum()
+    error = np.stack([p[row] - y for p in predictions], 1)
+    weights = minimize_on_simplex(error)
     mean = np.bincount(row, y) / np.bincount(row)
     target = weight * mean + (1 - weight) * mix(predictions, weights)
     return Explanation(weights, np.ones(len(predictions)), 1.0, target)
+
+
+def minimize_on_simplex(error: Floats) -> Floats:
+    """Return the weights w ≥ 0, which sum to one, that minimise ‖error w‖².
+
+    For w = s u with Σ u = 1, the problem of `nnls` below is to minimise s² ‖error u‖² + c² (s − 1)²: whatever s and c
+    are, the best u is what we look for.
+    """
+    c = max(float(np.linalg.norm(error)), np.finfo(np.float64).tiny)
+    w = nnls(np.vstack([error / c, np.ones(error.shape[1])]), np.append(np.zeros(len(error)), 1.0))[0]
+    return np.asarray(w / w.sum())
 
 
 def apply_mixture(found: Explanation, predictions: Sequence[Floats], likelihood: Likelihood) -> Floats:
@@ -142,9 +152,7 @@ def to_sparse(a: object) -> scipy.sparse.csr_array:
 
 def drop_constant(features: scipy.sparse.csr_array, annotator: NDArray[np.int64]) -> scipy.sparse.csr_array:
     """Drop the features that do not vary within any annotator: they say no more than who the annotator is."""
-    count = np.bincount(annotator)
-    who = scipy.sparse.csr_array((np.ones(len(annotator)), (annotator, np.arange(len(annotator)))))
-    mean = (who @ features).toarray() / count.clip(1)[:, None]
-    square = (who @ features.power(2)).toarray() / count.clip(1)[:, None]
-    varies = (square - mean**2 > 1e-9).any(0)
-    return features[:, np.flatnonzero(varies)]
+    first = np.zeros(annotator.max(initial=-1) + 1, np.int64)
+    first[annotator[::-1]] = np.arange(len(annotator))[::-1]  # of several values, numpy keeps the last
+    difference = features - features[first[annotator]]
+    return features[:, np.unique(difference.nonzero()[1])]

@@ -93,6 +93,10 @@ class LabelPosterior(Method):
         self.register_buffer("powers", torch.ones(len(self.members) + 1))
         self.register_buffer("seed", torch.randint(2**31, ()))
 
+    def extra_repr(self) -> str:
+        """Return the names of the members, which tell checkpoints apart."""
+        return f"members={list(self.members)}"
+
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the loss of the student."""
         return self.student.losses(batch)
@@ -123,7 +127,7 @@ class LabelPosterior(Method):
     def make_networks(self, make: Callable[[], Method], name: str, folds: int, device: torch.device) -> list[Method]:
         """Make networks with initial weights that depend on the seed and the name alone."""
         with torch.random.fork_rng([]):
-            torch.manual_seed(zlib.crc32(f"{int(self.seed)} {name}".encode()))
+            torch.default_generator.manual_seed(zlib.crc32(f"{int(self.seed)} {name}".encode()))
             return [make().to(device) for _ in range(folds)]
 
     def cross_fit_members(self, data: Annotations, fold: Tensor) -> Iterator[Stage]:

@@ -80,16 +80,15 @@ def fit(
     run = describe_run(method, data, validation, settings, seeds) if checkpoint else {}
     state = checkpoint.read(run) if checkpoint else None
     history: list[Epoch] = state["history"] if state else []
-    if state is not None:
-        method.load_state_dict(state["method"])
     data = data.to(place.device)
     validation = None if validation is None else validation.to(place.device)
     with seed_noise(seeds[0] + place.global_rank, place.device), matrix_precision(settings.precision):
         method.observe(data)  # type: ignore[arg-type] # `Replicas` take `StackedAnnotations`
-        if state is not None:
+        if state is not None:  # after `observe`: the networks of a stack observe their own folds later
+            method.load_state_dict(state["method"])
             restore_memory(method, state["memory"])
         with closing(iterate_stages(method, data, settings, place)) as stages:
-            for number, stage in enumerate(stages):
+            for number, (stage, networks) in enumerate(stages):
                 if state is not None and number < state["stage"]:
                     continue  # trained before the interruption
                 resumed, state = state, None
@@ -103,41 +102,52 @@ def fit(
                     place=place,
                     seeds=seeds,
                 )
+                own = set(method.modules())
+                outside = [network for network in networks if network not in own]  # of its state dict
                 if resumed is not None:
+                    check_stage(resumed, stage.name)
+                    for network, weights in zip(outside, resumed["networks"], strict=True):
+                        network.load_state_dict(weights)
                     loop.resume(resumed)
-                transient = not set(loop.networks()) <= set(method.parameters())
                 for step in loop.steps(history, progress and place.global_rank == 0):
                     if checkpoint is not None and (step % checkpoint.every == 0 or loop.epoch == changed.epochs):
                         reached: dict[str, Any] = {"run": run, "method": method.state_dict(), "history": history}
-                        reached |= {"memory": collect_memory(method), **loop.state(networks=transient)}
+                        reached |= {"memory": collect_memory(method), **loop.state()}
+                        reached["networks"] = [network.state_dict() for network in outside]
                         if place.global_rank == 0:
                             checkpoint.write(reached)
                 if stage.finish is not None:
                     stage.finish(data)  # type: ignore[arg-type]
+    if state is not None:
+        check_stage(state, "none")
     for _, memory in list_memories(method):
         memory.clear()
     method.eval()
     return history
 
 
-def iterate_stages(method: Method, data: Data, settings: Settings, place: Any) -> Generator[Stage, None, None]:
+def iterate_stages(
+    method: Method, data: Data, settings: Settings, place: Any
+) -> Generator[tuple[Stage, list[Method]], None, None]:
     """Yield the stages of a method, those of several methods as `Replicas` or one after another.
 
+    With each stage come all methods that its `finish` may read: if they train one after another, all of them.
     Closing this generator closes the method's, and unstacks replicas.
     """
     with closing(method.stages(data)) as stages:  # type: ignore[arg-type, type-var]
         for stage in stages:
+            methods = list_methods(stage)
             if isinstance(stage.method, Method):
-                yield stage
+                yield stage, methods
             elif isinstance(method, Replicas) or can_stack(stage, data, settings, place):
                 replicas = Replicas(stage.method)
                 replicas.stack()
                 try:
-                    yield stack_stage(stage, replicas)
+                    yield stack_stage(stage, replicas), methods
                 finally:
                     replicas.separate()
             else:
-                yield from split_stage(stage)
+                yield from ((part, methods) for part in split_stage(stage))
 
 
 def stack_stage(stage: Stage, replicas: Replicas) -> Stage:
@@ -179,17 +189,29 @@ def can_stack(stage: Stage, data: Data, settings: Settings, place: Any) -> bool:
     if not isinstance(place, OneDevice) or not pays_to_stack(methods, place.device):
         return False
     probes = [copy.deepcopy(method) for method in methods[:2]]
-    sets = StackedAnnotations(stage.prepare(data)[:2])  # type: ignore[arg-type]
     try:
+        sets = StackedAnnotations(stage.prepare(data))  # type: ignore[arg-type]
+        if settings.draw == "examples":
+            sets.each  # noqa: B018 - raises
+        if stage.validate is not None:
+            StackedAnnotations(stage.validate(data))  # type: ignore[arg-type]
         replicas = Replicas(probes)
         replicas.stack()
+        two = StackedAnnotations(sets.parts[:2])
         with torch.no_grad(), torch.random.fork_rng([place.device] if place.device.type == "cuda" else []):
-            replicas.losses(sets.by_annotation(torch.zeros(2, 2, dtype=torch.int64, device=place.device)))
-        if settings.draw == "examples":
-            StackedAnnotations(stage.prepare(data)).each  # type: ignore[arg-type] # noqa: B018 - raises
+            replicas.losses(two.by_annotation(torch.zeros(2, 2, dtype=torch.int64, device=place.device)))
     except (ValueError, RuntimeError):  # vmap raises a RuntimeError for what it does not support
         return False
     return True
+
+
+def check_stage(state: dict[str, Any], name: str) -> None:
+    """Check that a checkpoint is of this stage: another device may train networks in other stages, or together."""
+    if state["stage_name"] != name:
+        raise ValueError(
+            f"Expected a checkpoint of the same stages, but stage {state['stage'] + 1} was {state['stage_name']!r} and "
+            f"is now {name!r}: resume on the same kind of device."
+        )
 
 
 def list_memories(method: Method) -> list[tuple[str, dict[str, Tensor]]]:

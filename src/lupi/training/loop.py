@@ -128,9 +128,11 @@ class StageLoop:
         self.members = list(stage.method.members) if isinstance(stage.method, Replicas) else [stage.method]
         self.seeds = spread_seeds(seeds, len(self.members))
         self.data = self.prepare(data, stage.prepare)
-        self.validation = None if validation is None else self.prepare(validation, stage.hold_out or stage.prepare)
+        self.validation: Data | None = None
         if stage.validate is not None:
             self.validation = self.prepare(data, stage.validate)
+        elif validation is not None:
+            self.validation = self.prepare(validation, stage.hold_out or stage.prepare)
         self.method.train()
         recorded = self.can_record()
         optimizer = settings.make_optimizer(stage.method, leading=int(self.stacked), recorded=recorded)
@@ -351,16 +353,8 @@ class StageLoop:
                 # A replica's weights are views; a deep copy would copy the weights of all replicas.
                 self.best_weights[number] = {name: value.clone() for name, value in member.state_dict().items()}
 
-    def networks(self) -> Iterator[nn.Parameter]:
-        """Yield the parameters of the members."""
-        for member in self.members:
-            yield from member.parameters()
-
-    def state(self, *, networks: bool = False) -> dict[str, Any]:
-        """Return everything that the stage needs to resume from here; every process must call it.
-
-        `networks` adds the weights of the members, for a stage that trains networks outside of its method.
-        """
+    def state(self) -> dict[str, Any]:
+        """Return everything but the weights that the stage needs to resume from here; every process must call it."""
         noise = {}  # the generator states of all processes, [processes, ...]
         for name, value in get_noise_state(self.place.device).items():
             rows = torch.zeros(self.place.world_size, value.shape[0], dtype=torch.uint8, device=self.place.device)
@@ -368,14 +362,11 @@ class StageLoop:
             noise[name] = self.place.all_reduce(rows, reduce_op="sum").cpu()
         progress = {name: getattr(self, name) for name in PROGRESS}
         optimizer = self.optimizer.state_dict()
-        if networks:
-            progress["networks"] = [member.state_dict() for member in self.members]
-        return {"stage": self.number, "optimizer": optimizer, "noise": noise, "sums": self.reduce_sums(), **progress}
+        progress |= {"stage": self.number, "stage_name": self.stage.name}
+        return {"optimizer": optimizer, "noise": noise, "sums": self.reduce_sums(), **progress}
 
     def resume(self, state: dict[str, Any]) -> None:
         """Resume from a saved state."""
-        for member, weights in zip(self.members, state.get("networks", []), strict=False):
-            member.load_state_dict(weights)
         options = [{k: v for k, v in group.items() if k != "params"} for group in self.optimizer.param_groups]
         self.optimizer.load_state_dict(state["optimizer"])
         for group, own in zip(self.optimizer.param_groups, options, strict=True):

@@ -1,0 +1,243 @@
+"""Targets of students, against enumeration of the true labels; mixtures of real numbers, against their optimality."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from lupi.crowd import Votes, infer_votes
+from lupi.data import Annotations, SparseRows
+from lupi.likelihoods import Bernoulli, Categorical, Gaussian
+from lupi.methods.explanation import (
+    Explanation,
+    apply_mixture,
+    drop_constant,
+    explain,
+    minimize_on_simplex,
+    number_examples,
+    to_votes,
+)
+
+
+def make_crowd(examples=60, annotators=5, classes=3, each=3, seed=0, unannotated=(7, 20)):
+    """A crowd: annotators 0, 1, … are right ever less often; `hurry` halves how often they are."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(classes, size=examples)
+    row = np.repeat(np.setdiff1d(np.arange(examples), unannotated), each)
+    rng.shuffle(row)
+    who, hurry = rng.integers(annotators, size=len(row)), rng.integers(2, size=len(row))
+    right = rng.uniform(size=len(row)) < (0.95 - 0.1 * who) * (1 - 0.5 * hurry)
+    y = np.where(right, truth[row], rng.integers(classes, size=len(row)))
+    a = np.column_stack([np.eye(annotators)[who], hurry]).astype(np.float32)
+    data = Annotations(*map(torch.from_numpy, (rng.normal(size=(examples, 2)), row, a, y)), torch.from_numpy(who))
+    annotated = np.setdiff1d(np.arange(examples), unannotated)
+    predictions = []
+    for _ in range(2):
+        guess = np.where(rng.uniform(size=examples) < 0.6, truth, rng.integers(classes, size=examples))
+        predictions.append((0.5 * rng.dirichlet(np.ones(classes), examples) + 0.5 * np.eye(classes)[guess])[annotated])
+    return data, predictions, truth[annotated]
+
+
+def enumerate_truth(data, prior, found, exponent):
+    """P(z | labels, x) by enumeration of z, example by example, in plain probabilities."""
+    posterior = []
+    for position, example in enumerate(data.annotated.tolist()):
+        weights = []
+        for z in range(prior.shape[1]):
+            weight = prior[position, z]
+            for n in (data.row == example).nonzero().flatten().tolist():
+                right, y = 1 / (1 + np.exp(-found.log_odds[n])), int(data.y[n])
+                weight *= (right if y == z else (1 - right) * found.errors[z, y]) ** exponent
+            weights.append(weight)
+        posterior.append(np.array(weights) / sum(weights))
+    return np.array(posterior)
+
+
+def power(p, exponent):
+    raised = p**exponent
+    return raised / raised.sum(1, keepdims=True)
+
+
+@pytest.mark.parametrize(("weight", "exponent"), [(0.75, 0.5), (1.0, 1.0), (0.0, 1.0), (0.3, None)])
+def test_target_is_posterior_and_prior(weight, exponent):
+    data, (p, _), _ = make_crowd()
+    result = explain(data, [p], Categorical(), weight, exponent)
+    row = np.searchsorted(data.annotated.numpy(), data.row.numpy())
+    votes = Votes(
+        example=row, annotator=data.annotator.numpy(), label=data.y.numpy(), examples=58, annotators=5, classes=3
+    )
+    found = infer_votes(votes, p, features=data.a.double().numpy()[:, 5:], exponent=exponent)  # who is no feature
+    prior = power(p, found.beta)
+    expected = weight * enumerate_truth(data, prior, found, found.exponent) + (1 - weight) * prior
+    np.testing.assert_allclose(result.target, expected, atol=1e-6)
+    assert result.power == found.beta
+    assert (result.weights.tolist(), result.powers.tolist()) == ([1.0], [1.0])
+
+
+def test_posterior_is_more_accurate_than_the_prior():
+    data, predictions, truth = make_crowd(examples=300, unannotated=())
+    target = explain(data, predictions, Categorical(), 1.0, None).target
+    prior = explain(data, predictions, Categorical(), 0.0, None).target
+    assert (target.argmax(1) == truth).mean() > (prior.argmax(1) == truth).mean() + 0.02
+
+
+def test_a_hurried_label_counts_less():
+    data, (p, _), truth = make_crowd(examples=400, unannotated=())
+    without = explain(dataclasses.replace(data, a=data.a[:, :5]), [p], Categorical(), 1.0, 1.0).target
+    target = explain(data, [p], Categorical(), 1.0, 1.0).target
+
+    def nll(q):
+        return -np.log(q[np.arange(len(truth)), truth]).mean()
+
+    assert nll(target) < nll(without) - 0.02
+
+
+@pytest.mark.parametrize("likelihood", [Categorical(), Bernoulli()])
+def test_the_mixture_at_the_training_points_is_the_prior(likelihood):
+    data, predictions, _ = make_crowd(classes=3)
+    if isinstance(likelihood, Bernoulli):
+        data = dataclasses.replace(data, y=torch.nn.functional.one_hot(data.y, 3).float())
+    result = explain(data, predictions, likelihood, 0.0, None)
+    assert result.weights.sum() == pytest.approx(1)
+    assert 0.05 < result.weights.min(), "both predictions count, so that the test can fail"
+    assert np.abs(result.powers - 1).max() > 0.1
+    np.testing.assert_allclose(apply_mixture(result, predictions, likelihood), result.target, atol=1e-6)
+
+
+def test_mixture_by_hand():
+    found = Explanation(np.array([0.25, 0.75]), np.array([2.0, 0.5]), 3.0, np.zeros(0))
+    first, second = np.array([[0.2, 0.8]]), np.array([[0.36, 0.64]])
+    mixed = 0.25 * np.array([0.04, 0.64]) / 0.68 + 0.75 * np.array([0.6, 0.8]) / 1.4
+    expected = mixed**3 / (mixed**3).sum()
+    np.testing.assert_allclose(apply_mixture(found, [first, second], Categorical())[0], expected)
+    binary = apply_mixture(found, [first[:, 1:], second[:, 1:]], Bernoulli())
+    np.testing.assert_allclose(binary[0], expected[1:])
+
+
+def test_several_binary_labels_are_binary_problems_with_one_crowd():
+    data, _, _ = make_crowd(classes=2)
+    rng = np.random.default_rng(1)
+    y = torch.from_numpy(np.column_stack([data.y, rng.integers(2, size=len(data)), data.y])).float()
+    p = rng.uniform(0.05, 0.95, (58, 3))
+    several = dataclasses.replace(data, y=y)
+    result = explain(several, [p], Bernoulli(), 0.75, 0.5)
+    # The same labels as one problem of two classes, in which example 3 i + l is label l of example i.
+    flat = Annotations(
+        torch.zeros(180, 1),
+        (data.row[:, None] * 3 + torch.arange(3)).flatten(),
+        data.a.repeat_interleave(3, 0),
+        y.flatten().long(),
+        data.annotator.repeat_interleave(3),
+    )
+    prior = np.stack([1 - p, p], -1).reshape(-1, 2)
+    expected = explain(flat, [prior], Categorical(), 0.75, 0.5)
+    np.testing.assert_allclose(result.target.ravel(), expected.target[:, 1], atol=1e-9)
+    assert result.power == pytest.approx(expected.power)
+
+
+def test_without_annotators_labels_are_of_one():
+    data, (p, _), _ = make_crowd()
+    alone = dataclasses.replace(data, annotator=None)
+    one = dataclasses.replace(data, annotator=torch.zeros_like(data.annotator))
+    found, expected = (explain(part, [p], Categorical(), 0.75, 0.5) for part in (alone, one))
+    np.testing.assert_array_equal(found.target, expected.target)
+    votes, features = to_votes(alone, 3, several=False)
+    assert votes.annotators == 1
+    assert features.shape == (len(data), 6), "who gave a label is a feature now"
+    assert to_votes(data, 3, several=False)[1].shape == (len(data), 1)
+
+
+def test_privileged_information_that_is_constant_is_no_feature():
+    data, _, _ = make_crowd()
+    constant = dataclasses.replace(data, a=torch.ones(len(data), 4), annotator=None)
+    assert to_votes(constant, 3, several=False)[1] is None
+    assert to_votes(constant.without_privileged(), 3, several=False)[1] is None
+
+
+def test_examples_are_numbered_among_the_annotated():
+    data, _, _ = make_crowd()
+    assert data.annotated[number_examples(data)].tolist() == data.row.tolist()
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=30), st.integers(-6, 6), st.randoms(use_true_random=False))
+def test_features_that_the_annotator_determines_are_dropped(who, scale, random):
+    annotator, size = np.array(who), 10.0**scale
+    own = np.array([[random.choice([0, size, size * random.random()]) for _ in range(3)] for _ in range(5)])
+    varying = np.array([[random.choice([0.0, size]) for _ in range(2)] for _ in who])
+    features = np.column_stack([own[annotator], varying])
+    expected = [column for column in range(5) if any(len(set(features[annotator == j, column])) > 1 for j in set(who))]
+    kept = drop_constant(scipy.sparse.csr_array(features), annotator)
+    np.testing.assert_array_equal(kept.toarray(), features[:, expected])
+
+
+def test_features_of_a_large_size_are_compared_exactly():
+    annotator = np.repeat([0, 1], 50)
+    features = np.column_stack([np.repeat([1e8 + 0.1, 0.3], 50), 1e8 + annotator + 1e-3 * (np.arange(100) % 2)])
+    assert drop_constant(scipy.sparse.csr_array(features), annotator).shape == (100, 1)
+
+
+@given(st.integers(1, 4), st.integers(1, 5))
+def test_sparse_rows_are_the_same_features(entries, width):
+    generator = torch.Generator().manual_seed(entries + 10 * width)
+    data, _, _ = make_crowd(examples=8, unannotated=())
+    index = torch.randint(width, (len(data), entries), generator=generator, dtype=torch.int32)  # with repetitions
+    rows = SparseRows(index, torch.randn(len(data), entries, generator=generator), width)
+    sparse, dense = dataclasses.replace(data, a=rows), dataclasses.replace(data, a=rows.dense())
+    found, expected = (to_votes(part, 3, several=False)[1] for part in (sparse, dense))
+    np.testing.assert_allclose(found.toarray(), expected.toarray(), atol=1e-6)
+
+
+# ---------------------------------------------------------------------------- real numbers
+
+
+@given(st.integers(1, 4), st.integers(0, 1000), st.sampled_from([1e-3, 1.0, 1e4]))
+def test_weights_of_real_numbers_are_constrained_least_squares(members, seed, scale):
+    rng = np.random.default_rng(seed)
+    error = scale * rng.normal(rng.normal(size=members), rng.uniform(0.1, 2, members), (200, members))
+    weights = minimize_on_simplex(error)
+    assert (weights >= 0).all()
+    assert weights.sum() == pytest.approx(1)
+    # The conditions of Karush, Kuhn and Tucker: the slopes of members in use are equal, and no other is lower.
+    slope = error.T @ (error @ weights) / (error**2).sum()
+    lowest = slope.min()
+    np.testing.assert_allclose(slope[weights > 1e-8], lowest, atol=1e-9)
+    simplex = {"type": "eq", "fun": lambda w: w.sum() - 1}
+    unit = error / scale
+    solved = minimize(
+        lambda w: ((unit @ w) ** 2).mean(),
+        np.full(members, 1 / members),
+        bounds=[(0, 1)] * members,
+        constraints=[simplex],
+        method="SLSQP",
+        options={"ftol": 1e-12},
+    )
+    np.testing.assert_allclose(weights, solved.x, atol=1e-3)
+
+
+def test_weights_of_exact_predictions():
+    np.testing.assert_allclose(minimize_on_simplex(np.zeros((5, 2))).sum(), 1)
+    np.testing.assert_allclose(minimize_on_simplex(np.array([[0.0, 1.0], [0.0, -2.0]])), [1, 0])
+
+
+def test_target_of_real_numbers_is_mean_label_and_mixture():
+    row = torch.tensor([3, 0, 3, 1, 3])
+    y = torch.tensor([1.0, 4.0, 2.0, -1.0, 6.0])
+    data = Annotations(torch.zeros(4, 1), row, torch.zeros(5, 0), y)
+    predictions = [np.array([[3.0], [0.0], [2.0]]), np.array([[5.0], [-3.0], [4.0]])]
+    result = explain(data, predictions, Gaussian(), 0.25, None)
+    grid = np.linspace(0, 1, 100_001)
+    errors = sum(
+        (grid * predictions[0][at, 0] + (1 - grid) * predictions[1][at, 0] - value) ** 2
+        for at, value in zip([2, 0, 2, 1, 2], y.tolist(), strict=True)
+    )
+    best = grid[errors.argmin()]
+    assert 0.1 < best < 0.9
+    np.testing.assert_allclose(result.weights, [best, 1 - best], atol=1e-4)
+    mixed = result.weights @ np.array(predictions)[:, :, 0]
+    np.testing.assert_allclose(result.target, 0.25 * np.array([4, -1, 3]) + 0.75 * mixed)
+    np.testing.assert_allclose(apply_mixture(result, predictions, Gaussian()), mixed)
