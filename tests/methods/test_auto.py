@@ -330,7 +330,7 @@ def test_networks_of_a_stack_observe_the_folds_they_learn_from():
 
 
 def test_unknown_and_impossible_methods():
-    with pytest.raises(ValueError, match="Expected `methods` to be among no-pi, .*, but got 'trams'"):
+    with pytest.raises(ValueError, match=r"Expected `methods` to be among no-pi, .*, but got 'trams'"):
         auto(testing.make_parts(Categorical()), methods=("no-pi", "trams"))
     impossible = [name for name in MEMBERS if Gaussian not in methods.kind(name).likelihoods]
     assert impossible

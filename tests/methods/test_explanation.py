@@ -104,7 +104,7 @@ def test_the_mixture_at_the_training_points_is_the_prior(likelihood):
         data = dataclasses.replace(data, y=torch.nn.functional.one_hot(data.y, 3).float())
     result = explain(data, predictions, likelihood, 0.0, None)
     assert result.weights.sum() == pytest.approx(1)
-    assert 0.05 < result.weights.min(), "both predictions count, so that the test can fail"
+    assert result.weights.min() > 0.05, "both predictions count, so that the test can fail"
     assert np.abs(result.powers - 1).max() > 0.1
     np.testing.assert_allclose(apply_mixture(result, predictions, likelihood), result.target, atol=1e-6)
 

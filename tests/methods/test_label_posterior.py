@@ -1,6 +1,7 @@
 """A student of label posteriors, on a simulated crowd whose true labels are known."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -95,7 +96,7 @@ def test_every_round_explains_the_labels_by_the_networks_of_that_round(rounds):
     assert [call[0] for call in calls] == [[name] for name in names]
     assert list(dict.fromkeys(row["stage"] for row in history)) == [*names, "student"]
     targets = [memory["target"] for _, memory in calls]
-    assert all(not torch.equal(one, other) for one, other in zip(targets, targets[1:], strict=False))
+    assert all(not torch.equal(one, other) for one, other in itertools.pairwise(targets))
 
 
 @pytest.mark.parametrize("between", [0, 2])

@@ -62,9 +62,32 @@ def test_two_processes_train_as_one(tmp_path):
     assert_close(mixed["two"], mixed_second["two"], 0, "mixed")
     assert_close(mixed["two"] | {"history": []}, mixed["one"], 1e-5, "mixed")
 
-    assert len(first) == 8
+    assert len(first) == 9
     for case, results in first.items():
         assert_close(results["one"], results["two"], 1e-5, case)
         assert_close(results["two"], second[case]["two"], 0, case)
     assert len(first["stopped"]["one"]["history"]) < 40
     assert {row["stage"] for row in first["two-step"]["two"]["history"]} == {"transfer", "marginalize"}
+
+
+@pytest.mark.skipif(importlib.util.find_spec("lightning") is None, reason="needs the extra `distributed`")
+def test_one_process_trains_every_method_that_cross_fits(tmp_path):
+    program = Path(__file__).parent / "programs" / "train_in_one_process.py"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(program), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        env=one_thread(),
+        timeout=150,
+    )
+    assert done.returncode == 0, done.stderr
+    results = torch.load(tmp_path / "results.pt", weights_only=True)
+    assert set(results) == {"auto", "stack", "label-posterior"}
+    for case, result in results.items():
+        assert any(row["stage"].startswith("no-pi 5/5") for row in result["fabric"]["history"]), "one after another"
+        assert_equal(result["fabric"]["weights"], result["resumed"]["weights"])
+        assert result["fabric"]["history"] == result["resumed"]["history"]
+        for name, value in result["plain"]["weights"].items():  # stacked
+            torch.testing.assert_close(
+                result["fabric"]["weights"][name], value, rtol=0, atol=1e-3, msg=f"{case}: {name}"
+            )

@@ -79,6 +79,15 @@ def left_over(kills, stages):
     return stages * STEPS - saved
 
 
+def train_and_kill(folder, cases):
+    """Run the program of that name, and return its report."""
+    program = Path(__file__).parent / "programs" / "train_and_kill.py"
+    command = [sys.executable, "-W", "error", str(program), str(folder), json.dumps(cases)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=one_thread())
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_killed_and_resumed_run_gives_the_same_bits(tmp_path):
     stages = {"tram": 1, "tram-plus-plus": 1, "full-marginalization": 1, "het-tram": 1, "distilled-tram": 2}
@@ -92,11 +101,8 @@ def test_a_killed_and_resumed_run_gives_the_same_bits(tmp_path):
     stops = {"epochs": 40, "batch_size": 8, "learning_rate": 0.05, "patience": 3, "schedule": "cosine", "clip": 1.0}
     for name, more in (("heteroscedastic-dropout", {}), ("tram", {"mixup": 0.5, "checks": 3, "patience": 9})):
         cases.append({"method": name, "every": 7, "settings": stops | more, "kills": kill_points(9)[:3]})
-    program = Path(__file__).parent / "programs" / "train_and_kill.py"
-    command = [sys.executable, "-W", "error", str(program), str(tmp_path), json.dumps(cases)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=one_thread())
-    assert done.returncode == 0, done.stderr
-    for case, result in zip(cases, json.loads(done.stdout), strict=True):
+    results = train_and_kill(tmp_path, cases)
+    for case, result in zip(cases, results, strict=True):
         name = case["method"]
         for kills, after in zip(case["kills"], result["kills"], strict=True):
             assert after["readable"], (name, kills)
@@ -109,3 +115,59 @@ def test_a_killed_and_resumed_run_gives_the_same_bits(tmp_path):
         if case["settings"].get("patience"):
             assert 3 < result["epochs"] < 40, "it stops early"
     assert all(after["steps"] < result["steps"] for after in result["kills"])
+
+
+NETWORK, STUDENT = 16, 26
+"""Steps of a cross-fitted network, and of a student that also learns points between inputs."""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_methods_that_cross_fit_resume_with_the_same_bits(tmp_path):
+    """Killed while a network trains, between two, while predictions are stored, and while the student trains."""
+    plain = {"epochs": 4, "batch_size": 8, "learning_rate": 0.01}
+    some = {"folds": 3, "methods": ["mean-imputation", "pi-transition"]}  # three networks train one after another
+    cases = [
+        {
+            "method": "auto",
+            "steps": 5 * NETWORK + STUDENT,
+            "kills": [
+                [("step", NETWORK + 9)],
+                [("step", 2 * NETWORK)],
+                [("remember", 2)],
+                [("remember", 4), ("step", 3)],
+                [("step", 5 * NETWORK + 11)],
+                [("step", 50), ("step", 20), ("unmoved", 1), ("torn", 2)],
+            ],
+        },
+        {
+            "method": "auto",
+            "options": some,
+            "steps": 6 * NETWORK + STUDENT,
+            "kills": [[("step", NETWORK + 8)], [("step", 4 * NETWORK + 7)], [("remember", 1)], [("step", 6 * NETWORK)]],
+        },
+        {
+            "method": "stack",
+            "options": some,
+            "steps": 6 * NETWORK,
+            "kills": [[("step", 2 * NETWORK + 5)], [("step", 5 * NETWORK + 5)], [("remember", 1)]],
+        },
+        {
+            "method": "label-posterior",
+            "steps": NETWORK + NETWORK // 2 + STUDENT,
+            "kills": [[("step", NETWORK + 5)], [("remember", 1)], [("step", NETWORK + NETWORK // 2 + 10)]],
+        },
+        {
+            "method": "auto",
+            "estimator": True,
+            "steps": 5 * NETWORK + STUDENT,
+            "kills": [[("step", 3 * NETWORK + 7), ("step", 3 * NETWORK)]],
+        },
+    ]
+    results = train_and_kill(tmp_path, [case | {"every": 5, "settings": plain} for case in cases])
+    for case, result in zip(cases, results, strict=True):
+        assert result["steps"] == case["steps"], case["method"]
+        for kills, after in zip(case["kills"], result["kills"], strict=True):
+            assert after["readable"], (case, kills)
+            assert after["weights"], (case, kills)
+            assert after["history"], (case, kills)
+            assert after["steps"] < case["steps"], (case, kills)

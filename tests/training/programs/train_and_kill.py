@@ -9,9 +9,11 @@ from pathlib import Path
 
 import torch
 
+from lupi import PrivilegedClassifier
 from lupi.data import Annotations
 from lupi.likelihoods import Categorical
 from lupi.methods import build
+from lupi.methods.label_posterior import LabelPosterior
 from lupi.nn import MLP, Parts
 from lupi.training import Checkpoint, Settings, fit
 from lupi.training.loop import StageLoop
@@ -23,21 +25,20 @@ cases = json.loads(sys.argv[2])
 
 def child(case, number, point, name):
     """Train until a kill point, or to the end; say which steps were done."""
-    torch.manual_seed(number)  # another start each time: what matters must come from the checkpoint
     generator = torch.Generator().manual_seed(0)
     row = torch.cat([torch.arange(20), torch.randint(20, (20,), generator=generator)])
     x, a = torch.randn(20, 4, generator=generator), torch.randint(3, (40, 3), generator=generator).float()
-    data = Annotations(x, row, a, torch.randint(3, (40,), generator=generator))
+    data = Annotations(x, row, a, torch.randint(3, (40,), generator=generator), a[:, 0].long())
     held_out = dataclasses.replace(data, y=torch.randint(3, (40,), generator=generator))
     parts = Parts(
         lambda: MLP(4, (8,)), features=8, privileged=3, outputs=3, likelihood=Categorical(), tower_widths=(6, 5)
     )
-    if number == 0 or point is None:
-        torch.manual_seed(1)
-    method = build(case["method"], parts)
+    resumes = name is not None and (folder / name).exists()
+    torch.manual_seed(100 + number if resumes else 1)  # what matters must come from the checkpoint
+    method = build(case["method"], parts, **case.get("options", {}))
     kind, count = point or (None, None)
     steps = 0
-    train_step, replace, save = StageLoop.train_step, Path.replace, torch.save
+    train_step, replace, save, remember = StageLoop.train_step, Path.replace, torch.save, LabelPosterior.remember
 
     def counted(*arguments):
         nonlocal steps
@@ -62,12 +63,28 @@ def child(case, number, point, name):
             file.flush()
             os.kill(os.getpid(), signal.SIGKILL)
 
+    def remembered(*arguments):
+        nonlocal count
+        remember(*arguments)
+        count -= 1
+        if count < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
     StageLoop.train_step = counted
+    if kind == "remember":
+        LabelPosterior.remember = remembered
     if kind == "unmoved":
         Path.replace = unmoved
     if kind == "torn":
         torch.save = torn
     checkpoint = None if name is None else Checkpoint(folder / name, every=case["every"])
+    if case.get("estimator"):
+        model = PrivilegedClassifier(
+            case["method"], hidden=(8,), tower=(6, 5), random_state=5, checkpoint=checkpoint, **case["settings"]
+        )
+        model.fit(x[row].numpy(), data.y.numpy(), privileged=a.numpy(), example=row.numpy())
+        save({"weights": model.method_.state_dict(), "history": model.history_, "steps": steps}, folder / "result.pt")
+        return
     settings = Settings(**case["settings"])
     validation = held_out if settings.patience else None
     history = fit(method, data, settings, validation=validation, seed=5, checkpoint=checkpoint)

@@ -30,14 +30,14 @@ data = Annotations(x, row, a, torch.randint(3, (23,), generator=generator))
 held_out = replace(data, y=torch.randint(3, (23,), generator=generator))
 
 
-def make(name, normed=False):
+def make(name, normed=False, **options):
     torch.manual_seed(1)
 
     def trunk():
         return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8)) if normed else MLP(4, (8,))
 
     parts = Parts(trunk, features=8, privileged=3, outputs=3, likelihood=Categorical(), tower_widths=(6, 5))
-    return build(name, parts)
+    return build(name, parts, **options)
 
 
 def result(method, history):
@@ -61,6 +61,13 @@ for case, (name, settings) in cases.items():
     history = fit(two, data, settings, validation=held_out, seed=3, fabric=fabric)
     results[case] = {"two": result(two, history)}
     results[case]["one"] = result(one, fit(one, data, settings, validation=held_out, seed=3))
+
+# Networks of three folds train one after another in both ways, and so with the same batches.
+settings, options = Settings(epochs=2, batch_size=11), {"folds": 3, "methods": ["no-pi", "mean-imputation"]}
+two, one = make("auto", **options), make("auto", **options)
+history = fit(two, data, settings, validation=held_out, seed=3, fabric=fabric)
+results["auto"] = {"two": result(two, history)}
+results["auto"]["one"] = result(one, fit(one, data, settings, validation=held_out, seed=3))
 
 # Each process pairs the annotations of its share: the gradient is the mean of those of the shares.
 settings = Settings(epochs=2, batch_size=8, optimizer="sgd", learning_rate=0.1, momentum=0, mixup=0.7)
