@@ -146,8 +146,17 @@ def steps(name: str, seeds: int, settings: Settings) -> Iterator[int]:
         method, given = Replicas(members), StackedAnnotations([rows] * seeds)
     method.to(DEVICE).observe(given)
     place = OneDevice(DEVICE, settings.precision)
-    with closing(iterate_stages(method, given)) as stages:
-        loop = StageLoop(next(stages), 0, given, None, settings=settings, place=place, seeds=list(range(seeds)))
+    with closing(iterate_stages(method, given, settings, place)) as stages:
+        stage, _ = next(stages)
+        loop = StageLoop(
+            stage=stage,
+            number=0,
+            data=given,
+            validation=None,
+            settings=settings,
+            place=place,
+            seeds=list(range(seeds)),
+        )
         yield from loop.steps([], progress=False)
 
 
