@@ -12,7 +12,7 @@ from lupi.data import Annotations
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 from lupi.methods.auto import MEMBERS, auto
 from lupi.methods.label_posterior import LabelPosterior
-from lupi.training import Settings, fit
+from lupi.training import Checkpoint, Settings, fit
 from tests.methods.helpers import recorded
 
 HOW = Settings(epochs=2, batch_size=16, learning_rate=0.01)
@@ -334,3 +334,16 @@ def test_unknown_and_impossible_methods():
     assert impossible
     with pytest.raises(ValueError, match="Expected `methods` to be possible where y is a real number, but got"):
         auto(testing.make_parts(Gaussian()), methods=impossible)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"methods": ("no-pi", "mean-imputation")}, {"folds": 3}, {"weight": 0.5}, {"exponent": 0.4}, {"between": 0}],
+)
+def test_a_checkpoint_of_other_options_is_refused(tmp_path, other):
+    data, options = testing.make_data(Categorical()), {"methods": ("no-pi", "tram"), "folds": 2}
+    checkpoint = Checkpoint(tmp_path / "run.pt")
+    fit(make(**options), data, HOW, checkpoint=checkpoint)
+    fit(make(**options), data, HOW, checkpoint=checkpoint)
+    with pytest.raises(ValueError, match="to be a checkpoint of this run, but its `checksum of the network"):
+        fit(make(**options | other), data, HOW, checkpoint=checkpoint)

@@ -1,5 +1,6 @@
 """A student of label posteriors, on a simulated crowd whose true labels are known."""
 
+import copy
 import dataclasses
 import itertools
 
@@ -13,7 +14,7 @@ from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 from lupi.methods.cross_fitting import make_between
 from lupi.methods.label_posterior import LabelPosterior, label_posterior, varies
 from lupi.nn import MLP, Parts
-from lupi.training import Settings, fit
+from lupi.training import Settings, fit, fit_seeds
 from tests.methods.helpers import recorded
 
 HOW = Settings(epochs=30, batch_size=32, learning_rate=0.01)
@@ -143,6 +144,22 @@ def test_labels_held_out_by_the_user_only_enter_the_history():
         loss = Categorical().loss(watched.predictor()(held.x)[held.row], held.y)
     assert last["stage"] == "student"
     assert last["validation_marginal"] == pytest.approx(float(loss), abs=1e-5)
+
+
+def test_several_seeds_with_held_out_labels_are_the_seeds_alone():
+    sets, held = ([testing.make_data(Categorical(), seed + start) for seed in range(4)] for start in (0, 50))
+    sets = [dataclasses.replace(data, row=torch.arange(len(data)) % 12) for data in sets]
+    torch.manual_seed(0)
+    several = [make_method(rounds=2, folds=2) for _ in range(4)]
+    for seed, method in enumerate(several):
+        method.seed.fill_(seed)
+    alone, how = copy.deepcopy(several), Settings(epochs=2, batch_size=1000)
+    fit_seeds(several, sets, how, validation=held, seeds=range(4))
+    for seed, (method, data, own) in enumerate(zip(alone, sets, held, strict=True)):
+        fit(method, data, how, validation=own, seed=seed)
+        for name, value in method.state_dict().items():
+            torch.testing.assert_close(several[seed].state_dict()[name], value, rtol=0, atol=1e-3, msg=name)
+        assert several[seed].memory == {}
 
 
 def test_networks_of_members_do_not_depend_on_what_else_draws_random_numbers():

@@ -131,7 +131,10 @@ class LabelPosterior(Method):
             return [make().to(device) for _ in range(folds)]
 
     def cross_fit_members(self, data: Annotations, fold: Tensor) -> Iterator[Stage]:
-        """Yield the stages of members that learn from the labels of all folds but one, for every fold."""
+        """Yield the stages of members that learn from the labels of all folds but one, for every fold.
+
+        The labels of that one choose the epoch in which the network stops, and nothing else.
+        """
         names = list(self.members) if varies(data) else list(self.members)[:1]
         others, own = split_folds(data, fold, int(self.seed))
         for name in names:
