@@ -62,7 +62,7 @@ def test_from_a_table_to_a_verdict(table):
         "results.csv",
     ):
         assert part in result.stdout
-    assert result.stderr.splitlines()[-1].endswith("(16/16)")
+    assert result.stderr.splitlines()[-1].endswith("(18/18)")
     folder = table.parent / "run"
     written = ["comparison.json", "report.html", "results.csv", "results.json", "runs", "summary.csv"]
     assert sorted(os.listdir(folder)) == written
@@ -70,7 +70,7 @@ def test_from_a_table_to_a_verdict(table):
     assert facts["command"].startswith("lupi")
     assert set(facts["versions"]) >= {"lupi", "torch", "python"}
     assert facts["seeds"] == [0, 1]
-    assert len(pd.read_csv(folder / "results.csv")) == 16
+    assert len(pd.read_csv(folder / "results.csv")) == 18
 
 
 @pytest.mark.parametrize("form", ["csv", "folder"])
@@ -104,8 +104,9 @@ def test_a_few_methods_are_the_default_and_all_are_all(table):
     few = pd.read_csv(table.parent / "run" / "summary.csv")["method"].tolist()
     assert compare(table, "--methods", "all", "--overwrite").exit_code == 0
     everything = pd.read_csv(table.parent / "run" / "summary.csv")["method"].tolist()
-    assert sorted(everything) == sorted([*methods.names(), "no-pi [early stopping]"])
-    assert few[:4] == everything[:4] == ["no-pi", "no-pi [early stopping]", "majority-vote", "dawid-skene"]
+    ways = ["no-pi [early stopping]", "no-pi [5 averaged, recalibrated]"]
+    assert sorted(everything) == sorted([*methods.names(), *ways])
+    assert few[:5] == everything[:5] == ["no-pi", *ways, "majority-vote", "dawid-skene"]
     assert set(few) < set(everything)
 
 
@@ -115,7 +116,7 @@ def test_a_few_methods_are_the_default_and_all_are_all(table):
 def test_a_killed_comparison_goes_on_to_the_same_results(table):
     """Killed after its first runs, and finished by another process with other jobs."""
     many = ("--seeds", 7, "--test", table.parent / "test.parquet")
-    arguments = [str(argument) for argument in options(table, *many, epochs=30)]
+    arguments = [str(argument) for argument in options(table, *many, epochs=12)]
     process = subprocess.Popen([sys.executable, "-m", "lupi", *arguments], stdout=-1, stderr=-1)
     runs = table.parent / "run" / "runs"
     until = time.monotonic() + 60
@@ -125,7 +126,7 @@ def test_a_killed_comparison_goes_on_to_the_same_results(table):
     process.communicate()
     assert process.returncode == -signal.SIGKILL
     finished = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in runs.glob("[!.]*.npz")}
-    assert 1 <= len(finished) < 35
+    assert 1 <= len(finished) < 42
     groups = {path.name.rsplit("-", 1)[0]: [] for path in finished}
     for path in finished:
         groups[path.name.rsplit("-", 1)[0]].append(int(path.stem.rsplit("-", 1)[1]))
@@ -134,7 +135,7 @@ def test_a_killed_comparison_goes_on_to_the_same_results(table):
     result = run(*arguments, "--jobs", 2)
     assert result.exit_code == 0, result.output
     if whole:
-        assert f"Resuming: {whole} of 35 runs are already finished." in result.stdout
+        assert f"Resuming: {whole} of 42 runs are already finished." in result.stdout
     kept = [path for path, state in finished.items() if (path.stat().st_mtime_ns, path.read_bytes()) == state]
     assert len(kept) == whole
     whole = run(*arguments, "-o", table.parent / "whole")
@@ -161,8 +162,8 @@ def test_another_comparison_in_the_same_folder(table):
 
 def test_finished_work_is_only_shown_again(table):
     first, again = compare(table), compare(table)
-    assert "Resuming: 10 of 10 runs are already finished." in again.stdout
-    assert again.stdout.replace("Resuming: 10 of 10 runs are already finished.\n", "") == first.stdout
+    assert "Resuming: 12 of 12 runs are already finished." in again.stdout
+    assert again.stdout.replace("Resuming: 12 of 12 runs are already finished.\n", "") == first.stdout
 
 
 # -------------------------------------------------------------------------------- errors

@@ -28,7 +28,8 @@ TEST["label"] = np.where(TEST["size"] > 0, "yes", "no")
 TEST["price"] = TEST["size"]
 TEST["red"], TEST["blue"] = (TEST["size"] > 0).astype(int), (TEST["size"] < 0.5).astype(int)
 TARGETS = ["label", "price", "red", "blue"]
-ALONE = ["no-pi", "no-pi [early stopping]", "majority-vote", "dawid-skene"]
+AVERAGED = "no-pi [5 averaged, recalibrated]"
+ALONE = ["no-pi", "no-pi [early stopping]", AVERAGED, "majority-vote", "dawid-skene"]
 """The rows without privileged information, where examples have several labels."""
 
 
@@ -71,9 +72,15 @@ def test_scores_are_those_of_models_trained_by_hand(tmp_path):
             inferred = infer(p, given, example=test["id"], annotator=test["annotator"].to_numpy())
             consensus[row.seed] = inferred.truth
         truth, test = consensus[row.seed], test.drop_duplicates("id")
-        name, early = row.method.partition(" [")[::2]
-        model = PrivilegedClassifier(name, epochs=2, random_state=row.seed, patience=5 if early else None)
-        model.fit(train[["size"]], train["label"], privileged=train[["annotator"]], **how)
+        if row.method == AVERAGED:
+            model = PrivilegedClassifier(
+                "stack", method_options={"methods": ["no-pi"]}, epochs=2, random_state=row.seed
+            )
+        else:
+            name, early = row.method.partition(" [")[::2]
+            model = PrivilegedClassifier(name, epochs=2, random_state=row.seed, patience=5 if early else None)
+            how["privileged"] = train[["annotator"]]
+        model.fit(train[["size"]], train["label"], **how)
         p = model.predict_proba(test[["size"]])
         assert row.nll == pytest.approx(np.mean(-(truth * np.log(p)).sum(1)))
         assert row.accuracy == pytest.approx(truth[np.arange(len(p)), p.argmax(1)].mean())
@@ -139,11 +146,9 @@ def test_finished_runs_are_not_trained_again(tmp_path):
     """A group of five seeds is trained as a whole, so that the results do not depend on interruptions."""
     one = found_of(tmp_path, test=TEST, seeds=6)
     folder = tmp_path / "run" / "runs"
-    assert sorted(path.name for path in folder.iterdir()) == [
-        f"{n}-{s}.npz"
-        for n in ("dawid-skene", "majority-vote", "no-pi", "no-pi-early-stopping", "tram")
-        for s in range(6)
-    ]
+    alone = ("no-pi", "no-pi-early-stopping", "no-pi-5-averaged-recalibrated", "majority-vote", "dawid-skene")
+    expected = {f"{name}-{seed}.npz" for name in (*alone, "tram") for seed in range(6)}
+    assert {path.name for path in folder.iterdir()} == expected
     times = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
     (folder / "tram-2.npz").unlink()
     (folder / "no-pi-5.npz").write_bytes(b"cut off")
@@ -205,10 +210,11 @@ def test_controls_are_rows_and_only_early_stopping_stops_early(tmp_path, monkeyp
         "tram",
         *(f"tram [PI {kind}]" for kind in ("zeros", "shuffled", "random")),
     ]
-    assert found.summary["control"].tolist() == [False] * 5 + [True] * 3
-    assert [model.patience for model in trained] == [None, 5, *[None] * 6]
-    assert [model.method for model in trained] == ["no-pi", "no-pi", "majority-vote", "dawid-skene", *["tram"] * 4]
-    assert found.runs.groupby("method")["nll"].first().nunique() == 8
+    assert found.summary["control"].tolist() == [False] * 6 + [True] * 3
+    assert [model.patience for model in trained] == [None, 5, *[None] * 7]
+    aggregated = ["majority-vote", "dawid-skene"]
+    assert [model.method for model in trained] == ["no-pi", "no-pi", "stack", *aggregated, *["tram"] * 4]
+    assert found.runs.groupby("method")["nll"].first().nunique() == 9
 
 
 def test_patience_is_for_all_methods_and_early_stopping_keeps_its_own(tmp_path, monkeypatch):
@@ -216,12 +222,12 @@ def test_patience_is_for_all_methods_and_early_stopping_keeps_its_own(tmp_path, 
     train = arms.fit_and_score
     monkeypatch.setattr(arms, "fit_and_score", lambda m, s: trained.append(m[0]) or train(m, s))
     found_of(tmp_path, settings={"epochs": 1, "patience": 2})
-    assert [model.patience for model in trained] == [2, 5, 2, 2, 2]
+    assert [model.patience for model in trained] == [2, 5, 2, 2, 2, 2]
 
 
 def test_bins_hold_every_decision(tmp_path):
     found = found_of(tmp_path, test=TEST)
-    assert found.reliability.groupby("method")["count"].sum().tolist() == [80] * 5
+    assert found.reliability.groupby("method")["count"].sum().tolist() == [80] * 6
     pooled = found.reliability.query("method == 'tram'")
     accuracy = np.average(pooled["accuracy"], weights=pooled["count"])
     assert accuracy == pytest.approx(found.summary.loc["tram", "accuracy"])
@@ -277,6 +283,7 @@ def test_arms_learn_from_the_annotators_of_the_table(named, tmp_path, monkeypatc
     columns = ("annotator",) if named is None else ("annotator", "size")
     assert told == {
         ("no-pi", None, ()),
+        ("stack", None, ()),
         ("majority-vote", None, ()),
         ("dawid-skene", columns[-1], columns),
         ("tram", columns[-1], columns),

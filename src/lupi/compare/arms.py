@@ -1,9 +1,10 @@
 """The arms of a comparison on a table: methods with privileged information (PI), rows without it, and controls.
 
 The rows without PI are what a user would otherwise use: No PI, No PI with early stopping on held-out noisy labels,
-because much of a gain on noisy labels can be less overfitting, and No PI on aggregated labels where examples have
-several. With controls, every method with PI is also trained with zeros, with the values of other annotations, and with
-random values in place of PI. What they gain does not come from the content of PI.
+because much of a gain on noisy labels can be less overfitting, the average of five No PI networks, recalibrated, and No
+PI on aggregated labels where examples have several. With controls, every method with PI is also trained with zeros,
+with the values of other annotations, and with random values in place of PI. What they gain does not come from the
+content of PI.
 """
 
 import warnings
@@ -27,7 +28,11 @@ from lupi.tabular.folds import Rows
 
 DEFAULT = ("tram", "pi-transition", "pi-dual", "mean-imputation", "label-posterior", "auto")
 """Methods that are compared by default, those of them that are registered and suit the target."""
-SETTINGS: dict[str, dict[str, Any]] = {EARLY: {"patience": PATIENCE}}
+AVERAGED = "5 averaged, recalibrated"
+SETTINGS: dict[str, dict[str, Any]] = {
+    EARLY: {"patience": PATIENCE},
+    AVERAGED: {"method": "stack", "method_options": {"methods": ["no-pi"]}},
+}
 """Other ways to train No PI, each a row of its own, and their parameters of the estimators."""
 ZEROS, SHUFFLED, RANDOM = CONTROLS = ("PI zeros", "PI shuffled", "PI random")
 SUMS = ["count", "confidence", "correct"]
@@ -79,8 +84,8 @@ def list_variants(plan: Plan, task: str, *, several: bool = False) -> list[Varia
     >>> from lupi.tabular import TableSpec
     >>> spec = TableSpec(table=Path("table.csv"), target=["label"], privileged=["annotator"])
     >>> plan = Plan(spec=spec, methods=["tram"], controls=True)
-    >>> [variant.name for variant in list_variants(plan, "classification")][:4]
-    ['no-pi', 'no-pi [early stopping]', 'tram', 'tram [PI zeros]']
+    >>> [variant.name for variant in list_variants(plan, "classification")][:5]
+    ['no-pi', 'no-pi [early stopping]', 'no-pi [5 averaged, recalibrated]', 'tram', 'tram [PI zeros]']
     """
     likelihood = Gaussian if task == "regression" else Categorical
     possible = [name for name in known.names() if likelihood in known.kind(name).likelihoods]
@@ -90,7 +95,8 @@ def list_variants(plan: Plan, task: str, *, several: bool = False) -> list[Varia
         if name not in possible:
             raise ValueError(f"Expected `methods` for a target of real numbers, but {name!r} is for classes.")
     aggregated = [name for name in AGGREGATED if several and name in possible]
-    alone = [Variant(BASELINE), *(Variant(BASELINE, change) for change in SETTINGS), *map(Variant, aggregated)]
+    changes = [change for change, how in SETTINGS.items() if how.get("method", BASELINE) in possible]
+    alone = [Variant(BASELINE), *(Variant(BASELINE, change) for change in changes), *map(Variant, aggregated)]
     chosen = list(dict.fromkeys([*alone, *map(Variant, asked)]))
     with_pi = [variant.method for variant in chosen if plan.controls and not variant.is_baseline]
     return [*chosen, *(Variant(method, control) for method in with_pi for control in CONTROLS)]
@@ -191,14 +197,14 @@ def train_variant(
         contributions of the test rows summed over the runs (`rows_…`) and the sums of the reliability diagram (`bins`).
     """
     make = PrivilegedRegressor if data.task == "regression" else PrivilegedClassifier
-    parameters = {**plan.settings, **SETTINGS.get(variant.change, {}), "device": plan.device}
+    parameters = {"method": variant.method, **plan.settings, **SETTINGS.get(variant.change, {}), "device": plan.device}
     models, tasks = [], []
     own = None if truth is None else [truth[seed] for seed in seeds]
     for task, seed in zip(make_tasks(data, [splits[seed] for seed in seeds], own), seeds, strict=True):
         privileged, numbers = make_privileged(variant, task.privileged, data.schema.privileged, seed)
         annotator = data.annotator if privileged is not None and data.annotator in privileged else None
         options = {"numbers": numbers, "annotator": annotator, "random_state": seed}
-        models.append(make(variant.method, **options, **parameters))
+        models.append(make(**options, **parameters))
         tasks.append(task._replace(privileged=privileged))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

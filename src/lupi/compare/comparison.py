@@ -67,8 +67,10 @@ def compare_table(
     ...     spec = TableSpec(table=Path(name, "table.csv"), target=["y"], privileged=["worker"])
     ...     plan = Plan(spec=spec, methods=["tram"], seeds=2, settings={"epochs": 1})
     ...     found = compare_table(plan, Path(name, "run"))
-    >>> found.metrics, list(found.summary.index)
-    (('nll', 'accuracy', 'brier', 'ece'), ['no-pi', 'no-pi [early stopping]', 'tram'])
+    >>> list(found.summary.index)
+    ['no-pi', 'no-pi [early stopping]', 'no-pi [5 averaged, recalibrated]', 'tram']
+    >>> found.metrics
+    ('nll', 'accuracy', 'brier', 'ece')
     """
     check_jobs(jobs)
     data = read_dataset(plan.spec, test=plan.test, device=plan.device)
