@@ -32,6 +32,7 @@ TABLE = pd.DataFrame(
 )
 TABLE["label"] = np.where(TABLE["size"] + 0.1 * RNG.normal(size=N) > 0, "yes", "no")
 TABLE["gold"] = np.where(TABLE["size"] > 0, "yes", "no")
+TRAM = ["--method", "tram"]
 ROLES = ["--target", "label", "--privileged", "annotator,seconds", "--example", "id", "--ignore", "gold"]
 
 
@@ -51,12 +52,12 @@ def table(tmp_path):
 def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained")
     TABLE.to_parquet(folder / "table.parquet")
-    good("train", folder / "table.parquet", *ROLES, "--epochs", 5, "-o", folder / "model")
+    good("train", folder / "table.parquet", *ROLES, *TRAM, "--epochs", 5, "-o", folder / "model")
     return folder / "model"
 
 
 def train(table, *options, roles=ROLES):
-    return run("train", table, *roles, "--epochs", 1, "-o", table.parent / "model", *options)
+    return run("train", table, *roles, *TRAM, "--epochs", 1, "-o", table.parent / "model", *options)
 
 
 # -------------------------------------------------------------------------------- there and back
@@ -73,7 +74,7 @@ def test_from_a_table_to_predictions(form, tmp_path):
         path.mkdir()
         for i in range(3):
             TABLE[80 * i : 80 * (i + 1)].to_parquet(path / f"{i}.parquet")
-    result = good("train", path, *ROLES, "--epochs", 5, "--seed", 3, "-o", tmp_path / "model")
+    result = good("train", path, *ROLES, *TRAM, "--epochs", 5, "--seed", 3, "-o", tmp_path / "model")
     assert "Task: classification (the target holds names)." in result.stdout
     assert "Inputs: 2 number." in result.stdout
     assert "Privileged: annotator (category), seconds (number)." in result.stdout
@@ -106,7 +107,7 @@ def test_from_a_table_to_predictions(form, tmp_path):
 def test_ids_keep_their_zeros(tmp_path):
     (tmp_path / "t.csv").write_text("id,x,w,y\n" + "".join(f"{i:03},{i % 7},{i % 3},{i % 2}\n" for i in range(30)))
     roles = ("--target", "y", "--privileged", "w", "--example", "id")
-    good("train", tmp_path / "t.csv", *roles, "--epochs", 1, "-o", tmp_path / "m")
+    good("train", tmp_path / "t.csv", *roles, *TRAM, "--epochs", 1, "-o", tmp_path / "m")
     good("predict", tmp_path / "m", tmp_path / "t.csv", "-o", tmp_path / "p.parquet")
     predicted = pd.read_parquet(tmp_path / "p.parquet")
     assert predicted["id"].tolist()[:2] == ["000", "001"]
@@ -136,9 +137,8 @@ def test_columns_of_every_kind(tmp_path):
         day=np.repeat(pd.date_range("2020-01-01", periods=N // 2), 2),
     )
     frame.to_parquet(tmp_path / "t.parquet")
-    result = good(
-        "train", tmp_path / "t.parquet", *ROLES, "--kind", "zip=category", "--epochs", 1, "-o", tmp_path / "m"
-    )
+    options = [*TRAM, "--kind", "zip=category", "--epochs", 1]
+    result = good("train", tmp_path / "t.parquet", *ROLES, *options, "-o", tmp_path / "m")
     assert "Inputs: 3 number, 2 category (city, zip), 1 boolean (open), 1 text (note)." in result.stdout
     good("predict", tmp_path / "m", tmp_path / "t.parquet", "-o", tmp_path / "p.parquet")
     frame.to_csv(tmp_path / "t.csv", index=False)
@@ -153,7 +153,7 @@ def test_several_targets(tmp_path):
     frame.to_parquet(tmp_path / "t.parquet")
     good(
         *("train", tmp_path / "t.parquet", "--target", "big,many", "--privileged", "annotator", "--ignore", "gold"),
-        *("--ignore", "label,seconds", "--example", "id", "--epochs", 20, "-o", tmp_path / "m"),
+        *("--ignore", "label,seconds", "--example", "id", *TRAM, "--epochs", 20, "-o", tmp_path / "m"),
     )
     good("predict", tmp_path / "m", tmp_path / "t.parquet", "-o", tmp_path / "p.parquet")
     predicted = pd.read_parquet(tmp_path / "p.parquet")
@@ -167,7 +167,7 @@ def test_a_real_target(task, tmp_path):
     frame = TABLE.assign(label=np.round(TABLE["size"]) + (0 if task else 0.25))
     frame.to_parquet(tmp_path / "t.parquet")
     options = ["--task", task] if task else []
-    result = good("train", tmp_path / "t.parquet", *ROLES, *options, "--epochs", 1, "-o", tmp_path / "m")
+    result = good("train", tmp_path / "t.parquet", *ROLES, *TRAM, *options, "--epochs", 1, "-o", tmp_path / "m")
     assert ("Task: classification (as `--task` says)." if task else "Task: regression") in result.stdout
     good("predict", tmp_path / "m", tmp_path / "t.parquet", "-o", tmp_path / "p.parquet")
     predicted = pd.read_parquet(tmp_path / "p.parquet")
@@ -178,10 +178,22 @@ def test_a_real_target(task, tmp_path):
         assert "y: float32 real numbers, [rows]" in result.stdout
 
 
+def test_the_default_needs_no_privileged_information_and_says_what_it_mixed(table):
+    roles = ["--target", "label", "--ignore", "gold,annotator,seconds", "--example", "id"]
+    for names, mixture in ((roles, "Mixture: no-pi 1.00."), (ROLES, "Mixture: ")):
+        result = good("train", table, *names, "--epochs", 2, "--overwrite", "-o", table.parent / "model")
+        assert mixture in result.stdout
+        card = (table.parent / "model" / "README.md").read_text()
+        assert "`auto`, 2 epochs" in card
+        assert mixture in card
+    good("predict", table.parent / "model", table, "-o", table.parent / "p.parquet")
+    assert len(pd.read_parquet(table.parent / "p.parquet")) == N
+
+
 def test_a_method_without_privileged_information(table):
     result = train(table, "--method", "no-pi")
     assert result.exit_code == 0, result.output
-    assert "does not use privileged columns" in (table.parent / "model" / "README.md").read_text()
+    assert "did not use privileged columns" in (table.parent / "model" / "README.md").read_text()
     assert b"annotator=" not in (table.parent / "model" / "encoders.skops").read_bytes()
 
 
@@ -475,7 +487,7 @@ def test_progress_is_plain_lines_in_a_log(table, model):
 
 def test_training_may_stop_early(tmp_path):
     TABLE.to_parquet(tmp_path / "t.parquet")
-    options = ["--epochs", 40, "--patience", 1, "--learning-rate", 0.05]
+    options = [*TRAM, "--epochs", 40, "--patience", 1, "--learning-rate", 0.05]
     good("train", tmp_path / "t.parquet", *ROLES, *options, "-o", tmp_path / "m")
     history = pd.read_csv(tmp_path / "m" / "results.csv")
     assert 1 < len(history) < 40

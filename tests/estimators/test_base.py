@@ -74,7 +74,13 @@ def test_inputs_are_left_alone():
 # -------------------------------------------------------------------------------- privileged information
 
 
-@pytest.mark.parametrize("method", [name for name in methods.names() if methods.kind(name).uses_privileged])
+FROM_LABELS = ("dawid-skene", "label-posterior", "auto", "stack")
+"""Methods that learn who is reliable from the labels too, and need no privileged information."""
+
+
+@pytest.mark.parametrize(
+    "method", [name for name in methods.names() if methods.kind(name).uses_privileged and name not in FROM_LABELS]
+)
 def test_without_privileged_information_a_method_warns_and_trains(method):
     with pytest.warns(UserWarning, match=rf"no `privileged` information.* '{method}'") as warned:
         model = classifier(method).fit(X, Y)
@@ -86,6 +92,41 @@ def test_without_privileged_information_a_method_warns_and_trains(method):
 def test_without_privileged_information_others_are_silent(method):
     expected = classifier(method).fit(X, Y, privileged=A).predict_proba(X)
     np.testing.assert_array_equal(classifier(method).fit(X, Y).predict_proba(X), expected)
+
+
+@pytest.mark.parametrize("method", FROM_LABELS)
+def test_methods_that_learn_from_labels_alone_are_silent_too(method):
+    assert classifier(method).fit(X, Y).predict_proba(X).shape == (60, 3)
+
+
+@pytest.mark.parametrize("method", ["label-posterior", "auto", "stack"])
+@pytest.mark.parametrize("members", [1, 2])
+def test_methods_that_stop_by_themselves_hold_nothing_out(method, members):
+    how = {"members": members, "epochs": 2}
+    expected = classifier(method, **how).fit(X, Y, privileged=A).predict_proba(X)
+    model = classifier(method, patience=1, validation_fraction=0.5, **how).fit(X, Y, privileged=A)
+    np.testing.assert_array_equal(model.predict_proba(X), expected)
+
+
+def test_several_members_are_averaged():
+    model = classifier("tram", members=3).fit(X, Y, privileged=A)
+    each = [torch.softmax(member.predictor()(model._encode_inputs(X)), -1) for member in model.method_.members]
+    np.testing.assert_allclose(model.predict_proba(X), torch.stack(each).mean(0).detach().numpy(), atol=1e-6)
+    assert not torch.equal(each[0], each[1])
+
+
+@pytest.mark.parametrize("members", [0, 1.5, "two"])
+def test_the_number_of_members_is_checked(members):
+    with pytest.raises(ValueError, match=f"`members`.*{members}"):
+        classifier(members=members).fit(X, Y, privileged=A)
+
+
+def test_the_mixture_is_a_distribution_over_methods():
+    mixture = classifier("auto").fit(X, Y, privileged=A).mixture_
+    assert list(mixture) == ["no-pi", "tram", "mean-imputation", "pi-transition", "pi-dual"]
+    assert sum(mixture.values()) == pytest.approx(1)
+    with pytest.raises(AttributeError, match=r"mixes others.*'tram'"):
+        classifier("tram").fit(X, Y, privileged=A).mixture_  # noqa: B018
 
 
 def test_privileged_information_may_be_in_any_container():

@@ -89,7 +89,7 @@ def test_the_conditional_head_learns_the_honest_answer():
     liar = rng.random(600) < 0.4
     truth, truth_new = X[:, 0] + X[:, 1] > 0, X_new[:, 0] + X_new[:, 1] > 0
     y = np.where(liar, X[:, 0] > 0, truth)
-    model = PrivilegedClassifier(epochs=20, random_state=0).fit(X, y, privileged=liar)
+    model = PrivilegedClassifier("tram", epochs=20, random_state=0).fit(X, y, privileged=liar)
     assert model.score(X_new, truth_new) > 0.8
     honest = model.classes_[model.predict_proba_given(X_new, np.zeros(600, bool)).argmax(1)]
     assert (honest == truth_new).mean() > 0.95

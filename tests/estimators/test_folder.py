@@ -75,7 +75,7 @@ def test_a_model_comes_back(method, labels, tmp_path):
 )
 def test_classes_keep_their_type(classes, tmp_path):
     y = classes[np.arange(60) % len(classes)]
-    model = PrivilegedClassifier(**QUICK).fit(X, y, privileged=A)
+    model = PrivilegedClassifier("tram", **QUICK).fit(X, y, privileged=A)
     model.save(tmp_path / "model")
     loaded = lupi.load(tmp_path / "model")
     assert loaded.classes_.dtype == model.classes_.dtype == y.dtype
@@ -112,7 +112,8 @@ def test_names_categories_and_parameters_come_back(tmp_path):
 
 @pytest.mark.filterwarnings("ignore:.*got no `privileged` information:UserWarning")
 def test_a_model_without_privileged_information_comes_back(tmp_path):
-    model = PrivilegedClassifier(**QUICK).fit(X, Y)
+    with pytest.warns(UserWarning, match="no `privileged`"):
+        model = PrivilegedClassifier("tram", **QUICK).fit(X, Y)
     model.save(tmp_path / "model")
     loaded = lupi.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
@@ -156,7 +157,7 @@ def own_method(parts, beta=1.0):
 
 @pytest.mark.parametrize("trunk", [Net(), Net], ids=["module", "callable"])
 def test_a_trunk_of_your_own_is_passed_again(trunk, tmp_path):
-    model = PrivilegedClassifier(trunk=trunk, **QUICK).fit(IMAGES, Y, privileged=A)
+    model = PrivilegedClassifier("tram", trunk=trunk, **QUICK).fit(IMAGES, Y, privileged=A)
     model.save(tmp_path / "model")
     loaded = lupi.load(tmp_path / "model", trunk=trunk)
     np.testing.assert_array_equal(loaded.predict_proba(IMAGES), model.predict_proba(IMAGES))

@@ -20,7 +20,7 @@ X_NEW = RNG.normal(size=(1000, 3))
 
 @pytest.fixture(scope="module")
 def model():
-    return PrivilegedClassifier(**QUICK).fit(X, Y, privileged=A)
+    return PrivilegedClassifier("tram", **QUICK).fit(X, Y, privileged=A)
 
 
 def run(path, x):
@@ -70,13 +70,13 @@ def test_onnx_equals_torch(method, labels, tmp_path, capfd, caplog):
 
 
 def test_a_trunk_of_your_own_is_exported(tmp_path):
-    images = PrivilegedClassifier(trunk=Net(), **QUICK).fit(IMAGES, Y, privileged=A)
+    images = PrivilegedClassifier("tram", trunk=Net(), **QUICK).fit(IMAGES, Y, privileged=A)
     with pytest.raises(ValueError, match=r"`X`.* None"):
         images.export_onnx(tmp_path / "images.onnx")
     images.export_onnx(tmp_path / "images.onnx", X=IMAGES[:5].astype(np.float64))
     np.testing.assert_allclose(run(tmp_path / "images.onnx", IMAGES), images.predict_proba(IMAGES), rtol=0, atol=1e-5)
     tokens = RNG.integers(20, size=(60, 5))
-    texts = PrivilegedClassifier(trunk=Words(), **QUICK).fit(tokens, Y, privileged=A)
+    texts = PrivilegedClassifier("tram", trunk=Words(), **QUICK).fit(tokens, Y, privileged=A)
     texts.export_onnx(tmp_path / "texts.onnx", X=tokens[:1])
     np.testing.assert_allclose(run(tmp_path / "texts.onnx", tokens), texts.predict_proba(tokens), rtol=0, atol=1e-5)
 
@@ -102,7 +102,7 @@ def test_large_numbers_keep_their_precision(tmp_path):
 
 def test_categories_cannot_be_exported(tmp_path):
     table = pd.DataFrame({"size": X[:, 0], "city": RNG.choice(["Bern", "Rome"], 60)})
-    model = PrivilegedClassifier(**QUICK).fit(table, Y, privileged=A)
+    model = PrivilegedClassifier("tram", **QUICK).fit(table, Y, privileged=A)
     with pytest.raises(ValueError, match="'city' is a category"):
         model.export_onnx(tmp_path / "model.onnx")
     assert not any(tmp_path.iterdir())

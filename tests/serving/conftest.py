@@ -34,9 +34,9 @@ def table(frame, tmp_path_factory):
 def quick_train(table):
     """Return a function that trains a small model on the table."""
 
-    def run(kind=None, **options):
+    def run(kind=None, method="tram", **options):
         spec = TableSpec(table=table, target=["label"], privileged=["worker"], kind=kind or {})
-        return train(spec, settings={"epochs": 1, "hidden": (8,)}, **options)
+        return train(spec, method=method, settings={"epochs": 1, "hidden": (8,)}, **options)
 
     return run
 

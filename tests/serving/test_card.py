@@ -49,7 +49,7 @@ def test_it_says_what_the_model_is(line):
 def test_it_says_whether_the_predictor_contains_privileged_information():
     assert "The predictor contains no values of the privileged information. This folder also holds" in card()
     assert "The predictor contains values of the privileged information." in card(ships=True)
-    assert "The method does not use privileged columns." in card(privileged={})
+    assert "Training did not use privileged columns." in card(privileged={})
 
 
 def test_it_repeats_the_notes():

@@ -21,6 +21,18 @@ def test_choices_and_notes_are_said_before_training(quick_train):
     assert len(lines) == 5
 
 
+def test_auto_says_what_it_mixed(table, tmp_path):
+    lines = []
+    spec = TableSpec(table=table, target=["label"], privileged=["worker"])
+    model = train(spec, settings={"epochs": 1, "hidden": (8,)}, output=tmp_path / "model", say=lines.append)
+    assert model.estimator.method == "auto"
+    assert lines[-1].startswith("Mixture: ")
+    assert lines[-1] in (tmp_path / "model" / "README.md").read_text()
+    losses = pd.read_csv(tmp_path / "model" / "results.csv").filter(like="train_")
+    assert all(dtype.kind == "f" for dtype in losses.dtypes)  # also where several networks train together
+    assert lupi.load(tmp_path / "model").estimator.mixture_ == model.estimator.mixture_
+
+
 @pytest.mark.parametrize(
     ("method", "roles", "of_table", "of_model"),
     [
@@ -82,4 +94,4 @@ def test_a_folder_of_other_files_is_never_replaced(quick_train, tmp_path):
 
 def test_a_method_that_learns_from_privileged_columns_needs_some(table):
     with pytest.raises(ValueError, match=r"`privileged`.* 'tram'"):
-        train(TableSpec(table=table, target=["label"]))
+        train(TableSpec(table=table, target=["label"]), method="tram")

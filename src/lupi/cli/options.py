@@ -76,7 +76,10 @@ def training_options(
     learning_rate: Annotated[float, typer.Option(min=0.0, help="Learning rate of Adam.")] = 1e-3,
     patience: Annotated[
         int | None,
-        typer.Option(min=1, help="Stop after this number of epochs without a lower loss on held-out labels."),
+        typer.Option(
+            min=1,
+            help="Stop after this number of epochs without a lower loss on held-out labels; `auto` stops by itself.",
+        ),
     ] = None,
 ) -> dict[str, Any]:
     """Return parameters of the estimators."""

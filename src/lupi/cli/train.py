@@ -14,7 +14,7 @@ def run(
     spec: Any,
     settings: dict[str, Any],
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the model.")],
-    method: Annotated[str, typer.Option(help="Name of a method.")] = "tram",
+    method: Annotated[str, typer.Option(help="Name of a method; `tram` is the paper's.")] = "auto",
     seed: options.Seed = 0,
     device: options.Device = "cpu",
     overwrite: options.Overwrite = False,

@@ -4,7 +4,7 @@ import copy
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from lupi import __version__, methods
-from lupi._internal.checks import check_number
+from lupi._internal.checks import check_integer, check_number
 from lupi._internal.devices import check_device
 from lupi.data import Annotations, Batch, SparseRows
 from lupi.estimators import arguments
@@ -47,9 +47,10 @@ class PrivilegedEstimator(BaseEstimator, ABC):
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"privileged": True, "example": True}
 
-    method: str | MethodMaker = "tram"
+    method: str | MethodMaker = "auto"
     _: KW_ONLY
     method_options: Mapping[str, Any] | None = None
+    members: int = 1
     trunk: Trunk | None = None
     hidden: Sequence[int] = (64, 64)
     tower: Sequence[int] = (64, 64)
@@ -140,13 +141,15 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             seed = self.fabric.broadcast(seed)  # all processes take the seed of the first
         annotator = None if who is None else torch.from_numpy(who)
         data, held_out = Annotations(x, torch.from_numpy(row), a, target, annotator=annotator), None
-        if self.patience is not None:
-            data, held_out = hold_out(data, self.validation_fraction, seed)
         self.widths_ = {"inputs": x.shape[1], "privileged": a.shape[1], "outputs": outputs}
         with seed_noise(seed, torch.device(self.device)):
             self.widths_["features"] = measure_width(self._make_trunk(), x)
         with seed_noise(seed, torch.device(self.device)):
             self.method_ = self._build()
+        if self.method_.stops_itself:
+            settings = replace(settings, patience=None)
+        elif self.patience is not None:
+            data, held_out = hold_out(data, self.validation_fraction, seed)
         return data, held_out, settings, seed
 
     def _check_parameters(self) -> Settings:
@@ -168,6 +171,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
                 known = ", ".join(name for name in names if name not in parameters)
                 raise ValueError(f"Expected `training` to have options among {known}, but got {name!r}.")
         check_number("validation_fraction", self.validation_fraction, maximum=1)
+        check_integer("members", self.members, 1)
         return Settings(**{name: value for name, value in parameters.items() if name in names}, **options)
 
     def _check_inputs(self, X: Any, *, reset: bool) -> NDArray[Any] | pd.DataFrame:
@@ -195,7 +199,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         self.privileged_encoder_ = None
         if privileged is not None:
             self.privileged_encoder_ = PrivilegedEncoder(self.numbers, self.quantiles).fit(privileged)
-        elif not isinstance(self.method, str) or methods.kind(self.method).uses_privileged:
+        elif not isinstance(self.method, str) or learns_only_from_privileged(methods.kind(self.method)):
             warnings.warn(
                 f"{type(self).__name__}.fit got no `privileged` information: method {self.method!r} trains "
                 "without it, as if it were all zeros.",
@@ -226,12 +230,24 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             tower_widths=(first, second),
             tower_skip=self.tower_skip,
         )
+        networks = [self._build_one(parts) for _ in range(self.members)]
+        return networks[0] if self.members == 1 else methods.Ensemble(networks)
+
+    def _build_one(self, parts: Parts) -> methods.Method:
         if isinstance(self.method, str):
             return methods.build(self.method, parts, **(self.method_options or {}))
         method = self.method(parts, **(self.method_options or {}))
         if not isinstance(method, methods.Method):
             raise ValueError(f"Expected `method` to make a lupi.methods.Method, but got {type(method).__name__}.")
         return method
+
+    @property
+    def mixture_(self) -> dict[str, float]:
+        """Weights of the methods that "auto", "stack" or "label-posterior" has mixed."""
+        check_is_fitted(self, "predictor_")
+        if not isinstance(self.method_, methods.LabelPosterior):
+            raise AttributeError(f"Expected a method that mixes others, such as 'auto', but got {self.method!r}.")
+        return dict(zip(self.method_.members, self.method_.weights.tolist(), strict=True))
 
     def _outputs(self, X: Any) -> Tensor:
         """Return the outputs of the network; in double precision probabilities sum to one as scikit-learn expects."""
@@ -346,6 +362,11 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         export_onnx(Deployed(copy.deepcopy(self.predictor_).cpu(), self._decode, encoder), x, path)
 
 
+def learns_only_from_privileged(kind: type[methods.Method]) -> bool:
+    """Return whether a method does nothing that No PI does not do, if there is no privileged information."""
+    return kind.uses_privileged and not issubclass(kind, (methods.LabelPosterior, methods.AggregatedNoPI))
+
+
 def fit_together(models: Sequence[PrivilegedEstimator], sets: Sequence[Mapping[str, Any]]) -> None:
     """Fit estimators that differ in their seeds and data, as one stacked network where that is possible.
 
@@ -362,7 +383,7 @@ def fit_together(models: Sequence[PrivilegedEstimator], sets: Sequence[Mapping[s
     >>> from lupi.datasets import load_digits_annotated
     >>> digits = load_digits_annotated()
     >>> one = {"X": digits.X_train, "y": digits.y_train, "privileged": digits.privileged}
-    >>> models = [PrivilegedClassifier(epochs=1, random_state=seed) for seed in range(3)]
+    >>> models = [PrivilegedClassifier("tram", epochs=1, random_state=seed) for seed in range(3)]
     >>> fit_together(models, [one] * 3)
     >>> models[2].predict(digits.X_test).shape
     (500,)

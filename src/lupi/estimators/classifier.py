@@ -24,9 +24,13 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
     Parameters
     ----------
     method : str or callable
-        One of `lupi.methods.names()`, or a callable that makes a `lupi.methods.Method` from `lupi.nn.Parts`.
+        "auto" mixes several methods, explains the labels by the mixture, and trains one network on the result. "tram"
+        is the paper's method, and `lupi.methods.names()` lists all. Or a callable that makes a `lupi.methods.Method`
+        from `lupi.nn.Parts`.
     method_options : dict, optional
         Options of the method.
+    members : int
+        Number of networks to train and average.
     trunk : Module or callable, optional
         Network φ(x) for images, text or anything else it accepts: a module, which is copied, or a callable that makes
         one. The default is an MLP on columns, which are standardised or one-hot encoded.
@@ -53,9 +57,10 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
     l2 : float
         Weight λ of the penalty λ‖w‖² on the weights.
     patience : int, optional
-        Stop after this many epochs without a lower held-out loss, and keep the best weights.
+        Stop after this many epochs without a lower held-out loss, and keep the best weights. "auto", "label-posterior"
+        and "stack" ignore it and hold nothing out: their networks stop by the folds that they have not seen.
     validation_fraction : float
-        Fraction of the examples to hold out, with their noisy labels, if `patience` is given.
+        Fraction of the examples to hold out, with their noisy labels, if `patience` is given and the method uses it.
     training : dict, optional
         Further options of `lupi.training.Settings`: optimizer, schedule, clip, precision and so on.
     device : str
@@ -79,12 +84,14 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
         The part that predicts, from encoded inputs to logits.
     history_ : list of dict
         Losses of every epoch.
+    mixture_ : dict
+        For "auto", the weights of the methods that it has mixed: whether privileged information mattered.
 
     Examples
     --------
     >>> from lupi.datasets import load_digits_annotated
     >>> digits = load_digits_annotated()
-    >>> model = PrivilegedClassifier(method="tram", epochs=5, random_state=0)
+    >>> model = PrivilegedClassifier(epochs=2, random_state=0)
     >>> model = model.fit(digits.X_train, digits.y_train, privileged=digits.privileged)
     >>> model.predict_proba(digits.X_test).shape
     (500, 10)

@@ -22,6 +22,8 @@ class Method(nn.Module, ABC):
     """Whether training uses a."""
     ships_privileged: ClassVar[bool] = False
     """Whether the predictor contains values of a from the training set: a privacy fact."""
+    stops_itself: ClassVar[bool] = False
+    """Whether the method decides how long to train from the training set, and needs no held-out annotations."""
     likelihoods: ClassVar[tuple[type[Likelihood], ...]] = (Categorical, Bernoulli, Gaussian)
     """The likelihoods that the method supports."""
     gradients: ClassVar[Mapping[str, tuple[str, ...]]]

@@ -63,6 +63,7 @@ class LabelPosterior(Method):
         Points between training inputs, as a multiple of their number; by default 4, or 1 for large sets.
     """
 
+    stops_itself: ClassVar = True
     likelihoods: ClassVar[tuple[type[Likelihood], ...]] = (Categorical, Bernoulli)
     gradients: ClassVar = {"marginal": ("student",)}
     weights: Tensor

@@ -5,11 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from lupi import methods
 from lupi._internal.devices import check_device
 from lupi._internal.files import check_output, explain_os_errors
 from lupi._internal.versions import library_versions
 from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
+from lupi.estimators.base import learns_only_from_privileged
 from lupi.estimators.folder import is_replaceable
 from lupi.serving.model import TableModel
 from lupi.tabular import TableSpec
@@ -21,7 +24,7 @@ from lupi.tabular.features import encode_columns, fit_encoders
 def train(
     spec: TableSpec,
     *,
-    method: str = "tram",
+    method: str = "auto",
     device: str = "cpu",
     seed: int = 0,
     settings: Mapping[str, Any] | None = None,
@@ -38,7 +41,8 @@ def train(
     spec : TableSpec
         The table and the roles of its columns.
     method : str
-        One of `lupi.methods.names()`.
+        One of `lupi.methods.names()`; "tram" is the paper's method. Like the estimators, it is "auto" by default, which
+        needs no privileged columns.
     device : str
         Device to train on.
     seed : int
@@ -52,7 +56,7 @@ def train(
     command : str, optional
         The command that trained the model, for the model card.
     say : callable, optional
-        Receives what was recognised in the table, line by line, before training starts.
+        Receives what was recognised in the table, line by line, before training starts; then what "auto" has mixed.
     progress : bool
         Whether to show progress.
 
@@ -64,7 +68,7 @@ def train(
     ...     table = Path(folder, "table.csv")
     ...     pd.DataFrame({"x": [1.5, 2, 3, 4], "worker": list("abab"), "y": list("nyny")}).to_csv(table, index=False)
     ...     spec = TableSpec(table=table, target=["y"], privileged=["worker"])
-    ...     model = train(spec, settings={"epochs": 1}, say=print)
+    ...     model = train(spec, method="tram", settings={"epochs": 1}, say=print)
     Task: classification (the target holds names).
     Inputs: 1 number.
     Privileged: worker (category).
@@ -72,9 +76,8 @@ def train(
     >>> list(model.predict(pd.DataFrame({"x": [2.5]})))
     ['prediction', 'probability_n', 'probability_y']
     """
-    uses_privileged = methods.kind(method).uses_privileged
     check_device(device)
-    if uses_privileged and not (spec.privileged or spec.annotator):
+    if learns_only_from_privileged(methods.kind(method)) and not (spec.privileged or spec.annotator):
         raise ValueError(f"Expected `privileged` to name columns, since method {method!r} learns from them.")
     if output is not None:
         check_output(Path(output), overwrite=overwrite, folder=True, ours=is_replaceable, kind="model")
@@ -86,22 +89,26 @@ def train(
     X = clean_inputs(frame, schema.inputs)
     encoders = fit_encoders(X, schema.inputs, spec.text_encoder, device)
     kind = PrivilegedRegressor if schema.task == "regression" else PrivilegedClassifier
-    annotator = table.annotator if uses_privileged and table.annotator in roles.privileged else None
+    privileged = frame[list(roles.privileged)] if roles.privileged and methods.kind(method).uses_privileged else None
+    annotator = table.annotator if privileged is not None and table.annotator in privileged else None
     options = {"numbers": privileged_encoding(schema.privileged), "annotator": annotator, **(settings or {})}
     estimator = kind(method, device=device, random_state=seed, verbose=progress, **options)
     estimator.fit(
         encode_columns(X, encoders),
         frame[roles.target[0]] if len(roles.target) == 1 else frame[list(roles.target)].astype(int),
-        privileged=frame[list(roles.privileged)] if uses_privileged else None,
+        privileged=privileged,
         example=frame[roles.example] if roles.example else None,
     )
     estimator.set_params(verbose=False)
+    mixture = describe_mixture(estimator.mixture_) if isinstance(estimator.method_, methods.Auto) else None
+    if say is not None and mixture is not None:
+        say(mixture)
     classes = None
     if isinstance(estimator, PrivilegedClassifier):
         classes = list(roles.target) if estimator.multi_label_ else [str(name) for name in estimator.classes_]
     model = TableModel(
         estimator=estimator,
-        schema=schema if uses_privileged else replace(schema, privileged={}),
+        schema=schema if privileged is not None else replace(schema, privileged={}),
         encoders=encoders,
         record={
             "table": str(spec.table),
@@ -109,15 +116,35 @@ def train(
             "examples": frame[roles.example].nunique() if roles.example else len(frame),
             "classes": classes,
             "epochs": estimator.epochs,
+            "mixture": mixture,
             "seed": seed,
             "text_encoder": spec.text_encoder or "TF-IDF, reduced by a truncated singular value decomposition",
             "notes": table.notes,
             "command": command,
             "versions": library_versions(),
-            "history": estimator.history_,
+            "history": [{name: average(value) for name, value in row.items()} for row in estimator.history_],
         },
     )
     if output is not None:
         with explain_os_errors(output):
             model.save(output)
     return model
+
+
+def describe_mixture(weights: Mapping[str, float]) -> str:
+    """Say which methods "auto" has mixed, and whether privileged information mattered.
+
+    Examples
+    --------
+    >>> describe_mixture({"no-pi": 0.25, "tram": 0.0, "pi-dual": 0.75})
+    'Mixture: pi-dual 0.75, no-pi 0.25. Methods with privileged information have 75 % of the weight.'
+    """
+    used = sorted((name for name, weight in weights.items() if weight >= 0.005), key=lambda name: -weights[name])
+    share = sum(weight for name, weight in weights.items() if methods.kind(name).uses_privileged)
+    listed = ", ".join(f"{name} {weights[name]:.2f}" for name in used)
+    return f"Mixture: {listed}. Methods with privileged information have {100 * share:.0f} % of the weight."
+
+
+def average(value: Any) -> Any:
+    """Return the mean of a loss over the networks of a stage that train together, those that have stopped left out."""
+    return float(np.nanmean(value)) if isinstance(value, list) else value
