@@ -24,16 +24,12 @@ def names_of(method, group):
 @pytest.mark.parametrize("name", methods.names())
 def test_every_loss_sends_gradients_to_one_group(name):
     """In every stage; and the groups are a partition that cannot be refined."""
-    method, data = make_method(name), make_data()
-    method.observe(data)
-    for stage in method.stages(data):
-        groups = group_by_loss(stage.method)
+    for method, batch in testing.iterate_stages(make_method(name), make_data()):
+        groups = group_by_loss(method)
         everything = [id(value) for group in groups for value in group]
-        assert sorted(everything) == sorted(id(value) for value in stage.method.parameters())
-        prepared = stage.prepare(data)
-        batch = prepared.by_annotation(torch.arange(len(prepared)))
+        assert sorted(everything) == sorted(id(value) for value in method.parameters())
         reached = []
-        for loss in stage.method.losses(batch).values():
+        for loss in method.losses(batch).values():
             parameters = [value for group in groups for value in group]
             gradients = torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True)
             own = {id(value) for value, g in zip(parameters, gradients, strict=True) if g is not None and g.any()}

@@ -58,15 +58,12 @@ def test_losses_equal_the_formula(name, likelihood):
     """Two losses at one mixed point, weighted; for the methods of all stages, with several labels of an example."""
     data = testing.make_data(likelihood)
     method = testing.make_method(lambda parts: methods.build(name, parts), likelihood)
-    method.observe(data)
-    for stage in method.stages(data):
-        prepared = stage.prepare(data)
-        batch = prepared.by_annotation(torch.arange(3, min(16, len(prepared))))
-        with evaluation(stage.method):
+    for trained, batch in testing.iterate_stages(method, data):
+        with evaluation(trained):
             for weight in (0.0, 0.3, 1.0):
-                losses = Mixup(stage.method, 0).losses(batch, torch.tensor(weight))
+                losses = Mixup(trained, 0).losses(batch, torch.tensor(weight))
                 by_hand, other = mixed_by_hand(batch, weight)
-                own, others = stage.method.losses(by_hand), stage.method.losses(by_hand._replace(y=other))
+                own, others = trained.losses(by_hand), trained.losses(by_hand._replace(y=other))
                 expected = {name: weight * own[name] + (1 - weight) * others[name] for name in own}
                 torch.testing.assert_close(losses, expected)
 
