@@ -1,4 +1,4 @@
-"""A prediction of TRAM against one of No PI: the exported graphs are equal, so the ratio should be 1."""
+"""A prediction of TRAM and of auto against one of No PI: the exported graphs are equal, so the ratio should be 1."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from benchmarks.networks import INPUTS, Trunk, method
 
 ROWS = 64
 NOISE = 0.03
+TITLES = {"tram": "TRAM", "auto": "auto"}
 
 
 def results() -> Iterator[Result]:
-    yield tram_to_no_pi("conv", calls=2, rounds=40)
-    yield tram_to_no_pi("MLP", calls=200, rounds=60)
+    for name in ("tram", "auto"):
+        yield compare_to_no_pi(name, "conv", calls=2, rounds=40)
+        yield compare_to_no_pi(name, "MLP", calls=200, rounds=60)
 
 
-def tram_to_no_pi(trunk: Trunk, calls: int, rounds: int) -> Result:
-    tram, no_pi = (method(name, trunk).predictor().eval() for name in ("tram", "no-pi"))
+def compare_to_no_pi(name: str, trunk: Trunk, calls: int, rounds: int) -> Result:
+    own, no_pi = (method(name, trunk).predictor().eval() for name in (name, "no-pi"))
     x = torch.randn(ROWS, *INPUTS[trunk])
 
     def predict(predictor: torch.nn.Module) -> None:
@@ -27,11 +29,11 @@ def tram_to_no_pi(trunk: Trunk, calls: int, rounds: int) -> Result:
             predictor(x)
 
     with torch.inference_mode():
-        value = ratio(lambda: predict(tram), lambda: predict(no_pi), rounds)
-    same = graph(tram, x) == graph(no_pi, x)
+        value = ratio(lambda: predict(own), lambda: predict(no_pi), rounds)
+    same = graph(own, x) == graph(no_pi, x)
     graphs = "exported graphs are equal" if same else "exported graphs differ"
     return Result(
-        f"predictor, TRAM / No PI, {trunk} trunk",
+        f"predictor, {TITLES[name]} / No PI, {trunk} trunk",
         f"{value.median:.2f}",
         f"1.00 ± {NOISE}",
         same and abs(value.median - 1) <= NOISE,

@@ -55,13 +55,38 @@ BUDGETS = (
 
 
 class Auto(LabelPosterior):
-    """Label posteriors whose prior is a mixture of several methods; for real numbers, a mixture mixed with labels."""
+    """Label posteriors whose prior is a mixture of several methods; for real numbers, a mixture mixed with labels.
+
+    The parameters are those of `LabelPosterior`.
+
+    Examples
+    --------
+    >>> from lupi.methods import build
+    >>> from lupi.nn import MLP
+    >>> parts = Parts(lambda: MLP(5, (8,)), features=8, privileged=3, outputs=2, likelihood=Categorical())
+    >>> list(build("auto", parts).members)
+    ['no-pi', 'tram', 'mean-imputation', 'pi-transition', 'pi-dual']
+    """
 
     likelihoods: ClassVar = (Categorical, Bernoulli, Gaussian)
 
 
 class Stack(LabelPosterior):
-    """The mixture that "auto" distils into one network: every cross-fitted network ships, at the cost of all."""
+    """The mixture that "auto" distils into one network: every cross-fitted network ships, at the cost of all.
+
+    Parameters
+    ----------
+    members, make_student, folds
+        As for `LabelPosterior`.
+
+    Examples
+    --------
+    >>> from lupi.methods import build
+    >>> from lupi.nn import MLP
+    >>> parts = Parts(lambda: MLP(5, (8,)), features=8, privileged=3, outputs=2, likelihood=Categorical())
+    >>> len(build("stack", parts, methods=["no-pi", "tram"], folds=3).list_networks())
+    6
+    """
 
     ships_privileged: ClassVar = True
     gradients: ClassVar = {}
@@ -89,8 +114,8 @@ class Stack(LabelPosterior):
 
     def stages(self, data: Annotations) -> Iterator[Stage]:
         """Yield the cross-fitted networks of every member."""
-        if data.annotated.shape[0] < 2 * self.folds:
-            raise ValueError(f"Expected at least {2 * self.folds} examples for {self.folds} folds, but got too few.")
+        if (examples := data.annotated.shape[0]) < self.folds:
+            raise ValueError(f"Expected at least {self.folds} examples for as many folds, but got {examples}.")
         yield from self.cross_fit_members(data, assign_folds(data, self.folds, int(self.seed)))
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:

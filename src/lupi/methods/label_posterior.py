@@ -61,6 +61,14 @@ class LabelPosterior(Method):
         Exponent of the likelihood of the labels; by default `lupi.crowd.infer_votes` chooses it.
     between : int, optional
         Points between training inputs, as a multiple of their number; by default 4, or 1 for large sets.
+
+    Examples
+    --------
+    >>> make = lambda: NoPI(nn.Identity(), nn.Linear(4, 2))
+    >>> method = LabelPosterior({"no-pi": make}, make, folds=2)
+    >>> data = Annotations(torch.eye(4), torch.arange(4), torch.ones(4, 1), torch.tensor([0, 1, 0, 1]))
+    >>> [stage.name for stage in method.stages(data)]
+    ['no-pi', 'student']
     """
 
     stops_itself: ClassVar = True
@@ -119,7 +127,7 @@ class LabelPosterior(Method):
         yield Stage("student", self.student, self.make_targets, lambda held: held, adapt=partial(self.adapt, data))
 
     def adapt(self, data: Annotations, settings: Any) -> Any:
-        """Adapt settings to a network that learns from posteriors: a cosine schedule beats early stopping."""
+        """Adapt settings to a network that learns from posteriors: a cosine schedule, and no early stopping."""
         epochs = math.ceil(2 * settings.epochs / (1 + self.count_between(data)))
         return replace(settings, schedule="cosine", patience=None, epochs=epochs)
 

@@ -1,0 +1,88 @@
+"""Write tables for ``lupi compare``: digits, or images, labelled by simulated annotators.
+
+``python -m benchmarks.auto_tables digits OUT`` and ``python -m benchmarks.auto_tables images OUT --data DIR`` write
+``OUT/annotations.parquet``, with true labels in the column ``gold``, and ``OUT/test.parquet``. The inputs of images are
+64 principal components of the features of a pretrained MobileNet; the folder is that of ``lupi reproduce cifar10h``.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+from lupi.datasets import load_cifar10, load_digits_annotated
+from lupi.datasets.relabelling import annotate
+from lupi.nn import MobileNet
+from lupi.nn.inference import over_examples
+from lupi.reproduce.cifar10h import find_weights
+from lupi.reproduce.relabelled_data import enlarge
+
+LESSON, TRAIN, TEST = 2000, 3000, 3000
+"""Images that annotators learn from, images that they label, and test images."""
+
+
+def write_digits(out: Path, _: Path | None) -> None:
+    """Write the digits of the demo, with one label each."""
+    digits = load_digits_annotated()
+    table = make_table(digits.X_train, digits.y_train, digits.gold_train, digits.example, digits.privileged)
+    save(out, table, digits.X_test, digits.y_test)
+
+
+def write_images(out: Path, data: Path | None) -> None:
+    """Write CIFAR-10 images labelled by sixteen classifiers of different quality, and at random one time in ten."""
+    assert data is not None, "--data is needed for images"
+    cifar = load_cifar10(data, 1)
+    old, new = (enlarge(torch.from_numpy(part), 96) for part in (cifar.X_train[: LESSON + TRAIN], cifar.X_test[:TEST]))
+    trunk = MobileNet.from_npz(find_weights(data), old[:LESSON])
+    first, second = (over_examples(trunk, part, 100).numpy() for part in (old, new))
+    reduce = PCA(64, whiten=True, random_state=0).fit(first[:LESSON])
+    X, X_test, y = reduce.transform(first), reduce.transform(second), cifar.y_train
+    models: dict[str, Any] = {}
+    for count in (LESSON, 500, 150):
+        models |= {
+            f"logistic regression of {count}": LogisticRegression(C=0.01, max_iter=1000).fit(X[:count], y[:count]),
+            f"discriminant of {count}": LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.3).fit(
+                X[:count], y[:count]
+            ),
+            f"nearest neighbours of {count}": KNeighborsClassifier(10).fit(X[:count], y[:count]),
+            f"forest of {count}": RandomForestClassifier(50, random_state=0).fit(X[:count], y[:count]),
+            f"bayes of {count}": GaussianNB().fit(X[:count], y[:count]),
+        }
+    models["tree"] = DecisionTreeClassifier(max_depth=8, random_state=0).fit(X[:LESSON], y[:LESSON])
+    rows = np.arange(LESSON, LESSON + TRAIN)
+    row, label, privileged = annotate(list(models.values()), X[rows], names=list(models))
+    save(out, make_table(X[rows[row]], label, y[rows[row]], rows[row], privileged), X_test, cifar.y_test[:TEST])
+
+
+def make_table(X: Any, label: Any, gold: Any, example: Any, privileged: pd.DataFrame) -> pd.DataFrame:
+    """Make a table of annotations."""
+    table = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
+    return table.assign(label=label, gold=gold, example=example, **privileged)
+
+
+def save(out: Path, table: pd.DataFrame, X: Any, y: Any) -> None:
+    """Write both tables."""
+    out.mkdir(parents=True, exist_ok=True)
+    table.astype({"annotator": str}).to_parquet(out / "annotations.parquet", index=False)
+    test = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])]).assign(label=y)
+    test.to_parquet(out / "test.parquet", index=False)
+    print(f"{len(table)} labels, {100 * (table['label'] == table['gold']).mean():.1f} % right; {len(test)} test rows")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("which", choices=("digits", "images"))
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--data", type=Path)
+    options = parser.parse_args()
+    {"digits": write_digits, "images": write_images}[options.which](options.out, options.data)
