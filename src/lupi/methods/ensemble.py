@@ -22,8 +22,8 @@ class Ensemble(Method):
     --------
     >>> from lupi.methods import NoPI
     >>> ensemble = Ensemble([NoPI(nn.Identity(), nn.Linear(4, 2)) for member in range(5)])
-    >>> torch.softmax(ensemble.predictor()(torch.eye(4)), -1).sum(-1)
-    tensor([1., 1., 1., 1.], grad_fn=<SumBackward1>)
+    >>> ensemble.predictor()(torch.eye(4)).shape
+    torch.Size([4, 2])
     """
 
     def __init__(self, members: Sequence[Method]) -> None:
