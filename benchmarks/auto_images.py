@@ -1,9 +1,9 @@
 """Label posteriors and "auto" on images, beside what one would otherwise use.
 
-``python -m benchmarks.auto_images cifar10h --data DIR -o run.csv`` trains MobileNet on CIFAR-10H (or ``cifar10s``,
-``relabelled``) and writes one row per method and seed. The folder holds ``cifar-10-batches-py``, the weights of
-MobileNet (``lupi reproduce cifar10h`` says which), and ``cifar10h-raw.csv`` or ``cifar10s.parquet``. Networks are
-tested on training images of CIFAR-10 with their true labels; ``relabelled`` trains on those and tests on test images.
+``python -m benchmarks.auto_images cifar10h --data DIR -o run.csv`` trains MobileNet on CIFAR-10H (or ``cifar10s``) and
+writes one row per method and seed. DIR holds ``cifar-10-batches-py``, the weights of MobileNet (``lupi reproduce
+cifar10h`` says which), and ``cifar10h-raw.csv`` or ``cifar10s.parquet``. Networks are tested on training images of
+CIFAR-10 with their true labels.
 
 "stack" is the mixture that "auto" distils, and "no-pi, 5 averaged" the average of the networks of label-posterior's
 first round, recalibrated.
@@ -24,13 +24,12 @@ from torch import Tensor
 
 from lupi.compare.statistics import difference
 from lupi.data import Annotations, SparseRows
-from lupi.datasets import load_cifar10, relabel
+from lupi.datasets import load_cifar10
 from lupi.methods import Auto, LabelPosterior, Method, build
 from lupi.methods.explanation import Explanation, apply_mixture
 from lupi.nn import Parts
 from lupi.nn.inference import over_examples
 from lupi.reproduce import cifar10h
-from lupi.reproduce.relabelled_data import list_annotators, read_cifar, train_annotators
 from lupi.tabular.encoding import PrivilegedEncoder
 from lupi.training import Settings, fit_seeds, seed_noise
 
@@ -102,40 +101,9 @@ def make_problem(folder: Path, settings: cifar10h.Settings, task: cifar10h.Task,
     )
 
 
-def read_relabelled(folder: Path, epochs: int) -> Problem:
-    """Let sixteen networks, trained on half of the training images, label the other half."""
-    count = 10_000 * len(list((folder / "cifar-10-batches-py").glob("data_batch_*"))) // 2
-    images = read_cifar(folder, 32, count, count)
-    settings = cifar10h.Settings(evaluate=10_000, epochs=epochs, learning_rate=3e-4)
-
-    def training(epochs: int) -> Settings:
-        schedule = {"schedule": "cosine", "optimizer": "sgd", "learning_rate": 0.1, "l2": 1e-4}
-        return Settings(epochs=epochs, batch_size=128, precision="tfloat32", cuda_graph=True, **schedule)
-
-    kept = folder / "annotators"
-    kept.mkdir(exist_ok=True)
-    predictions = train_annotators(
-        images, list_annotators(count, 10), kept, size=32, training=training, seed=0, device=DEVICE
-    )
-    given = relabel(predictions, random_state=0)
-    privileged = given.privileged[["annotator", "probability"]]
-    assert isinstance(images.x, Tensor)
-    assert images.true is not None
-    data = Annotations(
-        images.x,
-        torch.from_numpy(given.row),
-        SparseRows.from_matrix(PrivilegedEncoder().fit_transform(privileged)),
-        torch.from_numpy(given.label),
-    )
-    who = pd.factorize(given.privileged["annotator"].astype(str))[0]
-    task = cifar10h.Task(data, who, np.zeros(0), 0.0, images.x_test, images.y_test)
-    return make_problem(folder, settings, task, images.true)
-
-
 READERS: dict[str, Callable[[Path, int], Problem]] = {
     "cifar10h": read_cifar10h,
     "cifar10s": read_cifar10s,
-    "relabelled": read_relabelled,
 }
 
 

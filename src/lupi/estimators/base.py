@@ -199,7 +199,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         self.privileged_encoder_ = None
         if privileged is not None:
             self.privileged_encoder_ = PrivilegedEncoder(self.numbers, self.quantiles).fit(privileged)
-        elif not isinstance(self.method, str) or learns_only_from_privileged(methods.kind(self.method)):
+        elif not isinstance(self.method, str) or needs_privileged(methods.kind(self.method)):
             warnings.warn(
                 f"{type(self).__name__}.fit got no `privileged` information: method {self.method!r} trains "
                 "without it, as if it were all zeros.",
@@ -362,8 +362,8 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         export_onnx(Deployed(copy.deepcopy(self.predictor_).cpu(), self._decode, encoder), x, path)
 
 
-def learns_only_from_privileged(kind: type[methods.Method]) -> bool:
-    """Return whether a method does nothing that No PI does not do, if there is no privileged information."""
+def needs_privileged(kind: type[methods.Method]) -> bool:
+    """Return whether a method is of no use without privileged information."""
     return kind.uses_privileged and not issubclass(kind, (methods.LabelPosterior, methods.AggregatedNoPI))
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 from scipy.optimize import nnls
+from torch import Tensor
 
 from lupi.crowd import Votes, infer_votes, stack_weights
 from lupi.data import Annotations, SparseRows
@@ -138,7 +139,7 @@ def to_votes(data: Annotations, outputs: int, *, several: bool) -> tuple[Votes, 
     return votes, features if features.shape[1] else None
 
 
-def to_sparse(a: object) -> scipy.sparse.csr_array:
+def to_sparse(a: Tensor | SparseRows) -> scipy.sparse.csr_array:
     """Return privileged information as a sparse matrix."""
     if isinstance(a, SparseRows):
         rows, entries = a.index.shape
@@ -147,7 +148,7 @@ def to_sparse(a: object) -> scipy.sparse.csr_array:
         matrix = scipy.sparse.csr_array((value, index, start), shape=a.shape)
         matrix.sum_duplicates()
         return matrix
-    return scipy.sparse.csr_array(a.double().cpu().numpy())  # type: ignore[attr-defined]
+    return scipy.sparse.csr_array(a.double().cpu().numpy())
 
 
 def drop_constant(features: scipy.sparse.csr_array, annotator: NDArray[np.int64]) -> scipy.sparse.csr_array:

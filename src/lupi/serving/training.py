@@ -12,7 +12,7 @@ from lupi._internal.devices import check_device
 from lupi._internal.files import check_output, explain_os_errors
 from lupi._internal.versions import library_versions
 from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
-from lupi.estimators.base import learns_only_from_privileged
+from lupi.estimators.base import needs_privileged
 from lupi.estimators.folder import is_replaceable
 from lupi.serving.model import TableModel
 from lupi.tabular import TableSpec
@@ -77,7 +77,7 @@ def train(
     ['prediction', 'probability_n', 'probability_y']
     """
     check_device(device)
-    if learns_only_from_privileged(methods.kind(method)) and not (spec.privileged or spec.annotator):
+    if needs_privileged(methods.kind(method)) and not (spec.privileged or spec.annotator):
         raise ValueError(f"Expected `privileged` to name columns, since method {method!r} learns from them.")
     if output is not None:
         check_output(Path(output), overwrite=overwrite, folder=True, ours=is_replaceable, kind="model")

@@ -1,8 +1,7 @@
-"""Write tables for ``lupi compare``: digits, or images, labelled by simulated annotators.
+"""Write a table of relabelled images for ``lupi compare``: ``python -m benchmarks.relabelled_table OUT --data DIR``.
 
-``python -m benchmarks.auto_tables digits OUT`` and ``python -m benchmarks.auto_tables images OUT --data DIR`` write
-``OUT/annotations.parquet``, with true labels in the column ``gold``, and ``OUT/test.parquet``. The inputs of images are
-64 principal components of the features of a pretrained MobileNet; the folder is that of ``lupi reproduce cifar10h``.
+Writes ``OUT/annotations.parquet``, with true labels in the column ``gold``, and ``OUT/test.parquet``. The inputs are 64
+principal components of the features of a pretrained MobileNet; DIR is the folder of ``lupi reproduce cifar10h``.
 """
 
 import argparse
@@ -20,7 +19,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from lupi.datasets import load_cifar10, load_digits_annotated
+from lupi.datasets import load_cifar10
 from lupi.datasets.relabelling import annotate
 from lupi.nn import MobileNet
 from lupi.nn.inference import over_examples
@@ -31,16 +30,8 @@ LESSON, TRAIN, TEST = 2000, 3000, 3000
 """Images that annotators learn from, images that they label, and test images."""
 
 
-def write_digits(out: Path, _: Path | None) -> None:
-    """Write the digits of the demo, with one label each."""
-    digits = load_digits_annotated()
-    table = make_table(digits.X_train, digits.y_train, digits.gold_train, digits.example, digits.privileged)
-    save(out, table, digits.X_test, digits.y_test)
-
-
-def write_images(out: Path, data: Path | None) -> None:
+def write_table(out: Path, data: Path) -> None:
     """Write CIFAR-10 images labelled by sixteen classifiers of different quality, and at random one time in ten."""
-    assert data is not None, "--data is needed for images"
     cifar = load_cifar10(data, 1)
     old, new = (enlarge(torch.from_numpy(part), 96) for part in (cifar.X_train[: LESSON + TRAIN], cifar.X_test[:TEST]))
     trunk = MobileNet.from_npz(find_weights(data), old[:LESSON])
@@ -81,8 +72,7 @@ def save(out: Path, table: pd.DataFrame, X: Any, y: Any) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("which", choices=("digits", "images"))
     parser.add_argument("out", type=Path)
-    parser.add_argument("--data", type=Path)
+    parser.add_argument("--data", type=Path, required=True)
     options = parser.parse_args()
-    {"digits": write_digits, "images": write_images}[options.which](options.out, options.data)
+    write_table(options.out, options.data)
