@@ -357,7 +357,8 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         if X is not None:
             X = self._check_inputs(X, reset=False)
         elif encoder is not None:
-            X = np.random.default_rng(0).normal(encoder.mean_, encoder.scale_, size=(10, self.n_features_in_))
+            scale = np.where(np.isinf(encoder.scale_), 0.0, encoder.scale_)  # a constant column stays constant
+            X = np.random.default_rng(0).normal(encoder.mean_, scale, size=(10, self.n_features_in_))
         x = self._encode_inputs(X) if encoder is None else torch.from_numpy(np.array(X, dtype=np.float32))
         export_onnx(Deployed(copy.deepcopy(self.predictor_).cpu(), self._decode, encoder), x, path)
 

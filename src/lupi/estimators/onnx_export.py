@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from lupi._internal.files import replace_file
 from lupi.tabular import InputEncoder
+from lupi.tabular.standardizing import FARTHEST
 
 
 class Deployed(nn.Module):
@@ -40,7 +41,7 @@ class Deployed(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the expected y."""
         if self.encoded:
-            x = (x - self.mean - self.rest) / self.scale
+            x = ((x - self.mean - self.rest) / self.scale).clamp(-FARTHEST, FARTHEST)
         return self.decode(self.predictor(x))
 
 

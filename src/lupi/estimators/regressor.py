@@ -13,6 +13,7 @@ from torch import Tensor
 from lupi.estimators.arguments import check_targets, to_python
 from lupi.estimators.base import PrivilegedEstimator
 from lupi.likelihoods import Gaussian, Likelihood
+from lupi.tabular.standardizing import LARGEST, find_offset, find_too_large
 
 
 class PrivilegedRegressor(RegressorMixin, PrivilegedEstimator):
@@ -48,8 +49,13 @@ class PrivilegedRegressor(RegressorMixin, PrivilegedEstimator):
                 if not isinstance(value, Real):
                     raise ValueError(f"Expected y to be numbers, but got {to_python(value)!r} in row {row}.")
         y = y.astype(np.float64)
-        self.y_mean_ = float(y.mean())
-        self.y_scale_ = float(y.std()) or 1.0
+        place = find_too_large(y)
+        if place is not None:
+            got = f"{y[place]:g} in row {place[0]}"
+            raise ValueError(f"Expected y to be numbers of at most {LARGEST:g} in size, but got {got}.")
+        offset = float(find_offset(y))
+        self.y_mean_ = float((y - offset).mean()) + offset
+        self.y_scale_ = float((y - offset).std()) or 1.0
         return torch.from_numpy(((y - self.y_mean_) / self.y_scale_).astype(np.float32)), Gaussian(), 1
 
     def _decode(self, output: Tensor) -> Tensor:

@@ -17,13 +17,14 @@ from scipy.linalg import cho_factor, cho_solve
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import pairwise_kernels
-from sklearn.preprocessing import StandardScaler, label_binarize
+from sklearn.preprocessing import label_binarize
 from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
 from lupi.estimators.arguments import check_index
 from lupi.tabular.encoding import PrivilegedEncoder
+from lupi.tabular.standardizing import Standardizer
 
 KERNELS = ("linear", "poly", "rbf", "laplacian", "cosine", "precomputed")
 Array = NDArray[np.float64]
@@ -144,7 +145,7 @@ class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
     support_, support_vectors_ : ndarray
         The rows of X that f depends on: their indices and values, scaled if `standardize`. The values are empty if the
         kernel is precomputed.
-    scaler_ : StandardScaler or None
+    scaler_ : Standardizer or None
         Scales X if `standardize`.
     dual_coef_ : ndarray of shape (1 or classes, support vectors)
         αᵢyᵢ.
@@ -212,7 +213,7 @@ class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"Expected y to have at least two classes, but got one class, {self.classes_[0]!r}.")
         if self.standardize and self.kernel == "precomputed":
             raise ValueError("Expected `standardize` to be False with a precomputed kernel, but got True.")
-        self.scaler_ = StandardScaler().fit(X) if self.standardize else None
+        self.scaler_ = Standardizer().fit(X) if self.standardize else None
         X = self._scale(X)
         self.gamma_ = kernel_coefficient("gamma", self.gamma, X)
         K = kernel_matrix("kernel", self.kernel, X, X, self.gamma_)

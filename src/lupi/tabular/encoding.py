@@ -21,10 +21,11 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
 from lupi._internal.checks import check_integer
+from lupi.tabular.standardizing import Standardizer, measure, standardize
 
 Column: TypeAlias = "pd.Series[Any]"
 Table: TypeAlias = Any  # a DataFrame or Series of pandas or polars, an array, or a list of rows
@@ -32,6 +33,7 @@ Table: TypeAlias = Any  # a DataFrame or Series of pandas or polars, an array, o
 TRUSTED = (
     "lupi.tabular.encoding.InputEncoder",
     "lupi.tabular.encoding.PrivilegedEncoder",
+    "lupi.tabular.standardizing.Standardizer",
     "numpy.dtype",
     "sklearn.compose._column_transformer._RemainderColsList",  # a list, in scikit-learn before 1.7
 )
@@ -96,8 +98,8 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     ----------
     numbers
         How numbers are encoded: ``"quantile"`` (one-hot by quantile bin), ``"standardize"`` ((x − mean) / sd, 0 where
-        missing) or ``"category"`` (one-hot by value, such as numbered annotators); or a mapping from column names to
-        these, where other numbers are encoded by ``"quantile"``.
+        missing or constant in training) or ``"category"`` (one-hot by value, such as numbered annotators); or a mapping
+        from column names to these, where other numbers are encoded by ``"quantile"``.
     quantiles
         Maximum number of bins. A fraction i / q of the training rows lies below edge i of q. Equal edges are merged,
         and the outer bins extend to infinity. A column with at most this number of distinct values has a bin for each.
@@ -154,7 +156,7 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
                 step = OneHotEncoder(handle_unknown="ignore", dtype=np.float32)
             else:
                 imputer = SimpleImputer(strategy="constant", fill_value=0.0, add_indicator=True)
-                step = make_pipeline(StandardScaler(), imputer)
+                step = make_pipeline(Standardizer(), imputer)
             steps.append((str(len(steps)), step, list(run)))
         with config_context(transform_output="default"):  # the steps exchange arrays, whatever users set
             transformer = ColumnTransformer(steps, sparse_threshold=1.0).fit(self._cells(frame))
@@ -200,17 +202,18 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
 class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Encode ordinary inputs as a dense float32 matrix.
 
-    Numbers and booleans are standardised, (x − mean) / sd with sd 1 for constant columns; strings and categories
-    become one column per category seen in training, all zeros for unseen ones. Missing and infinite values are errors.
+    Numbers and booleans are standardised, (x − mean) / sd, and clipped to ±1e6; columns that are constant in training
+    become zeros. Strings and categories become one column per category seen in training, all zeros for unseen ones.
+    Missing and infinite values are errors, and so are training values above 1e36.
 
     Attributes
     ----------
     columns_ : list of str
         Names of the input columns; ``x0``, ``x1``, … if they have none.
     numeric_ : bool
-        Whether all columns are numbers or booleans. The features are then ``(X - mean_) / scale_``.
+        Whether all columns are numbers or booleans. The features are then ``(X - mean_) / scale_``, clipped.
     mean_, scale_ : ndarray of float64
-        Only if ``numeric_``.
+        Only if ``numeric_``. The scale of a constant column is infinite.
     encoder_ : PrivilegedEncoder
         Only if not ``numeric_``.
 
@@ -230,8 +233,7 @@ class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         numeric = [name for name in self.columns_ if is_numeric_dtype(frame[name].dtype)]
         self.numeric_ = numeric == self.columns_
         if self.numeric_:
-            scaler = StandardScaler().fit(_matrix(frame))
-            self.mean_, self.scale_ = scaler.mean_, scaler.scale_
+            self.mean_, self.scale_ = measure(_matrix(frame), self.columns_)
         else:
             self.encoder_ = PrivilegedEncoder(numbers=dict.fromkeys(numeric, "standardize")).fit(frame)
         return self
@@ -244,9 +246,7 @@ class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
             return self.encoder_.transform(frame).toarray()
         if not all(map(is_numeric_dtype, frame.dtypes)):
             frame = pd.DataFrame({name: _numbers(frame[name]) for name in self.columns_})
-        features = np.empty(frame.shape, dtype=np.float32)
-        np.divide(_matrix(frame) - self.mean_, self.scale_, out=features, casting="same_kind")
-        return features
+        return standardize(_matrix(frame), self.mean_, self.scale_, np.float32)
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:  # noqa: ARG002
         """Return the names of the features: ``age``, ``city=Bern``."""

@@ -1,0 +1,106 @@
+"""Standardise numbers in double precision: (x − mean) / sd, in bounds whatever users pass."""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.preprocessing import StandardScaler
+
+LARGEST = 1e36
+"""Largest size of a training value: float32, which exported models take, ends at 3e38."""
+FARTHEST = 1e6
+"""Standardised values are clipped to ± this number: beyond it, networks overflow."""
+FAR = 1e-6
+"""A column whose range is below this fraction of its values is shifted before its mean and variance are computed."""
+
+
+def find_offset(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Return what to subtract from each column before computing its statistics: 0 unless it is far from zero.
+
+    The mean of numbers that are far from zero is inexact by more than the numbers may differ.
+
+    Parameters
+    ----------
+    values : ndarray
+        One row per value, at least one of which is not NaN in every column.
+
+    Examples
+    --------
+    >>> find_offset(np.array([[1.0, 1e18], [2.0, 1e18]]))
+    array([0.e+00, 1.e+18])
+    """
+    low, high = np.nanmin(values, 0).astype(np.float64), np.nanmax(values, 0).astype(np.float64)
+    return np.where(high - low < FAR * np.maximum(np.abs(low), np.abs(high)), low, 0.0)
+
+
+def find_too_large(values: NDArray[Any]) -> tuple[int, ...] | None:
+    """Return the first place of a number that is too large to standardise, or None."""
+    places = np.argwhere(np.abs(values.astype(np.float64, copy=False)) > LARGEST)
+    return tuple(map(int, places[0])) if len(places) else None
+
+
+def standardize(
+    values: NDArray[Any],
+    mean: NDArray[np.float64],
+    scale: NDArray[np.float64],
+    dtype: type[np.floating[Any]] = np.float64,
+) -> NDArray[Any]:
+    """Return (x − mean) / scale, computed in double precision and clipped to ± `FARTHEST`.
+
+    Examples
+    --------
+    >>> standardize(np.array([[3.0, 1e300]]), np.zeros(2), np.array([2.0, 1.0]))
+    array([[1.5e+00, 1.0e+06]])
+    """
+    features = np.empty(values.shape, dtype=dtype)
+    with np.errstate(over="ignore"):
+        np.divide(values - mean, scale, out=features, casting="same_kind")
+    return np.clip(features, -FARTHEST, FARTHEST, out=features)
+
+
+def measure(values: NDArray[Any], names: Sequence[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the mean and the standard deviation of each column; that of a constant column is infinite.
+
+    Examples
+    --------
+    >>> measure(np.array([[20, 1700000000123456789], [40, 1700000000123456789]]), ["age", "date"])
+    (array([3.0e+01, 1.7e+18]), array([10., inf]))
+    """
+    place = find_too_large(values)
+    if place is not None:
+        raise ValueError(
+            f"Expected column {names[place[1]]!r} to be numbers of at most {LARGEST:g} in size, "
+            f"but got {values[place]:g} in row {place[0]}."
+        )
+    offset = find_offset(values)
+    scaler = StandardScaler().fit(values - offset)
+    constant = np.nanmax(values, 0) == np.nanmin(values, 0)
+    return scaler.mean_ + offset, np.where(constant, np.inf, scaler.scale_)
+
+
+class Standardizer(TransformerMixin, BaseEstimator):
+    """Standardise columns of numbers; missing values stay missing.
+
+    Attributes
+    ----------
+    mean_, scale_ : ndarray of float64
+        Mean and standard deviation of each column. The scale of a constant column, which becomes zeros, is infinite.
+
+    Examples
+    --------
+    >>> Standardizer().fit_transform(np.array([[20, 1700000000123456789], [40, 1700000000123456789]]))
+    array([[-1.,  0.],
+           [ 1.,  0.]])
+    """
+
+    def fit(self, X: Any, y: object = None) -> Self:  # noqa: ARG002  scikit-learn's signature
+        """Compute the means and standard deviations."""
+        values = np.asarray(X)
+        self.mean_, self.scale_ = measure(values, list(getattr(X, "columns", range(values.shape[1]))))
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """Return the standardised values."""
+        return standardize(np.asarray(X), self.mean_, self.scale_)
