@@ -21,6 +21,20 @@ def test_a_missing_gpu_is_named():
         pick_device("cuda")
 
 
+@pytest.mark.parametrize("name", ["meta", "hpu", "vulkan", "privateuseone", "fpga", "mtia"])
+def test_a_device_that_is_not_there_is_named(name):
+    with pytest.raises(ValueError, match=f"`device` to be a device of this machine, but got '{name}'"):
+        check_device(name)
+
+
+def test_a_gpu_that_is_not_there_is_named(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    check_device("cuda:1")
+    with pytest.raises(ValueError, match="'cuda:2' and torch sees 2 GPUs"):
+        check_device("cuda:2")
+
+
 def test_threads_are_restored():
     before = torch.get_num_threads()
     with one_thread():

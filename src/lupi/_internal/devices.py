@@ -18,13 +18,23 @@ def check_device(device: Any) -> None:
     ValueError: Expected `device` to be a torch device such as 'cpu' or 'cuda', but got 'gpu'.
     """
     try:
-        kind = torch.device(device).type
+        known = torch.device(device)
     except (RuntimeError, TypeError):
         raise ValueError(
             f"Expected `device` to be a torch device such as 'cpu' or 'cuda', but got {device!r}."
         ) from None
-    if kind == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"Expected `device` to be a device of this machine, but got {device!r} and torch sees no GPU.")
+    gpus = torch.cuda.device_count() if known.type == "cuda" and torch.cuda.is_available() else 0
+    if (known.type == "cuda" and (known.index or 0) < gpus) or known.type == "cpu":
+        return  # without a trial, which would take memory of the GPU in every process that checks
+    why = f"torch sees {gpus or 'no'} GPU{'s' if gpus > 1 else ''}"
+    if known.type != "cuda":
+        try:
+            torch.zeros(1, device=known).item()
+        except Exception:  # each kind of device raises its own
+            why = "torch cannot compute on it"
+        else:
+            return
+    raise ValueError(f"Expected `device` to be a device of this machine, but got {str(device)!r} and {why}.")
 
 
 def pick_device(name: str) -> torch.device:

@@ -7,17 +7,19 @@ import warnings
 from collections.abc import Mapping
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import typer
 from typer.core import TyperCommand
+
+from lupi.cli.boundary import explain, print_error
 
 options_in_use: ContextVar[Mapping[str, str]] = ContextVar("options_in_use")
 """The options of the running command, by the name of their parameter."""
 
 
 class Command(TyperCommand):
-    """A command that ends with one sentence and exit code 2 where users can fix the error; warnings are one line."""
+    """A command whose errors are one sentence with exit code 2, and whose warnings are one line."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -27,17 +29,15 @@ class Command(TyperCommand):
         warnings.showwarning = lambda message, *_: print(f"lupi: {translate(str(message))}", file=sys.stderr)
         try:
             return super().invoke(ctx)
-        except (ValueError, ImportError, FloatingPointError, OSError) as error:
-            fail(str(error))
+        except (typer.Exit, typer.Abort):
+            raise
+        except Exception as error:
+            arguments = [str(ctx.params[one.name]) for one in self.params if one.param_type_name == "argument"]
+            print_error(translate(explain(error, shlex.join(["lupi", str(self.name), *arguments]))), error)
+            raise typer.Exit(2) from None
         finally:
             warnings.showwarning = showwarning
             options_in_use.reset(token)
-
-
-def fail(message: str) -> NoReturn:
-    """Print why a command cannot go on, and exit with code 2."""
-    print(f"lupi: {translate(' '.join(message.split()))}", file=sys.stderr)
-    raise typer.Exit(2)
 
 
 def say(message: str) -> None:

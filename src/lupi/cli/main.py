@@ -6,9 +6,10 @@ import typer
 
 from lupi import __version__
 from lupi.cli import compare, demo, diagnose, export, predict, reproduce, train
+from lupi.cli.boundary import CommandLine
 from lupi.cli.commands import Command
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(cls=CommandLine, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 for module in (demo, diagnose, compare, train, predict, export, reproduce):
     app.command(module.__name__.rpartition(".")[2], cls=Command)(module.run)
 

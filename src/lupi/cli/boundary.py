@@ -1,0 +1,140 @@
+"""The outer boundary of the command line.
+
+Whatever happens inside, a command ends with exit code 0 if its work is done, 2 after one sentence that says why not, or
+130 after Ctrl-C. Printing never interrupts the work. `LUPI_TRACEBACK=1` in the environment shows where an error arose.
+"""
+
+import errno
+import io
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO
+
+from typer.core import TyperGroup
+
+TRACEBACK = "LUPI_TRACEBACK"
+
+
+class CommandLine(TyperGroup):
+    """All commands, with the boundary around them."""
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Parse the arguments and run a command."""
+        with guard_output() as outputs:
+            try:
+                result = super().main(*args, **options)
+                code: Any = 0
+            except SystemExit as done:
+                result, code = None, done.code
+            except KeyboardInterrupt:
+                result, code = None, 130
+            except Exception as error:
+                print_error(explain(error, "lupi"), error)
+                result, code = None, 2
+            for output in outputs:
+                output.flush()
+            lost = [output for output in outputs if output.error is not None]
+            for output in lost:
+                why = os.strerror(output.error.errno or 0) if output.error else ""
+                print_error(f"Expected {output.name} to be writable, but got: {why}.")
+        if lost or code not in (0, None, 130):
+            sys.exit(2)
+        if code == 130 or options.get("standalone_mode", True):
+            sys.exit(code)
+        return result
+
+
+class Output:
+    """A standard stream that never interrupts the work.
+
+    It replaces characters that its encoding lacks. Where the reader has gone, as in ``lupi train … | head -1``, it
+    drops the rest; any other error it remembers.
+
+    Parameters
+    ----------
+    stream : TextIO
+        Standard output or standard error.
+    name : str
+        What the stream is called in messages.
+
+    Attributes
+    ----------
+    error : OSError or None
+        Why some of the output is lost.
+    """
+
+    def __init__(self, stream: TextIO, name: str = "output") -> None:
+        self.stream, self.name = stream, name
+        self.error: OSError | None = None
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    def write(self, text: str) -> int:
+        """Write a text."""
+        try:
+            self.stream.write(text)
+        except OSError as error:
+            self.discard(error)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush what was written."""
+        try:
+            self.stream.flush()
+        except OSError as error:
+            self.discard(error)
+
+    def discard(self, error: OSError) -> None:
+        """Drop this and all further output, that in buffers included."""
+        if error.errno != errno.EPIPE:
+            self.error = error
+        with suppress(OSError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.stream.fileno())
+            os.close(nowhere)
+
+
+@contextmanager
+def guard_output() -> Iterator[list[Output]]:
+    """Replace the standard streams, where they are open, by streams that never interrupt the work."""
+    streams = sys.stdout, sys.stderr
+    names = "standard output", "standard error"
+    # Without standard output or standard error, Python has None in its place, which `print` takes.
+    guarded = [stream and Output(stream, name) for stream, name in zip(streams, names, strict=True)]
+    sys.stdout, sys.stderr = guarded
+    try:
+        yield [output for output in guarded if output]
+    finally:
+        sys.stdout, sys.stderr = streams
+
+
+def explain(error: BaseException, command: str) -> str:
+    r"""Return one sentence for an error; errors that the library foresees have one already.
+
+    Examples
+    --------
+    >>> explain(ValueError("Expected `epochs` to be\n1 or more."), "lupi train")
+    'Expected `epochs` to be 1 or more.'
+    >>> explain(KeyError("x"), "lupi train")
+    "Expected `lupi train` to succeed, but got KeyError: 'x'; LUPI_TRACEBACK=1 shows where."
+    """
+    message = " ".join(str(error).split())
+    if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
+        return f"Expected {error.filename} to be usable, but got: {os.strerror(error.errno)}."
+    if isinstance(error, (ValueError, ImportError, FloatingPointError, OSError)) and message.startswith("Expected "):
+        return message
+    what = f"{type(error).__name__}{': ' if message else ''}{message.rstrip('.')}"
+    return f"Expected `{command}` to succeed, but got {what}; {TRACEBACK}=1 shows where."
+
+
+def print_error(message: str, error: BaseException | None = None) -> None:
+    """Print a sentence to standard error, after the traceback if the user asked for it."""
+    if error is not None and os.environ.get(TRACEBACK):
+        traceback.print_exception(error)
+    print(f"lupi: {message}", file=sys.stderr)
