@@ -13,7 +13,7 @@ import pytest
 
 import lupi
 from lupi import PrivilegedClassifier, methods
-from lupi._internal import files
+from lupi._internal.files import locks, writing
 from lupi.estimators import folder as model_folder
 from lupi.serving import prediction
 from lupi.tabular import reading, text
@@ -418,7 +418,7 @@ def test_a_folder_that_cannot_be_written(table, model, monkeypatch):
     def read_only(*_, **__):
         raise PermissionError(errno.EACCES, "no")
 
-    monkeypatch.setattr(files.tempfile, "TemporaryFile", read_only)
+    monkeypatch.setattr(locks.FileLock, "acquire", read_only)
     sentence = "to be writable, but got"
     refused(train(table), "`--output`", sentence, "Permission denied.")
     refused(run("predict", model, table, "-o", table.parent / "p.csv"), "`--output`", sentence, "Permission denied.")
@@ -448,7 +448,7 @@ def test_a_full_disk_while_predictions_are_written(name, table, model, monkeypat
 
 
 def test_a_full_disk_while_a_model_is_exported(model, tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "flush", no_space)
+    monkeypatch.setattr(writing, "flush", no_space)
     refused(run("export", model, "--onnx", tmp_path / "m.onnx"), "`--onnx` to be writable", "No space left on device.")
 
 

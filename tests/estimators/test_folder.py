@@ -15,6 +15,7 @@ from torch import nn
 
 import lupi
 from lupi import PrivilegedClassifier, methods
+from lupi._internal.files import folders, locks
 from lupi.estimators import folder as model_folder
 from tests.estimators.helpers import A_NEW, IMAGES, LABELS, QUICK, RNG, X_NEW, A, Net, X, Y
 
@@ -302,17 +303,10 @@ def test_a_save_that_fails_leaves_the_old_model(where, error, models, tmp_path, 
     def fail(*_, **__):
         raise error
 
-    rename = Path.rename
-
-    def fail_to_move(path, target):
-        if target == tmp_path / "model" and not path.name.endswith(".old"):
-            raise error
-        return rename(path, target)
-
     targets = {
         "encoding": (skops.io, "dumps", fail),
         "copying": (shutil, "copytree", fail),
-        "moving": (Path, "rename", fail_to_move),
+        "moving": (folders, "exchange", fail),
     }
     with monkeypatch.context() as patch:
         patch.setattr(*targets[where])
@@ -322,6 +316,13 @@ def test_a_save_that_fails_leaves_the_old_model(where, error, models, tmp_path, 
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
     new.save(tmp_path / "model")
     assert same(tmp_path / "model", new)
+
+
+def test_death_between_two_renames_loses_no_model(models, tmp_path):
+    """Where folders cannot be exchanged in one step."""
+    models[0].save(tmp_path / "model")
+    (tmp_path / "model").rename(locks.hidden_path(tmp_path / "model", locks.OLD))
+    assert same(tmp_path / "model", models[0])
 
 
 # -------------------------------------------------------------------------------- bad folders

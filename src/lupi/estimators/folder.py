@@ -6,7 +6,6 @@ file is found before it is used.
 
 import hashlib
 import json
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ import numpy as np
 import safetensors.torch
 from torch import Tensor
 
-from lupi._internal.files import replace_folder
+from lupi._internal.files import current_folder, is_blank, replace_folder
 from lupi.tabular import encoding, text
 
 FORMAT = 2
@@ -67,20 +66,20 @@ def save_model_folder(path: str | Path, model: StoredModel, notes: Mapping[str, 
     digests[FACTS] = hash_bytes(encode_facts(facts))
     files[FACTS] = json.dumps(facts, indent=2, default=to_plain).encode() + b"\n"
     files |= {name: note.encode("utf-8", "replace") for name, note in notes.items()}
-    with replace_folder(path) as partial:
-        if (path / FACTS).exists():
-            old = {*files, *json.loads((path / FACTS).read_bytes()).get("notes", [])}
-            shutil.copytree(
-                path, partial, ignore=lambda folder, _: old if Path(folder) == path else (), dirs_exist_ok=True
-            )
+    with replace_folder(path, drop={*files, *list_notes(path)}) as partial:
         for name, content in files.items():
             (partial / name).write_bytes(content)
 
 
+def list_notes(path: Path) -> list[str]:
+    """Return the names of the files for people in a model folder, if there is one."""
+    return list(json.loads((path / FACTS).read_bytes()).get("notes", [])) if (path / FACTS).exists() else []
+
+
 def is_replaceable(path: Path) -> bool:
-    """Return whether a path is an empty folder or a model folder."""
+    """Return whether a path is a folder with nothing to lose or a model folder."""
     try:
-        return not any(path.iterdir()) or {"format", "sha256"} <= set(json.loads((path / FACTS).read_bytes()))
+        return is_blank(path) or {"format", "sha256"} <= set(json.loads((path / FACTS).read_bytes()))
     except (OSError, ValueError, TypeError):
         return False
 
@@ -89,7 +88,7 @@ def read_model_folder(path: str | Path) -> StoredModel:
     """Read a model folder, each file once, and check that it is complete and unchanged."""
     import skops.io
 
-    path = Path(path)
+    path = current_folder(Path(path))
     if not path.exists():
         raise FileNotFoundError(f"Expected {path} to be a model folder, but it does not exist.")
     try:

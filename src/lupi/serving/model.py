@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from lupi._internal.devices import check_device
-from lupi._internal.files import check_output, explain_os_errors
+from lupi._internal.files import claim_output, explain_os_errors
 from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor, folder
 from lupi.estimators.base import MethodMaker, Trunk
 from lupi.serving.card import write_card
@@ -169,14 +169,13 @@ def export_onnx(model: Estimator | TableModel, onnx: str | Path, *, overwrite: b
     list of str
         A description of the graph's input and output.
     """
-    check_output(Path(onnx), argument="onnx", overwrite=overwrite)
     if isinstance(model, TableModel):
         for name in model.encoders:
             raise ValueError(f"Expected all input columns to be numbers for an ONNX file, but {name!r} is text.")
         estimator, classes = model.estimator, model.record["classes"]
     else:
         estimator, classes = model, getattr(model, "classes_", None)
-    with explain_os_errors(onnx, "onnx"):
+    with claim_output(onnx, argument="onnx", overwrite=overwrite), explain_os_errors(onnx, "onnx"):
         estimator.export_onnx(onnx)
     columns = getattr(estimator, "feature_names_in_", [f"x{i}" for i in range(estimator.n_features_in_)])
     y = "real numbers, [rows]"

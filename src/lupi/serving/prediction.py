@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from lupi._internal.files import check_output, explain_os_errors, replace_file
+from lupi._internal.files import claim_output, explain_os_errors, replace_file
 from lupi._internal.progress import Steps
 from lupi.serving.model import TableModel
 from lupi.tabular.columns import check_matches, check_name, split_names
@@ -49,7 +49,6 @@ def predict_table(
     """
     output = Path(output)
     make_writer = find_writer(output)
-    check_output(output, overwrite=overwrite)
     if not isinstance(model, TableModel):
         raise ValueError(f"Expected `model` to be trained on a table, but got a {type(model).__name__} that was not.")
     schema, inputs, example = open_table(table).schema, model.schema.inputs, model.schema.roles.example
@@ -61,6 +60,7 @@ def predict_table(
     source = open_table(table, model.schema.csv_types(name for name in kept if name not in inputs))
     total, done, writer = count_rows(source, table), 0, None
     with (
+        claim_output(output, overwrite=overwrite),
         explain_os_errors(output),
         replace_file(output) as partial,
         ExitStack() as stack,

@@ -1,7 +1,9 @@
 """Train a model on a table."""
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import numpy as np
 
 from lupi import methods
 from lupi._internal.devices import check_device
-from lupi._internal.files import check_output, explain_os_errors
+from lupi._internal.files import claim_output, explain_os_errors
 from lupi._internal.versions import library_versions
 from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
 from lupi.estimators.base import needs_privileged
@@ -79,19 +81,46 @@ def train(
     check_device(device)
     if needs_privileged(methods.kind(method)) and not (spec.privileged or spec.annotator):
         raise ValueError(f"Expected `privileged` to name columns, since method {method!r} learns from them.")
-    if output is not None:
-        check_output(Path(output), overwrite=overwrite, folder=True, ours=is_replaceable, kind="model")
+    claim = partial(claim_output, overwrite=overwrite, folder=True, ours=is_replaceable, kind="model")
+    with nullcontext() if output is None else claim(output):
+        model = fit_table(
+            spec,
+            method=method,
+            device=device,
+            seed=seed,
+            settings=settings or {},
+            command=command,
+            say=say or (lambda _: None),
+            progress=progress,
+        )
+        if output is not None:
+            with explain_os_errors(output):
+                model.save(output)
+    return model
+
+
+def fit_table(
+    spec: TableSpec,
+    *,
+    method: str,
+    device: str,
+    seed: int,
+    settings: Mapping[str, Any],
+    command: str | None,
+    say: Callable[[str], None],
+    progress: bool,
+) -> TableModel:
+    """Read a table, encode it and fit a model; the parameters are those of `train`."""
     table = read_annotations(spec)
     frame, schema, roles = table.frame, table.schema, table.schema.roles
     for line in (*table.choices, *(f"Note: {note}" for note in table.notes)):
-        if say is not None:
-            say(line)
+        say(line)
     X = clean_inputs(frame, schema.inputs)
     encoders = fit_encoders(X, schema.inputs, spec.text_encoder, device)
     kind = PrivilegedRegressor if schema.task == "regression" else PrivilegedClassifier
     privileged = frame[list(roles.privileged)] if roles.privileged and methods.kind(method).uses_privileged else None
     annotator = table.annotator if privileged is not None and table.annotator in privileged else None
-    options = {"numbers": privileged_encoding(schema.privileged), "annotator": annotator, **(settings or {})}
+    options = {"numbers": privileged_encoding(schema.privileged), "annotator": annotator, **settings}
     estimator = kind(method, device=device, random_state=seed, verbose=progress, **options)
     estimator.fit(
         encode_columns(X, encoders),
@@ -101,12 +130,12 @@ def train(
     )
     estimator.set_params(verbose=False)
     mixture = describe_mixture(estimator.mixture_) if isinstance(estimator.method_, methods.Auto) else None
-    if say is not None and mixture is not None:
+    if mixture is not None:
         say(mixture)
     classes = None
     if isinstance(estimator, PrivilegedClassifier):
         classes = list(roles.target) if estimator.multi_label_ else [str(name) for name in estimator.classes_]
-    model = TableModel(
+    return TableModel(
         estimator=estimator,
         schema=schema if privileged is not None else replace(schema, privileged={}),
         encoders=encoders,
@@ -125,10 +154,6 @@ def train(
             "history": [{name: average(value) for name, value in row.items()} for row in estimator.history_],
         },
     )
-    if output is not None:
-        with explain_os_errors(output):
-            model.save(output)
-    return model
 
 
 def describe_mixture(weights: Mapping[str, float]) -> str:

@@ -1,0 +1,26 @@
+"""Write outputs so that nothing is lost or mixed: in one step, by one process at a time, and nothing else is replaced.
+
+Whoever writes an output holds its lock, ``.NAME.lupi-lock`` beside it, so the other hidden names can be fixed:
+``.NAME.lupi-partial`` is what is being written, and ``.NAME.lupi-old`` the old folder where folders cannot be
+exchanged in one step. Whoever gets a lock that a dead process has left tidies up after it.
+"""
+
+from lupi._internal.files.folders import current_folder, is_blank, replace_folder
+from lupi._internal.files.locks import lock_output
+from lupi._internal.files.outputs import check_output, claim_output, explain_os_errors
+from lupi._internal.files.records import to_records
+from lupi._internal.files.writing import replace_file, write_atomic, write_text
+
+__all__ = [
+    "check_output",
+    "claim_output",
+    "current_folder",
+    "explain_os_errors",
+    "is_blank",
+    "lock_output",
+    "replace_file",
+    "replace_folder",
+    "to_records",
+    "write_atomic",
+    "write_text",
+]

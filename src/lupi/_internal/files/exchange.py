@@ -1,0 +1,42 @@
+"""Exchange two folders in one step, which Python has no function for."""
+
+import ctypes
+import errno
+import os
+import sys
+from pathlib import Path
+
+HERE = -100
+"""AT_FDCWD: relative paths are relative to the working directory."""
+EXCHANGE = 2
+"""RENAME_EXCHANGE of Linux and RENAME_SWAP of macOS."""
+UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Exchange two paths in one step; return False, and change nothing, where the system or its disk cannot.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as name:
+    ...     one, other = Path(name, "one"), Path(name, "other")
+    ...     _ = one.write_text("1"), other.write_text("2")
+    ...     done = exchange(one, other)
+    ...     (one.read_text(), other.read_text()) == (("2", "1") if done else ("1", "2"))
+    True
+    """
+    system = ctypes.CDLL(None, use_errno=True)
+    names = os.fsencode(one), os.fsencode(other)
+    if sys.platform == "linux" and hasattr(system, "renameat2"):
+        failed = system.renameat2(HERE, names[0], HERE, names[1], EXCHANGE)
+    elif sys.platform == "darwin":
+        failed = system.renamex_np(*names, EXCHANGE)
+    else:
+        return False
+    if not failed:
+        return True
+    number = ctypes.get_errno()
+    if number in UNSUPPORTED:
+        return False
+    raise OSError(number, os.strerror(number), str(other))

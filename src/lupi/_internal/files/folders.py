@@ -1,0 +1,117 @@
+"""Replace a folder in one step, as a whole."""
+
+import os
+import shutil
+import stat
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lupi._internal.files.exchange import exchange
+from lupi._internal.files.locks import OLD, hidden_path, lock_output, partial_path, remove, resolve
+from lupi._internal.files.writing import flush
+
+
+@contextmanager
+def replace_folder(path: str | Path, *, drop: Collection[str] = ()) -> Iterator[Path]:
+    """Yield a temporary folder beside `path`; after the block, flush its files to disk and move it into place.
+
+    Parameters
+    ----------
+    path : str or Path
+        The folder. A link is followed.
+    drop : collection of str
+        Names in the old folder that the new one replaces. Everything else in it is kept.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as name:
+    ...     model = Path(name, "model")
+    ...     model.mkdir()
+    ...     _ = [(model / file).write_text("old") for file in ("notes", "weights", "history")]
+    ...     with replace_folder(model, drop=["weights", "history"]) as partial:
+    ...         _ = (partial / "weights").write_text("new")
+    ...     {file.name: file.read_text() for file in sorted(model.iterdir())}
+    {'notes': 'old', 'weights': 'new'}
+    """
+    path = resolve(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with lock_output(path):
+        partial = partial_path(path)
+        try:
+            if path.exists():
+                shutil.copytree(
+                    path,
+                    partial,
+                    symlinks=True,
+                    ignore=lambda folder, _: drop if Path(folder) == path else (),
+                    copy_function=link_or_copy,
+                )
+            else:
+                partial.mkdir()
+            yield partial
+            flush_new(partial)
+            if path.exists():
+                swap(partial, path)
+            else:
+                partial.rename(path)
+            flush(path.parent)
+        finally:
+            remove(partial)
+
+
+def swap(new: Path, path: Path) -> None:
+    """Put a new folder in the place of `path`, in one step where the system can."""
+    if exchange(new, path):
+        return
+    old = hidden_path(path, OLD)
+    path.rename(old)
+    try:
+        new.rename(path)
+    except BaseException:
+        old.rename(path)
+        raise
+    remove(old)
+
+
+def current_folder(path: Path) -> Path:
+    """Return where the content of a folder is: there, or beside it if its writer died between two renames."""
+    old = hidden_path(resolve(path), OLD)
+    return old if not path.exists() and old.exists() else path
+
+
+def is_blank(folder: Path) -> bool:
+    """Return whether a path is a folder with nothing to lose: at most folders, and empty hidden files.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as name:
+    ...     Path(name, "runs").mkdir()
+    ...     before = is_blank(Path(name))
+    ...     _ = Path(name, "runs", "0.npz").write_bytes(b"")
+    ...     before, is_blank(Path(name))
+    (True, False)
+    """
+    for place, _, names in os.walk(folder):
+        files = [Path(place, name) for name in names]
+        if any(not file.name.startswith(".") or file.lstat().st_size for file in files):
+            return False
+    return folder.is_dir()
+
+
+def link_or_copy(source: str, target: str) -> None:
+    """Keep a file of the old folder in the new one: as the same file, or as a copy where the disk has no links."""
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def flush_new(folder: Path) -> None:
+    """Wait until a folder is on disk; files that it shares with the old folder already are."""
+    for path in (*folder.rglob("*"), folder):
+        status = path.lstat()
+        if stat.S_ISDIR(status.st_mode) or (stat.S_ISREG(status.st_mode) and status.st_nlink == 1):
+            flush(path)

@@ -1,0 +1,103 @@
+"""One writer per output: a lock that the system releases when a process dies, and the tidying after dead processes."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+LOCK, PARTIAL, OLD = "lupi-lock", "lupi-partial", "lupi-old"
+PATIENCE = 0.2
+"""Seconds to wait for a lock: its holder may just be removing it."""
+
+
+def hidden_path(path: Path, what: str) -> Path:
+    """Return a hidden name beside `path`.
+
+    Examples
+    --------
+    >>> hidden_path(Path("run/model"), LOCK).as_posix()
+    'run/.model.lupi-lock'
+    """
+    return path.with_name(f".{path.name}.{what}")
+
+
+def partial_path(path: Path) -> Path:
+    """Return the name under which the next content of `path` is written, with the same suffix for writers that look."""
+    return hidden_path(path, PARTIAL + path.suffix)
+
+
+def resolve(path: str | Path) -> Path:
+    """Return an absolute path without links; unlike `Path.resolve`, links that form a loop are no error."""
+    return Path(os.path.realpath(path))
+
+
+@contextmanager
+def lock_output(path: str | Path, argument: str = "output") -> Iterator[None]:
+    """Hold the right to write a file or folder, which one thread of one process has at a time.
+
+    Whoever holds it may take it again. What dead processes have left beside the output is removed first.
+
+    Parameters
+    ----------
+    path : str or Path
+        The output, in an existing folder.
+    argument : str
+        Name of the argument that holds the path, for messages.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as name:
+    ...     with lock_output(Path(name, "model")):
+    ...         print(os.listdir(name))
+    ...     print(os.listdir(name))
+    ['.model.lupi-lock']
+    []
+    """
+    own = resolve(path)
+    lock = FileLock(hidden_path(own, LOCK), timeout=PATIENCE, is_singleton=True)
+    try:
+        lock.acquire()
+    except Timeout:
+        message = f"Expected `{argument}` to have one writer at a time, but another process is writing to {path}."
+        raise BlockingIOError(message) from None
+    try:
+        if lock.lock_counter == 1:
+            tidy(own)
+            tidy_others(own)
+        yield
+    finally:
+        if lock.lock_counter == 1:
+            remove(Path(lock.lock_file))  # before the release: nobody else can have it, and who waits starts again
+        lock.release()
+
+
+def tidy(path: Path) -> None:
+    """Bring back the old folder if its writer died between two renames, and remove what else a writer has left."""
+    old = hidden_path(path, OLD)
+    if old.exists() and not path.exists():
+        old.rename(path)
+    remove(old)
+    remove(partial_path(path))
+
+
+def tidy_others(path: Path) -> None:
+    """Tidy up after dead writers of other outputs in the same folder: those whose lock can be had."""
+    for left in path.parent.glob(f".*.{LOCK}"):
+        if left == hidden_path(path, LOCK):
+            continue
+        lock = FileLock(left, timeout=0)
+        with suppress(OSError), lock:  # a timeout is an OSError
+            tidy(left.with_name(left.name[1:].removesuffix(f".{LOCK}")))
+            remove(left)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, or a folder with all that it holds, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

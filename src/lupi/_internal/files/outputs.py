@@ -1,0 +1,115 @@
+"""Check before long work that its output can be written, and keep others from writing it."""
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from lupi._internal.files.folders import is_blank
+from lupi._internal.files.locks import lock_output, resolve
+
+
+@contextmanager
+def claim_output(
+    path: str | Path,
+    *,
+    argument: str = "output",
+    overwrite: bool = False,
+    folder: bool = False,
+    ours: Callable[[Path], bool] = lambda _: True,
+    kind: str = "output",
+) -> Iterator[None]:
+    """Check that an output is new or may be replaced, and hold its lock until the work is done.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file or folder to be written. Missing folders above it are made.
+    argument : str
+        Name of the argument that holds the path, for messages.
+    overwrite, folder, ours, kind
+        As for `check_output`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file, claim_output(file.name):  # doctest: +ELLIPSIS
+    ...     pass
+    Traceback (most recent call last):
+    ...
+    FileExistsError: Expected `output` to be new, but ... exists; pass `overwrite=True` to replace it.
+    """
+    path = Path(path)
+    with ExitStack() as stack:
+        with explain_os_errors(path, argument):
+            if folder:
+                check_movable(path, argument)
+            resolve(path).parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(lock_output(path, argument))
+        check_output(path, argument=argument, overwrite=overwrite, folder=folder, ours=ours, kind=kind)
+        yield
+
+
+def check_output(
+    path: Path,
+    *,
+    argument: str = "output",
+    overwrite: bool = False,
+    folder: bool = False,
+    ours: Callable[[Path], bool] = lambda _: True,
+    kind: str = "output",
+) -> None:
+    """Check that an output is new or may be replaced.
+
+    Parameters
+    ----------
+    path : Path
+        The file or folder to be written.
+    argument : str
+        Name of the argument that holds the path, for messages.
+    overwrite : bool
+        Whether an existing output may be replaced.
+    folder : bool
+        Whether the output is a folder. A folder with nothing to lose counts as new.
+    ours : callable
+        Whether an existing output was written by lupi. Nothing else is ever replaced.
+    kind : str
+        What such an output is called in messages.
+    """
+    if not path.exists():
+        return
+    if path.is_dir() != folder:
+        wanted, got = ("folder", "file") if folder else ("file", "folder")
+        raise FileExistsError(f"Expected `{argument}` to be a {wanted}, but {path} is a {got}.")
+    with explain_os_errors(path, argument):
+        if not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        if folder and is_blank(path):
+            return
+    if not ours(path):
+        raise FileExistsError(f"Expected `{argument}` to be new or a {kind}, but {path} is something else.")
+    if not overwrite:
+        raise FileExistsError(
+            f"Expected `{argument}` to be new, but {path} exists; pass `overwrite=True` to replace it."
+        )
+
+
+def check_movable(path: Path, argument: str) -> None:
+    """Check that a folder can be replaced by another one, which mount points and working directories cannot."""
+    own = resolve(path)
+    if os.path.ismount(own) or resolve(".").is_relative_to(own):
+        what = "a mount point" if os.path.ismount(own) else "the working directory, or above it"
+        raise FileExistsError(f"Expected `{argument}` to be a folder of its own, but {path} is {what}.")
+
+
+@contextmanager
+def explain_os_errors(path: str | Path, argument: str = "output") -> Iterator[None]:
+    """Turn an error of the operating system into a sentence that names the argument and the path."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        why = os.strerror(error.errno)
+        raise OSError(f"Expected `{argument}` to be writable, but got {path}: {why}.") from error
