@@ -16,7 +16,8 @@ from lupi import PrivilegedClassifier, methods
 from lupi._internal.files import locks, writing
 from lupi.estimators import folder as model_folder
 from lupi.serving import prediction
-from lupi.tabular import reading, text
+from lupi.tabular import text
+from lupi.tabular.formats import base
 from tests.cli.helpers import refused, run
 
 N = 240
@@ -294,7 +295,7 @@ def test_an_input_with_missing_values(table, model):
 
 
 def test_the_row_of_a_missing_value_is_that_of_the_table(table, model, monkeypatch):
-    monkeypatch.setattr(reading, "ROWS_AT_ONCE", 50)
+    monkeypatch.setattr(base, "ROWS_AT_ONCE", 50)
     TABLE.assign(size=TABLE["size"].where(TABLE.index != 207)).to_parquet(table)
     refused(run("predict", model, table, "-o", table.parent / "p.csv"), "row 207 has none")
 
@@ -441,7 +442,7 @@ def test_a_full_disk_while_predictions_are_written(name, table, model, monkeypat
     """The writer gets a device without space."""
     find = prediction.find_writer
     monkeypatch.setattr(prediction, "find_writer", lambda path: lambda _, schema: find(path)("/dev/full", schema))
-    monkeypatch.setattr(reading, "ROWS_AT_ONCE", 10)
+    monkeypatch.setattr(base, "ROWS_AT_ONCE", 10)
     TABLE.loc[TABLE.index.repeat(50)].to_parquet(table)
     refused(run("predict", model, table, "-o", table.parent / name), f"{name}: No space left on device.")
     assert os.listdir(table.parent) == [table.name]

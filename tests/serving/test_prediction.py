@@ -16,7 +16,7 @@ PROGRAM = Path(__file__).parent / "programs" / "predict_and_measure.py"
 
 def test_predictions_do_not_depend_on_the_batches(model, table, tmp_path, monkeypatch):
     predict_table(model, table, tmp_path / "one.parquet")
-    monkeypatch.setattr("lupi.tabular.reading.ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("lupi.tabular.formats.base.ROWS_AT_ONCE", 7)
     assert predict_table(model, table, tmp_path / "two.parquet") == 90
     one, two = (pd.read_parquet(tmp_path / name) for name in ("one.parquet", "two.parquet"))
     pd.testing.assert_frame_equal(one, two, atol=1e-6)

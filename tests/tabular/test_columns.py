@@ -242,6 +242,7 @@ def test_values_that_are_missing_or_no_numbers(values, stored, message):
         ("category", "string", pa.int64(), False),
         ("category", "boolean", pa.int64(), False),
         ("text", "string", pa.large_string(), True),
+        ("number", "number", pa.null(), True),  # empty in the beginning of a CSV file
         ("text", "string", pa.int64(), False),
     ],
 )

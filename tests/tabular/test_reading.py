@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lupi.tabular import reading as module
 from lupi.tabular.columns import stored_as
+from lupi.tabular.formats import base
 from lupi.tabular.reading import open_table, read_batches, read_table, to_pandas
 
 
@@ -39,7 +39,7 @@ def test_csv_compressed_and_with_lines_in_values(tmp_path):
     with gzip.open(tmp_path / "t.csv.gz", "wt") as file:
         file.write('a,b\n1,"two\nlines"\n')
     table = open_table(tmp_path / "t.csv.gz")
-    (part,) = read_batches(table, ["b"], tmp_path / "t.csv.gz")
+    (part,) = read_batches(table, ["b"])
     assert part.to_pylist() == [{"b": "two\nlines"}]
     assert read_table(tmp_path / "t.csv.gz", ["a", "b"]).num_rows == 1
 
@@ -52,13 +52,13 @@ def test_a_folder_of_parquet_with_partitions(tmp_path):
     whole = read_table(tmp_path, ["year", "a"])
     assert whole.to_pylist() == [{"year": 2020, "a": 1}, {"year": 2020, "a": 2}, {"year": 2021, "a": 3}]
     table = open_table(tmp_path)
-    assert pa.concat_tables(read_batches(table, ["year", "a"], tmp_path)) == whole
+    assert pa.concat_tables(read_batches(table, ["year", "a"])) == whole
 
 
 def test_batches_are_small_and_in_order(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "ROWS_AT_ONCE", 10)
+    monkeypatch.setattr(base, "ROWS_AT_ONCE", 10)
     pq.write_table(pa.table({"a": range(95)}), tmp_path / "t.parquet")
-    parts = list(read_batches(open_table(tmp_path / "t.parquet"), ["a"], ""))
+    parts = list(read_batches(open_table(tmp_path / "t.parquet"), ["a"]))
     assert max(part.num_rows for part in parts) == 10
     assert pa.concat_tables(parts).column("a").to_pylist() == list(range(95))
 
@@ -66,7 +66,7 @@ def test_batches_are_small_and_in_order(tmp_path, monkeypatch):
 def test_files_of_a_folder_may_differ_in_width(tmp_path):
     pq.write_table(pa.table({"a": pa.array([1], pa.int64())}), tmp_path / "1.parquet")
     pq.write_table(pa.table({"a": pa.array([2], pa.int32())}), tmp_path / "2.parquet")
-    parts = list(read_batches(open_table(tmp_path), ["a"], tmp_path))
+    parts = list(read_batches(open_table(tmp_path), ["a"]))
     assert pa.concat_tables(parts).column("a").to_pylist() == [1, 2]
 
 
@@ -95,13 +95,13 @@ def test_tables_that_cannot_be_read(tmp_path):
         assert str(path) in str(caught.value)
 
     refused("none.csv", None, "there is no")
-    refused("t.xlsx", b"x", r"\.csv, \.parquet")
+    refused("t.doc", b"x", r"\.csv, \.jsonl, \.json, \.xlsx, \.parquet or a folder")
     refused("empty.csv", b"", "is empty")
     refused("empty.parquet", b"", "is empty")
     refused("header.csv", b"a\n", "is empty")
     refused("bad.parquet", b"PAR1 nonsense", "readable table")
     refused("bad.csv", b"a,b\n1,2\n3\n", "readable table")
-    refused("twice.csv", b"a,a\n1,2\n", "CSV file contained mul")
+    refused("twice.csv", b"a,a\n1,2\n", "distinct column names")
     pq.write_table(pa.Table.from_arrays([[1], [2]], names=["a", "a"]), tmp_path / "twice.parquet")
     refused("twice.parquet", None, "duplicate")
     (tmp_path / "folder").mkdir()

@@ -19,7 +19,9 @@ Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an output that is already there.")]
 Output = Annotated[Path, typer.Option("-o", "--output", help="Folder for results.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of initial weights, batches, folds and noise.")]
-Table = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV file, Parquet file or folder of Parquet files.")]
+Table = Annotated[
+    Path, typer.Argument(metavar="TABLE", help="CSV, TSV, JSON, Excel or Parquet file, or folder of Parquet.")
+]
 TextEncoder = Annotated[
     str | None,
     typer.Option(metavar="NAME_OR_FOLDER", help="Hugging Face model for text columns; TF-IDF by default."),

@@ -13,7 +13,7 @@ from lupi._internal.files import claim_output, explain_os_errors, replace_file
 from lupi._internal.progress import Steps
 from lupi.serving.model import TableModel
 from lupi.tabular.columns import check_matches, check_name, split_names
-from lupi.tabular.reading import count_rows, open_table, read_batches, to_pandas
+from lupi.tabular.reading import count_rows, open_table, read_batches, read_schema, to_pandas
 
 
 def predict_table(
@@ -32,7 +32,8 @@ def predict_table(
     model : TableModel
         The model.
     table : str or Path
-        A CSV file, a Parquet file or a folder of Parquet files.
+        A CSV, TSV, JSON, JSON Lines, Excel or Parquet file, or a folder of Parquet files. It may be larger than memory,
+        unless it is JSON or Excel.
     output : str or Path
         The file to write, .parquet or .csv.
     keep : sequence of str
@@ -51,14 +52,14 @@ def predict_table(
     make_writer = find_writer(output)
     if not isinstance(model, TableModel):
         raise ValueError(f"Expected `model` to be trained on a table, but got a {type(model).__name__} that was not.")
-    schema, inputs, example = open_table(table).schema, model.schema.inputs, model.schema.roles.example
+    schema, inputs, example = read_schema(open_table(table)), model.schema.inputs, model.schema.roles.example
     kept = split_names(keep, schema.names)
     for name in kept:
         check_name(name, schema.names, "keep")
     kept = list(dict.fromkeys([example, *kept] if example and example in schema.names else kept))
     check_matches(schema, inputs, table)
     source = open_table(table, model.schema.csv_types(name for name in kept if name not in inputs))
-    total, done, writer = count_rows(source, table), 0, None
+    total, done, writer = count_rows(source), 0, None
     with (
         claim_output(output, overwrite=overwrite),
         explain_os_errors(output),
@@ -66,7 +67,7 @@ def predict_table(
         ExitStack() as stack,
         Steps("predict", total, show=progress) as steps,
     ):
-        for batch in read_batches(source, list(dict.fromkeys([*kept, *inputs])), table):
+        for batch in read_batches(source, list(dict.fromkeys([*kept, *inputs]))):
             if batch.num_rows == 0:
                 continue
             predicted = model.predict(to_pandas(batch), start=done)

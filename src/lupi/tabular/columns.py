@@ -13,8 +13,8 @@ import pyarrow as pa
 from pandas.api.types import is_numeric_dtype
 
 from lupi.tabular.encoding import ID, Column, as_text, is_id, is_number
+from lupi.tabular.formats.separated import is_separated
 from lupi.tabular.kinds import KINDS
-from lupi.tabular.reading import is_csv
 from lupi.tabular.spec import TableSpec
 
 MAX_CATEGORIES = 1_000
@@ -277,8 +277,9 @@ def check_matches(schema: pa.Schema, inputs: Mapping[str, InputColumn], path: st
         raise ValueError(f"Expected {path} to have the model's input columns, but it has no {missing[0]!r}{more}.")
     for name, column in inputs.items():
         stored = stored_as(schema.field(name).type)
-        as_string = is_csv(path) and column.stored == "string"  # a CSV column can always be read as strings
-        if not (as_string or KINDS[column.kind].accepts(column.stored, stored)):
+        as_string = is_separated(path) and column.stored == "string"  # a CSV column can always be read as strings
+        empty = stored == "null"  # at least in the beginning of the file; rows without a value are found when read
+        if not (as_string or empty or KINDS[column.kind].accepts(column.stored, stored)):
             raise ValueError(
                 f"Expected column {name!r} of {path} to be a {column.stored} as in training, but it is a {stored}."
             )

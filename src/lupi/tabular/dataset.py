@@ -17,7 +17,7 @@ from lupi.tabular import columns
 from lupi.tabular.columns import InputColumn, Roles, Schema
 from lupi.tabular.encoding import Column, as_text
 from lupi.tabular.features import encode_columns, fit_encoders
-from lupi.tabular.reading import open_table, read_table, to_pandas
+from lupi.tabular.reading import open_table, read_schema, read_table, to_pandas
 from lupi.tabular.spec import TableSpec
 
 
@@ -54,7 +54,8 @@ def read_annotations(spec: TableSpec) -> AnnotationTable:
     spec : TableSpec
         The table and the roles of its columns.
     """
-    names = open_table(spec.table).schema.names
+    opened = open_table(spec.table)
+    names = read_schema(opened).names
     roles = Roles.of(spec, names)
     columns.check_kinds(spec.kind, names, roles)
     example, gold, annotator = ([] if v is None else [v] for v in (roles.example, spec.gold, spec.annotator))
@@ -70,6 +71,7 @@ def read_annotations(spec: TableSpec) -> AnnotationTable:
     schema = Schema(roles, task, inputs, kinds)
     who, choice = choose_annotator(spec, frame, schema)
     choices = [
+        *([opened.note] if opened.note else []),
         f"Task: {task} ({reason}).",
         f"Inputs: {count_kinds(inputs)}.",
         "Privileged: " + (", ".join(f"{name} ({kind})" for name, kind in kinds.items()) or "none") + ".",
@@ -233,7 +235,7 @@ def read_dataset(spec: TableSpec, *, test: Path | None = None, device: str = "cp
 
 def read_test(path: Path, schema: Schema, train: pd.DataFrame) -> pd.DataFrame:
     """Read a test table, which has the input columns and the target, with the types of training."""
-    stored, target = open_table(path).schema, schema.roles.target
+    stored, target = read_schema(open_table(path)), schema.roles.target
     for name in target:
         if name not in stored.names:
             raise ValueError(f"Expected {path} to have the target {name!r}, but it has no such column.")

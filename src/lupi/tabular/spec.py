@@ -12,7 +12,7 @@ class TableSpec:
     Parameters
     ----------
     table : Path
-        A CSV file, a Parquet file or a folder of Parquet files.
+        A CSV, TSV, JSON, JSON Lines, Excel or Parquet file, or a folder of Parquet files.
     target : sequence of str
         Columns of labels. Several columns of 0 and 1 are multi-label.
     privileged : sequence of str

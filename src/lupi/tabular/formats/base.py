@@ -1,0 +1,94 @@
+"""What every file format offers: names and types of columns, all rows at once, or rows in batches."""
+
+import gzip
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import ClassVar
+
+import pyarrow as pa
+
+ROWS_AT_ONCE = 65_536
+"""Rows of a batch, for formats that can choose."""
+
+
+class TableFile(ABC):
+    """A table in a file or folder.
+
+    Parameters
+    ----------
+    path : Path
+        The file or folder, which exists.
+    types : mapping
+        Types of columns, for formats that do not store them.
+    """
+
+    suffixes: ClassVar[tuple[str, ...]]
+    """How the names of such files end, in lower case."""
+
+    def __init__(self, path: Path, types: Mapping[str, pa.DataType]) -> None:
+        self.path, self.types = path, types
+
+    @property
+    def note(self) -> str | None:
+        """What was found out about the file that its name does not say, as a sentence; None if nothing."""
+        return None
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """Names of the columns, and types where the beginning of the file tells them; null where it does not."""
+
+    @abstractmethod
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        """Read columns of all rows; types are those of all rows."""
+
+    @abstractmethod
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Read columns in batches, in order, with bounded memory where the format allows it."""
+
+    @abstractmethod
+    def count_rows(self) -> int:
+        """Count the rows."""
+
+
+class MemoryTable(TableFile):
+    """A table that is read as a whole, for formats that cannot be read in parts."""
+
+    def __init__(self, path: Path, table: pa.Table) -> None:
+        super().__init__(path, {})
+        self.table = table
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the columns."""
+        return self.table.schema
+
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        """Return columns of all rows."""
+        return self.table.select(list(columns))
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Return columns in batches."""
+        yield from map(pa.Table.from_batches, ([batch] for batch in self.read(columns).to_batches(ROWS_AT_ONCE)))
+
+    def count_rows(self) -> int:
+        """Count the rows."""
+        return int(self.table.num_rows)
+
+
+@contextmanager
+def explain_unreadable(path: str | Path) -> Iterator[None]:
+    """Turn an error of Arrow into one sentence that says why a file cannot be read."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, KeyError) as error:
+        why = " ".join(str(error).split()).rpartition("Invalid: ")[2].removesuffix(".")  # keep only the cause
+        raise ValueError(f"Expected {path} to be a readable table, but got: {why[:300]}.") from error
+
+
+def read_text(path: Path, size: int = -1) -> str:
+    """Read the first bytes of a file, or all, as UTF-8; a file whose name ends in .gz is decompressed."""
+    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+        return file.read(size).decode("utf-8-sig", "replace")

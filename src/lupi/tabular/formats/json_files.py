@@ -1,0 +1,105 @@
+"""JSON files: lists of objects, and JSON Lines with one object per line."""
+
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.json
+
+from lupi.tabular.formats.base import MemoryTable, TableFile, read_text
+
+BEGINNING, BLOCK = 2**20, 2**22
+"""Bytes in which names and types are looked for, and bytes of a batch. No object may be longer."""
+
+
+class JsonLinesFile(TableFile):
+    """A file with one JSON object per line, maybe compressed by gzip."""
+
+    suffixes = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz")
+
+    def _open(self, size: int, schema: pa.Schema | None = None) -> Any:
+        parse = pa.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore" if schema else "infer")
+        file_format = pa.dataset.JsonFileFormat(parse_options=parse, read_options=pa.json.ReadOptions(block_size=size))
+        return pa.dataset.dataset(self.path, schema=schema, format=file_format)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Names of the columns, and types by the first megabyte; JSON tells strings from numbers."""
+        found = self._open(BEGINNING).schema
+        given = {name: kind for name, kind in self.types.items() if name in found.names and kind != pa.string()}
+        return pa.schema([field.with_type(given.get(field.name, field.type)) for field in found])
+
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        """Read columns of all rows; a type that the rows of one block suggest is revised by later ones."""
+        return pa.json.read_json(self.path, pa.json.ReadOptions(block_size=BLOCK)).select(list(columns))
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Read columns in batches, with the types of `schema`."""
+        opened = self._open(BLOCK, pa.schema([self.schema.field(name) for name in columns]))
+        yield from map(pa.Table.from_batches, ([batch] for batch in opened.to_batches(batch_readahead=1)))
+
+    def count_rows(self) -> int:
+        """Count the rows."""
+        return int(self._open(BLOCK).count_rows())
+
+
+class JsonFile(MemoryTable):
+    """A file with a list of JSON objects, or with lists by column name. It is read as a whole."""
+
+    suffixes = (".json", ".json.gz")
+
+    def __init__(self, path: Path, types: Mapping[str, pa.DataType]) -> None:  # noqa: ARG002  JSON has types
+        super().__init__(path, to_table(read_records(path), path))
+
+
+def read_records(path: Path) -> list[dict[str, Any]]:
+    """Read the objects of a JSON or JSON Lines file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "a.json").write_text('{"x": [1, 2], "y": ["a", NaN]}')
+    ...     read_records(Path(folder, "a.json"))
+    [{'x': 1, 'y': 'a'}, {'x': 2, 'y': None}]
+    """
+    text = read_text(path)
+    try:
+        found = _parse(text)
+    except ValueError:
+        found = [_parse_line(line, number, path) for number, line in enumerate(text.splitlines()) if line.strip()]
+    if isinstance(found, dict):
+        columns = [list(value.values()) if isinstance(value, dict) else value for value in found.values()]
+        if all(isinstance(column, list) for column in columns) and len({len(column) for column in columns}) == 1:
+            found = [dict(zip(found, row, strict=True)) for row in zip(*columns, strict=True)]
+        else:
+            found = [found]
+    for number, record in enumerate(found if isinstance(found, list) else [found]):
+        if not isinstance(record, dict):
+            got = type(record).__name__
+            raise ValueError(f"Expected {path} to be a list of JSON objects, but element {number} is a {got}.")
+    return found  # type: ignore[no-any-return]
+
+
+def _parse(text: str) -> Any:
+    return json.loads(text, parse_constant=lambda _: None)  # NaN and infinity are Python's, not JSON's
+
+
+def _parse_line(line: str, number: int, path: Path) -> Any:
+    try:
+        return _parse(line)
+    except ValueError as error:
+        raise ValueError(f"Expected {path} to be JSON, but got, in line {number + 1}: {error}.") from error
+
+
+def to_table(records: Sequence[Mapping[str, Any]], path: Path) -> pa.Table:
+    """Return JSON objects as a table, typed as those of a JSON Lines file."""
+    if not records:
+        raise ValueError(f"Expected {path} to have rows, but it is empty.")
+    lines = "\n".join(json.dumps(record) for record in records).encode()
+    return pa.json.read_json(io.BytesIO(lines), pa.json.ReadOptions(block_size=max(len(lines), BEGINNING)))

@@ -1,0 +1,61 @@
+"""Parquet files, and folders of them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet
+
+from lupi.tabular.formats import base
+from lupi.tabular.formats.base import TableFile
+
+
+class ParquetFile(TableFile):
+    """A Parquet file, or a folder of them, maybe partitioned by folder names such as ``year=2020``."""
+
+    suffixes = (".parquet", ".pq")
+
+    def __init__(self, path: Path, types: Mapping[str, pa.DataType]) -> None:
+        super().__init__(path, types)
+        if path.is_dir() and not any(file.suffix.lower() in self.suffixes for file in path.rglob("*")):
+            raise ValueError(f"Expected {path} to be a folder of .parquet files, but it has none.")
+
+    @cached_property
+    def dataset(self) -> Any:
+        """The file or folder as Arrow sees it."""
+        return pa.dataset.dataset(self.path, format=pa.dataset.ParquetFileFormat(), partitioning="hive")
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the columns."""
+        return self.dataset.schema
+
+    def read(self, columns: Sequence[str]) -> pa.Table:
+        """Read columns of all rows."""
+        return self.dataset.to_table(columns=list(columns))
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Read columns in batches."""
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        for fragment in self.dataset.get_fragments():
+            yield from fragment_batches(fragment, schema)
+
+    def count_rows(self) -> int:
+        """Count the rows."""
+        return int(self.dataset.count_rows())
+
+
+def fragment_batches(fragment: Any, schema: pa.Schema) -> Iterator[pa.Table]:
+    """Read one Parquet file in batches; the scanner of a dataset would read whole row groups of any size."""
+    folders = pa.dataset.get_partition_keys(fragment.partition_expression)
+    own = [name for name in schema.names if name not in folders]
+    with pa.parquet.ParquetFile(fragment.path, buffer_size=2**20, pre_buffer=False) as file:
+        for batch in file.iter_batches(base.ROWS_AT_ONCE, columns=own):
+            rows = pa.Table.from_batches([batch])
+            for name in schema.names:
+                if name in folders:
+                    rows = rows.append_column(name, pa.repeat(folders[name], batch.num_rows))
+            yield rows.select(schema.names).cast(schema)

@@ -1,0 +1,83 @@
+import gzip
+import json
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lupi.tabular.formats import open_file
+from lupi.tabular.formats.json_files import read_records
+
+ROWS = [{"id": 7, "text": "good\nfilm"}, {"id": 8, "text": None}, {"id": 9, "score": 0.5}]
+WHOLE = [{"id": 7, "text": "good\nfilm", "score": None}, {"id": 8, "text": None, "score": None}]
+WHOLE += [{"id": 9, "text": None, "score": 0.5}]
+
+
+def lines(rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("t.json", json.dumps(ROWS, indent=2)),
+        ("t.json", lines(ROWS)),  # as the `to_json` of Hugging Face names it
+        ("t.json", "\ufeff" + json.dumps(ROWS)),
+        ("t.jsonl", lines(ROWS)),
+        ("t.ndjson", lines(ROWS)),
+        ("t.json", json.dumps({name: [row[name] for row in WHOLE] for name in WHOLE[0]})),
+        ("t.json", json.dumps({name: {str(i): row[name] for i, row in enumerate(WHOLE)} for name in WHOLE[0]})),
+    ],
+)
+def test_objects_are_rows(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    table = open_file(tmp_path / name)
+    columns = ["id", "text", "score"]
+    assert table.schema.names == columns
+    assert table.read(columns).to_pylist() == WHOLE
+    assert pa.concat_tables(table.batches(columns)).to_pylist() == WHOLE
+    assert table.count_rows() == 3
+
+
+def test_compressed_lines(tmp_path):
+    with gzip.open(tmp_path / "t.jsonl.gz", "wt") as file:
+        file.write(lines(ROWS))
+    table = open_file(tmp_path / "t.jsonl.gz")
+    assert table.read(["id"]).num_rows == table.count_rows() == 3
+    assert sum(batch.num_rows for batch in table.batches(["id"])) == 3
+
+
+def test_lines_are_read_in_batches_with_the_types_that_are_given(tmp_path):
+    """Whole numbers for megabytes, then a real one: in training it was a number."""
+    path = tmp_path / "t.jsonl"
+    path.write_text(lines([{"x": 3, "note": "w" * 80}] * 80_000) + lines([{"x": 0.5, "note": "last"}]))
+    assert open_file(path).read(["x"]).column("x")[-1].as_py() == 0.5
+    parts = list(open_file(path, {"x": pa.float64(), "note": pa.string()}).batches(["x", "note"]))
+    assert len(parts) > 1
+    assert parts[-1].slice(parts[-1].num_rows - 1).to_pylist() == [{"x": 0.5, "note": "last"}]
+    assert sum(part.num_rows for part in parts) == 80_001
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abc"), st.none() | st.integers(-9, 9), min_size=1), min_size=2))
+def test_a_list_and_lines_are_the_same_records(tmp_path_factory, records):
+    folder = tmp_path_factory.mktemp("json")
+    (folder / "list.json").write_text(json.dumps(records))
+    (folder / "lines.json").write_text(lines(records))
+    assert read_records(folder / "list.json") == read_records(folder / "lines.json") == records
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[]", "is empty"),
+        ("[1, 2]", "element 0 is a int"),
+        ('{"a": 1}\n{"a": \n', "to be JSON, but got, in line 2"),
+        ('[{"a": 1}, {"a": "x"}]', "readable table, but got"),
+        ("3", "element 0 is a int"),
+    ],
+)
+def test_files_that_are_no_tables(tmp_path, text, message):
+    (tmp_path / "t.json").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        open_file(tmp_path / "t.json")

@@ -1,0 +1,43 @@
+import sys
+
+import openpyxl
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from lupi.tabular.formats import open_file
+
+
+def test_the_first_sheet_is_read(tmp_path):
+    path = tmp_path / "t.xlsx"
+    table = pd.DataFrame({"id": ["007", "008"], "age": [20, None], "day": pd.to_datetime(["2024-05-01", "2024-05-02"])})
+    with pd.ExcelWriter(path) as writer:
+        table.to_excel(writer, sheet_name="labels", index=False)
+        table.drop(columns="id").to_excel(writer, sheet_name="other", index=False)
+    opened = open_file(path)
+    assert opened.schema.names == ["id", "age", "day"]
+    rows = opened.read(["id", "age"]).to_pylist()
+    assert rows == [{"id": "007", "age": 20}, {"id": "008", "age": None}]
+    assert pa.types.is_timestamp(opened.schema.field("day").type)
+    assert opened.count_rows() == 2
+
+
+def test_names_may_be_numbers(tmp_path):
+    book = openpyxl.Workbook()
+    for row in [[2023, "label"], [1.5, "yes"]]:
+        book.active.append(row)
+    book.save(tmp_path / "t.xlsx")
+    assert open_file(tmp_path / "t.xlsx").read(["2023", "label"]).to_pylist() == [{"2023": 1.5, "label": "yes"}]
+
+
+def test_a_file_that_is_no_workbook(tmp_path):
+    (tmp_path / "t.xlsx").write_bytes(b"x")
+    with pytest.raises(ValueError, match=r"t\.xlsx to be a readable table, but got"):
+        open_file(tmp_path / "t.xlsx")
+
+
+def test_the_extra_is_missing(tmp_path, monkeypatch):
+    (tmp_path / "t.xlsx").write_bytes(b"x")
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(ImportError, match=r"Expected the extra `excel` \(pip install 'lupi\[excel\]'\)"):
+        open_file(tmp_path / "t.xlsx")
