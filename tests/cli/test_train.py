@@ -214,6 +214,11 @@ def test_export(model, tmp_path):
     np.testing.assert_allclose(y, p, atol=1e-5)
 
 
+def test_a_training_that_diverges_saves_nothing(table):
+    refused(train(table, "--epochs", 2, "--learning-rate", 1e6), "diverged", "`--learning-rate`")
+    assert [path.name for path in table.parent.iterdir()] == ["table.parquet"]
+
+
 def test_overwriting(table):
     assert train(table).exit_code == 0
     model = table.parent / "model"

@@ -2,6 +2,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import torch
 
 from lupi import PrivilegedClassifier, methods
 from tests.estimators.helpers import MULTI, X_NEW, A, X, Y, classifier
@@ -93,3 +94,23 @@ def test_the_conditional_head_learns_the_honest_answer():
     assert model.score(X_new, truth_new) > 0.8
     honest = model.classes_[model.predict_proba_given(X_new, np.zeros(600, bool)).argmax(1)]
     assert (honest == truth_new).mean() > 0.95
+
+
+def test_predictions_that_are_not_finite_are_an_error():
+    X, y = np.eye(3), ["a", "b", "c"]
+    model = PrivilegedClassifier("no-pi", epochs=1, random_state=0).fit(X, y)
+    model.predictor_.register_forward_hook(lambda *_: torch.tensor([[0.0, 0, 0], [0, torch.nan, 0]]))
+    for predict in (model.predict, model.predict_proba):
+        with pytest.raises(FloatingPointError, match=r"the probability of 'a' is nan in row 1\."):
+            predict(X[:2])
+
+
+def test_a_network_that_predicts_nan_is_no_model():
+    class Overflow(torch.nn.Linear):
+        def forward(self, x):
+            return super().forward(x) * (1.0 if self.training else torch.inf)
+
+    model = PrivilegedClassifier("no-pi", trunk=lambda: Overflow(3, 4), epochs=1, random_state=0)
+    with pytest.raises(FloatingPointError, match="predicts NaN or infinity"):
+        model.fit(np.eye(3, dtype=np.float32), ["a", "b", "c"])
+    assert not hasattr(model, "predictor_")

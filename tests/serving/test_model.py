@@ -1,9 +1,11 @@
+import copy
 from pathlib import Path
 
 import numpy as np
 import onnxruntime
 import pandas as pd
 import pytest
+import torch
 
 import lupi
 from lupi.serving import TableModel, export_onnx, predict_table, train
@@ -26,6 +28,13 @@ def test_a_table_model_comes_back(model, folder, frame):
     new = frame[["note", "size"]].assign(other=1)
     pd.testing.assert_frame_equal(loaded.predict(new), model.predict(new))
     assert list(loaded.predict(new)) == ["prediction", "probability_0", "probability_1", "probability_2"]
+
+
+def test_a_probability_that_is_not_a_number_names_row_and_class(model, frame):
+    broken = copy.deepcopy(model)
+    broken.estimator.predictor_.register_forward_hook(lambda *given: given[-1] * torch.nan)
+    with pytest.raises(FloatingPointError, match=r"Expected .*, but the probability of '0' is nan in row 40\."):
+        broken.predict(frame, start=40)
 
 
 def test_an_estimator_comes_back(frame, tmp_path):

@@ -1,6 +1,7 @@
 """The history of a training, and its progress on standard error."""
 
 import copy
+import dataclasses
 
 import pytest
 import torch
@@ -64,6 +65,35 @@ def test_the_held_out_loss_of_a_student_is_on_the_labels():
 def test_divergence_raises_an_error():
     with pytest.raises(FloatingPointError, match=r"marginal loss .*epoch \d+ of stage 'train': .*`learning_rate`"):
         fit(make_method("no-pi"), make_data(), Settings(epochs=50, learning_rate=1e30, optimizer="sgd"))
+
+
+@pytest.mark.parametrize("rate", [1e2, 1e6])
+def test_a_finite_loss_that_explodes_is_an_error(rate):
+    message = r"loss to fall, but training diverged: it was [\d.]+ in the first step and is .* in epoch 2 of stage"
+    with pytest.raises(FloatingPointError, match=message):
+        fit(make_method("no-pi"), make_data(), Settings(epochs=50, learning_rate=rate))
+
+
+def test_with_patience_the_weights_that_are_kept_count():
+    data, how = make_data(), Settings(epochs=9, learning_rate=1e6, patience=1)
+    with pytest.raises(FloatingPointError, match="Expected the held-out loss to fall, but training diverged"):
+        fit(make_method("no-pi"), data, how, validation=make_data(seed=1))
+
+
+def test_a_bad_start_is_no_divergence():
+    """The first epoch may be bad, and a loss that is large from the start is no divergence either."""
+    data = make_data()
+    large = dataclasses.replace(data, x=1e6 * data.x)
+    history = fit(make_method("no-pi"), large, Settings(epochs=3, batch_size=8, learning_rate=1e-9))
+    assert history[-1]["train_marginal"] > 1e4
+
+
+def test_weights_that_the_last_step_makes_infinite_are_an_error():
+    data, method = make_data(), make_method("no-pi")
+    how = Settings(epochs=1, batch_size=len(data), optimizer="sgd", learning_rate=3e38)
+    method.marginal.weight.data *= 1e4  # so that the gradient of the trunk is large
+    with pytest.raises(FloatingPointError, match=r"Expected finite weights, but 'trunk.0.weight' is not"):
+        fit(method, data, how)
 
 
 def test_progress(capsys):

@@ -27,7 +27,7 @@ from lupi.estimators.folder import StoredModel, save_model_folder
 from lupi.estimators.onnx_export import Deployed, export_onnx
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from lupi.nn import MLP, Parts
-from lupi.nn.inference import over_annotations, over_examples
+from lupi.nn.inference import ROWS_AT_ONCE, over_annotations, over_examples
 from lupi.tabular.encoding import InputEncoder, PrivilegedEncoder, check_inputs
 from lupi.training import Checkpoint, Settings, fit, fit_seeds, seed_noise
 
@@ -109,8 +109,20 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             checkpoint=self.checkpoint,
             progress=bool(self.verbose),
         )
-        self.predictor_ = self.method_.predictor().eval()
+        self._finish(data)
         return self
+
+    def _finish(self, data: Annotations) -> None:
+        """Make the predictor of a trained network, unless it predicts NaN or infinity for training rows."""
+        predictor = self.method_.predictor().eval()
+        some = data.x[torch.arange(min(ROWS_AT_ONCE, data.x.shape[0]))]
+        output = self._decode(over_examples(predictor, some).cpu().double())
+        if not bool(output.isfinite().all()):
+            raise FloatingPointError(
+                "Expected finite predictions, but the trained network predicts NaN or infinity for rows that it was "
+                "trained on: a lower `learning_rate` may help."
+            )
+        self.predictor_ = predictor
 
     def _prepare(
         self, X: Any, y: Any, privileged: Any = None, example: Any = None
@@ -255,9 +267,24 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         x = self._encode_inputs(self._check_inputs(X, reset=False))
         return over_examples(self.predictor_, x).cpu().double()
 
-    def _predict(self, X: Any) -> NDArray[np.float64]:
-        """Return the expected y."""
-        return self._decode(self._outputs(X)).numpy()
+    def _predict(self, X: Any, *, names: Sequence[Any] | None = None, start: int = 0) -> NDArray[np.float64]:
+        """Return the expected y.
+
+        `names` are those of the classes or labels in messages, and `start` is the number of the first row.
+        """
+        return self._check_finite(self._decode(self._outputs(X)).numpy(), names, start)
+
+    def _check_finite(
+        self, expected: NDArray[np.float64], names: Sequence[Any] | None = None, start: int = 0
+    ) -> NDArray[np.float64]:
+        """Return predictions; raise an error that names the row and class of one that is NaN or infinite."""
+        if np.isfinite(expected).all():
+            return expected
+        row, *column = np.argwhere(~np.isfinite(expected))[0]
+        names = getattr(self, "classes_", None) if names is None else names
+        what = "prediction" if names is None or not column else f"probability of {str(names[column[0]])!r}"
+        got = expected[(row, *column)]
+        raise FloatingPointError(f"Expected predictions to be finite, but the {what} is {got} in row {start + row}.")
 
     def _predict_given(self, X: Any, privileged: Any) -> NDArray[np.float64]:
         """Return the expected y of the conditional head."""
@@ -275,7 +302,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         def conditional(batch: Batch) -> Tensor:
             return method.given(batch._replace(a=F.pad(batch.a, (0, method.random))))  # no random features for new rows
 
-        return self._decode(over_annotations(method, conditional, data).cpu().double()).numpy()
+        return self._check_finite(self._decode(over_annotations(method, conditional, data).cpu().double()).numpy())
 
     def save(self, path: str | Path) -> None:
         """Write the model to a folder that `lupi.load` reads.
@@ -404,8 +431,9 @@ def fit_together(models: Sequence[PrivilegedEstimator], sets: Sequence[Mapping[s
         device=first.device,
         progress=bool(first.verbose),
     )
-    for model, history in zip(models, histories, strict=True):
-        model.history_, model.predictor_ = history, model.method_.predictor().eval()
+    for model, part, history in zip(models, data, histories, strict=True):
+        model.history_ = history
+        model._finish(part)
 
 
 def hold_out(data: Annotations, fraction: float, seed: int) -> tuple[Annotations, Annotations]:

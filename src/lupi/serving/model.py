@@ -63,9 +63,9 @@ class TableModel:
         """
         X = encode_columns(clean_inputs(table, self.schema.inputs, start), self.encoders)
         if isinstance(self.estimator, PrivilegedRegressor):
-            return pd.DataFrame({"prediction": self.estimator.predict(X)})
-        p = self.estimator.predict_proba(X)
+            return pd.DataFrame({"prediction": self.estimator._predict(X, start=start)})
         names = self.record["classes"]
+        p = self.estimator._predict(X, names=names, start=start)
         if self.estimator.multi_label_:
             predictions = {f"prediction_{name}": (p[:, i] > 0.5).astype(int) for i, name in enumerate(names)}
         else:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -32,8 +32,10 @@ Epoch = dict[str, Any]
 
 A loss of replicas is a list with one number each, NaN for replicas that stopped in an earlier epoch.
 """
-PROGRESS = ("epoch", "step", "best", "waited", "stopped", "best_weights")
+PROGRESS = ("epoch", "step", "best", "waited", "stopped", "best_weights", "start")
 """Attributes of a `StageLoop` that a checkpoint contains."""
+DIVERGED = 1e3
+"""Training has diverged if a loss exceeds this multiple of one plus its size in the first step."""
 
 
 class OneDevice:
@@ -152,6 +154,7 @@ class StageLoop:
         self.graphed = GraphedSteps(place.device) if recorded else None
         self.epoch = self.step = 0
         self.sums: dict[str, Tensor] = {}
+        self.start: dict[str, list[float]] = {}  # the losses of the first step, before it changes the weights
         self.best, self.waited = [math.inf for _ in self.members], [0 for _ in self.members]
         self.stopped = [False for _ in self.members]  # before this epoch
         self.best_weights: list[dict[str, Tensor]] = [{} for _ in self.members]
@@ -204,6 +207,7 @@ class StageLoop:
                     for member, weights in zip(self.members, self.best_weights, strict=True):
                         if weights:
                             member.load_state_dict(weights)
+                    self.check_result()
                 yield self.epoch * per_epoch
 
     def inputs(self, units: Tensor) -> list[tuple[Tensor, ...]]:
@@ -234,6 +238,9 @@ class StageLoop:
                 else:
                     group["lr"] = rate
         losses, count = self.optimize(*inputs) if self.graphed is None else self.graphed(self.optimize, *inputs)
+        if not self.start:
+            means = {name: self.place.all_reduce(value.clone(), reduce_op="mean") for name, value in losses.items()}
+            self.start = {name: value.reshape(-1).tolist() for name, value in means.items()}
         for name, value in losses.items():
             if name not in self.sums:
                 self.sums[name] = torch.zeros(value.shape, device=self.place.device)
@@ -303,7 +310,7 @@ class StageLoop:
         }
         for name, total in self.reduce_sums().items():
             losses = (total.cpu().double() / len(self.data)).reshape(-1).tolist()
-            self.check_finite(name, losses)
+            self.check_losses(name, losses)
             row[f"train_{name}"] = self.history_entry(losses)
         if self.validation is not None:
             held_out = self.check(self.validation)
@@ -316,15 +323,40 @@ class StageLoop:
         """Return the sum of every loss over the annotations that all processes have seen in this epoch."""
         return {name: self.place.all_reduce(value.clone(), reduce_op="sum") for name, value in self.sums.items()}
 
-    def check_finite(self, name: str, losses: list[float]) -> None:
-        """Raise an error if a loss of a member that has not stopped is not finite."""
+    def check_losses(self, name: str, losses: list[float]) -> None:
+        """Raise an error if a loss of a member that has not stopped is not finite, or has grown absurdly.
+
+        The first of several epochs may start badly and recover. With `patience`, only the weights that are kept count.
+        """
+        may_grow = self.settings.patience is not None or (self.epoch == 0 and self.settings.epochs > 1)
         for number, loss in enumerate(losses):
             if not (math.isfinite(loss) or self.has_stopped(number)):
-                which = f" with seed {self.seeds[number]}" if self.stacked else ""
-                raise FloatingPointError(
-                    f"Expected the {name} loss to be finite, but it is {loss} in epoch {self.epoch + 1} of stage "
-                    f"{self.stage.name!r}{which}: a lower `learning_rate` or a `clip` may help."
-                )
+                self.fail(number, f"Expected the {name} loss to be finite, but it is {loss} in epoch {self.epoch + 1}")
+            if not may_grow:
+                self.check_growth(number, f"{name} loss", self.start[name][number], loss)
+
+    def check_growth(self, number: int, name: str, start: float, loss: float) -> None:
+        """Raise an error if a loss is absurdly large compared with its value in the first step."""
+        if loss > DIVERGED * (1 + abs(start)):
+            got = f"it was {start:.3g} in the first step and is {loss:.3g} in epoch {self.epoch + 1}"
+            self.fail(number, f"Expected the {name} to fall, but training diverged: {got}")
+
+    def check_result(self) -> None:
+        """Raise an error if a weight is not finite, which no loss has shown yet, or if the best weights are absurd."""
+        for number, member in enumerate(self.members):
+            for name, value in member.named_parameters():
+                if not bool(value.isfinite().all()):
+                    self.fail(number, f"Expected finite weights, but {name!r} is not after the last step")
+            if math.isfinite(self.best[number]):  # only with `patience`
+                start = [abs(losses[number]) for losses in self.start.values()]
+                self.check_growth(number, "held-out loss", sum(start), self.best[number])
+
+    def fail(self, number: int, why: str) -> NoReturn:
+        """Raise an error about the training of a member."""
+        which = f" with seed {self.seeds[number]}" if self.stacked else ""
+        raise FloatingPointError(
+            f"{why} of stage {self.stage.name!r}{which}: a lower `learning_rate` or a `clip` may help."
+        )
 
     def history_entry(self, losses: list[float]) -> float | list[float]:
         """Return the loss of a single method, or those of replicas, NaN for those that stopped in an earlier epoch."""
