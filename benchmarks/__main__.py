@@ -17,6 +17,7 @@ NAMES = (
     "training_loop",
     "replicas",
     "marginalization",
+    "many_classes",
     "encoding_size",
 )
 

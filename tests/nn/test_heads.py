@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from scipy.special import expit, log_softmax, softmax
 from scipy.stats import norm
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from lupi.estimators.onnx_export import export_onnx
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
-from lupi.nn import GaussianHead, HeteroscedasticHead, ProbitHead, heteroscedastic_head
+from lupi.nn import GaussianHead, HeteroscedasticHead, ProbitHead, heads, heteroscedastic_head
 from lupi.nn.heads import average_noisy_logits, probit_logits
 
 properties = settings(deadline=None, max_examples=30)
@@ -279,6 +281,37 @@ def test_settings_of_the_paper_by_default():
     head = HeteroscedasticHead(5, 3, Categorical())
     assert (head.factors, head.temperature, head.samples) == (4, 3.0, 100)
     assert head.evaluation_noise.shape == (4 + 3, 1000)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize("factors", [0, 3])
+def test_evaluation_in_blocks_is_evaluation_at_once(likelihood, factors, monkeypatch):
+    head = HeteroscedasticHead(5, 4, likelihood, factors=factors, evaluation_samples=20).eval()
+    features = torch.randn(7, 5)
+    expected = head(features)
+    blocks = []
+    average = heads.average_noisy_logits
+    monkeypatch.setattr(heads, "average_noisy_logits", lambda *args: blocks.append(len(args[1])) or average(*args))
+    monkeypatch.setattr(heads, "LARGEST_BLOCK", 3 * head.evaluation_noise.numel())
+    torch.testing.assert_close(head(features), expected)
+    assert blocks == [3, 3, 1]
+
+
+def test_memory_of_a_head_with_many_outputs_is_bounded():
+    head = HeteroscedasticHead(2, 5000, Categorical())
+    assert (head.samples, head.evaluation_noise.shape) == (20, (5004, 200))
+    largest = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            result = function(*args, **(kwargs or {}))
+            largest.extend(part.numel() for part in tree_leaves(result) if isinstance(part, torch.Tensor))
+            return result
+
+    with torch.no_grad(), Watch():
+        output = head.eval()(torch.randn(9, 2))
+    assert output.shape == (9, 5000)
+    assert max(largest) <= heads.LARGEST_BLOCK < 9 * head.evaluation_noise.numel()
 
 
 @pytest.mark.parametrize("training", [True, False])
