@@ -6,7 +6,7 @@ DOCS := .venv/docs
 .PHONY: demo test check format bench docs
 
 demo: $(INSTALLED)
-	$(BIN)/lupi demo
+	$(BIN)/lupi demo --overwrite
 
 test: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -q

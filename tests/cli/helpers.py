@@ -12,10 +12,10 @@ def run(*arguments):
 def refused(result, *parts):
     """Check for exit code 2 and one sentence on standard error after the progress, without a traceback."""
     assert result.exit_code == 2, result.output
-    progress = ("train ", "predict rows ")
+    progress = ("train ", "predict rows ", "information ")
     lines = [line for line in result.stderr.splitlines() if not line.startswith(progress)]
     assert len(lines) == 1, result.stderr
     assert lines[0].startswith("lupi: Expected ")
     assert "Traceback" not in result.output
     for part in parts:
-        assert part in lines[0]
+        assert part in lines[0], lines[0]

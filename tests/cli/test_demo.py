@@ -1,10 +1,16 @@
+import errno
 import json
+import os
+from dataclasses import replace
 
 import pandas as pd
+import pytest
 from typer.testing import CliRunner
 
+from lupi._internal.files import writing
 from lupi.cli import app
 from lupi.methods import names
+from tests.cli.helpers import refused, run
 
 
 def test_demo_prints_a_table_and_keeps_every_run(tmp_path):
@@ -29,6 +35,35 @@ def test_demo_prints_a_table_and_keeps_every_run(tmp_path):
     assert set(facts["versions"]) >= {"torch", "lupi"}
     assert "tram" in (output / "report.html").read_text()
 
+    (output / "own.txt").write_text("mine")
+    before = {path.name: path.read_bytes() for path in output.iterdir()}
+    refused(run("demo", *options, "-o", output), "exists; pass `--overwrite` to replace it.")
+    assert {path.name: path.read_bytes() for path in output.iterdir()} == before
+    again = run("demo", *options, "-o", output, "--overwrite")
+    assert again.exit_code == 0, again.output
+    assert again.stdout == result.stdout
+    assert {path.name for path in output.iterdir()} == before.keys()
+    assert (output / "own.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("more", [[], ["--overwrite"]])
+def test_files_of_others_stay(more, tmp_path):
+    (tmp_path / "results.csv").write_text("mine")
+    (tmp_path / "results.json").write_text('{"about": 1}')
+    refused(run("demo", "-o", tmp_path, *more), "`--output` to be new or a demo, but ", "is something else.")
+    assert (tmp_path / "results.csv").read_text() == "mine"
+
+
+def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch, make):
+    def no_space(*_):
+        raise OSError(errno.ENOSPC, "no")
+
+    found = make.compared(["no-pi", "tram"])
+    monkeypatch.setattr("lupi.reproduce.demo.compare_digits", lambda *_, **__: replace(found, notes=[""]))
+    monkeypatch.setattr(writing, "flush", no_space)
+    refused(run("demo", "-o", tmp_path / "run"), "`--output` to be writable, but got ", "run: No space left on device.")
+    assert not os.listdir(tmp_path)
+
 
 def test_an_unknown_method_is_one_sentence_and_code_2():
     result = CliRunner().invoke(app, ["demo", "--methods", "trma"])
@@ -41,7 +76,7 @@ def test_bad_options_are_found_before_the_work(tmp_path):
     (tmp_path / "file").write_text("")
     result = CliRunner().invoke(app, ["demo", "-o", str(tmp_path / "file")])
     assert result.exit_code == 2
-    assert result.output.startswith("lupi: Expected `--output` to be writable, but got ")
+    assert result.output.startswith("lupi: Expected `--output` to be a folder, but ")
     result = CliRunner().invoke(app, ["demo", "--jobs", "0", "-o", str(tmp_path / "run")])
     assert result.exit_code == 2
     assert "`--jobs`" in result.output

@@ -1,11 +1,19 @@
+import errno
 import importlib
 import json
+import os
+import sys
 
 import pytest
 from typer.testing import CliRunner
 
+from lupi._internal.files import lock_output, writing
 from lupi.cli import app
 from lupi.reproduce import EXPERIMENTS
+from tests.cli.helpers import refused, run
+
+SMALL = ["noise=1.0,", "sample=10000", "bins=20", "annotations=100", "folds=2"]
+SMALL = ["--seeds", 2, *(part for change in SMALL for part in ("--set", change))]
 
 
 def test_experiments_are_listed():
@@ -32,6 +40,42 @@ def test_an_experiment_writes_its_results_and_repeats(tmp_path):
     assert json.loads(outputs[0]["results.json"])["settings"]["seeds"] == 2
     for name in ("results.csv", "fits.svg", "error.svg"):
         assert outputs[0][name] == outputs[1][name]
+
+    (tmp_path / "one" / "own.svg").write_text("mine")
+    refused(run("reproduce", "noise-sweep", *small, "-o", tmp_path / "one"), "pass `--overwrite` to replace it.")
+    result = run("reproduce", "information", *SMALL, "-o", tmp_path / "one", "--overwrite")
+    assert result.exit_code == 0, result.output
+    left = {path.name for path in (tmp_path / "one").iterdir()}
+    assert {"own.svg", "results.json"} <= left
+    assert not {"fits.svg", "error.svg"} & left
+
+
+@pytest.mark.parametrize("more", [[], ["--overwrite"]])
+@pytest.mark.parametrize("name", ["results.csv", "comparison.json"])
+def test_files_of_others_stay(name, more, tmp_path):
+    (tmp_path / name).write_text("mine")
+    (tmp_path / "results.json").write_text('{"settings": {}, "results": []}' if name == "comparison.json" else "mine")
+    refused(
+        run("reproduce", "noise-sweep", "-o", tmp_path, *more), "new or a result of an experiment", "something else"
+    )
+    assert (tmp_path / name).read_text() == "mine"
+
+
+def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch):
+    def no_space(*_):
+        raise OSError(errno.ENOSPC, "no")
+
+    monkeypatch.setattr(writing, "flush", no_space)
+    refused(run("reproduce", "information", *SMALL, "-o", tmp_path / "run"), "`--output`", "No space left on device.")
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("rank", ["RANK", "LOCAL_RANK", "NODE_RANK"])
+def test_the_other_processes_of_a_training_do_not_claim_the_folder(rank, tmp_path, monkeypatch):
+    monkeypatch.setattr("lupi.reproduce.information.run", lambda *_, **__: sys.exit(0))
+    with lock_output(tmp_path / "run"):
+        monkeypatch.setenv(rank, "1")
+        assert run("reproduce", "information", "-o", tmp_path / "run").exit_code == 0
 
 
 @pytest.mark.parametrize(

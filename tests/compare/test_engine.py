@@ -1,7 +1,7 @@
 import pandas as pd
 import pytest
 
-from lupi.compare.cache import load_run, open_run_folder, run_path
+from lupi.compare.cache import open_run_folder
 from lupi.compare.engine import Arm, Run, run_arms, to_frame
 
 
@@ -43,33 +43,36 @@ def test_jobs_do_not_change_results():
         run([], [0], seeds_at_once=1, jobs=0)
 
 
-def test_finished_runs_are_kept_and_missing_seeds_form_new_groups(tmp_path):
-    open_run_folder(tmp_path, {})
+@pytest.fixture
+def folder(tmp_path):
+    with open_run_folder(tmp_path / "run", {}) as runs:
+        yield runs
+
+
+def test_finished_runs_are_kept_and_missing_seeds_form_new_groups(folder):
     first = Recorder("tram")
-    run([first], range(3), seeds_at_once=20, folder=tmp_path)
-    assert load_run(tmp_path, "tram", 2)["kept"].tolist() == [2]
-    run_path(tmp_path, "tram", 1).write_bytes(b"cut off")
+    run([first], range(3), seeds_at_once=20, folder=folder)
+    assert folder.load("tram", 2)["kept"].tolist() == [2]
+    folder.file("tram", 1).write_bytes(b"cut off")
     again, said = Recorder("tram"), []
-    found = run([again], range(5), seeds_at_once=2, folder=tmp_path, say=said.append)
+    found = run([again], range(5), seeds_at_once=2, folder=folder, say=said.append)
     assert again.groups == [[1, 3], [4]]
     assert [float(r.values["nll"]) for r in found] == [3, 102, 203, 302, 401]
     assert said == ["Resuming: 2 of 5 runs are already finished."]
 
 
-def test_a_group_that_misses_a_run_can_be_trained_as_a_whole(tmp_path):
-    open_run_folder(tmp_path, {})
-    options = {"seeds_at_once": 2, "keep_groups": True, "folder": tmp_path}
+def test_a_group_that_misses_a_run_can_be_trained_as_a_whole(folder):
+    options = {"seeds_at_once": 2, "keep_groups": True, "folder": folder}
     found = to_frame(run([Recorder("tram")], range(5), **options))
-    run_path(tmp_path, "tram", 3).unlink()
+    folder.file("tram", 3).unlink()
     again = Recorder("tram")
     pd.testing.assert_frame_equal(to_frame(run([again], range(5), **options)), found)
     assert again.groups == [[2, 3]]
 
 
-def test_only_the_process_that_saves_writes_runs(tmp_path):
-    open_run_folder(tmp_path, {})
-    run([Recorder("tram")], range(2), seeds_at_once=1, folder=tmp_path, save=False)
-    assert not list((tmp_path / "runs").iterdir())
+def test_only_the_process_that_saves_writes_runs(folder):
+    run([Recorder("tram")], range(2), seeds_at_once=1, folder=folder, save=False)
+    assert not list((folder.path / "runs").iterdir())
 
 
 def test_the_table_holds_numbers_only():
@@ -78,8 +81,7 @@ def test_the_table_holds_numbers_only():
     assert table["nll"].tolist() == [1.0, 2.0]
 
 
-def test_progress_counts_runs(tmp_path, capsys):
-    open_run_folder(tmp_path, {})
-    run([Recorder("no-pi")], range(2), seeds_at_once=1, folder=tmp_path)
-    run([Recorder("no-pi")], range(4), seeds_at_once=2, folder=tmp_path, progress=True)
+def test_progress_counts_runs(folder, capsys):
+    run([Recorder("no-pi")], range(2), seeds_at_once=1, folder=folder)
+    run([Recorder("no-pi")], range(4), seeds_at_once=2, folder=folder, progress=True)
     assert "train no-pi (4/4)" in capsys.readouterr().err

@@ -7,7 +7,7 @@ import torch
 from sklearn.metrics import accuracy_score, log_loss
 from torch import nn
 
-from lupi.compare.cache import load_run, open_run_folder
+from lupi.compare.cache import RunFolder, open_run_folder
 from lupi.compare.engine import to_frame
 from lupi.data import Annotations
 from lupi.likelihoods import Bernoulli, Categorical
@@ -74,8 +74,8 @@ def score(_, method):
 
 
 def train(cases, seeds, folder, **options):
-    open_run_folder(folder, {})
-    return to_frame(train_cases(cases, seeds, folder, score, device=CPU, **options))
+    with open_run_folder(folder, {}) as kept:
+        return to_frame(train_cases(cases, seeds, kept, score, device=CPU, **options))
 
 
 def test_pairs_are_trained_and_kept(tmp_path):
@@ -85,7 +85,7 @@ def test_pairs_are_trained_and_kept(tmp_path):
     assert runs[["method", "seed"]].to_numpy().tolist() == [[case.name, seed] for case in cases for seed in (3, 4)]
     assert runs["nll"].nunique() == 6
     assert (runs["seconds"] > 0).all()
-    assert load_run(tmp_path, "tram", 4)["kept"].shape == (1, 3)
+    assert RunFolder(tmp_path, {}).load("tram", 4)["kept"].shape == (1, 3)
     pd.testing.assert_frame_equal(train(cases, [3, 4], tmp_path), runs, check_exact=True)  # also seconds
 
 

@@ -17,7 +17,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from lupi.cli import app
-from lupi.compare.cache import open_run_folder
+from lupi.compare.cache import RunFolder, open_run_folder
 from lupi.compare.engine import to_frame
 from lupi.datasets import MALICIOUS
 from lupi.datasets.imagenet_pi import CLASSES
@@ -149,7 +149,8 @@ def test_an_interrupted_run_is_resumed(found, cifar, tmp_path):
 
 def test_annotators_differ_and_are_kept(cifar, found):
     images = read_images(cifar, SMALL)
-    probabilities = annotate(images, SMALL, found[1])
+    kept = RunFolder(found[1], json.loads((found[1] / "comparison.json").read_text()))
+    probabilities = annotate(images, SMALL, kept)
     assert len(probabilities) == len(SMALL.annotators) == len(set(Settings().annotators)) == 16
     for number, one in enumerate(probabilities):
         assert one.shape == (48, 10)
@@ -162,8 +163,8 @@ def test_annotators_learn_and_label_other_images(cifar, tmp_path):
     images = read_images(cifar, settings)
     np.testing.assert_array_equal(images.lesson.new, images.x)
     assert len(images.lesson.x) == 32
-    (tmp_path / "runs").mkdir()
-    probabilities = annotate(images, settings, tmp_path, list_annotators(32, 25, 0.25)[::4])
+    with open_run_folder(tmp_path, {}) as kept:
+        probabilities = annotate(images, settings, kept, list_annotators(32, 25, 0.25)[::4])
     apart = [np.abs(one.argmax(1) - images.true).mean() for one in probabilities]  # colours are in the order of classes
     assert min(apart) < 1.4  # one or the other may fail to learn; 1.9 and more with shuffled labels
 
@@ -363,9 +364,9 @@ def test_imagenet(imagenet, tmp_path):
     assert cases["tram"].parts.outputs == 1000
     assert cases["het-tram"].options["factors"] == 15
 
-    open_run_folder(tmp_path, {})
     chosen, score = [cases["no-pi"], cases["tram"]], make_score(images.x_test, images.y_test)
-    runs = to_frame(train_cases(chosen, range(2), tmp_path, score, device=CPU))
+    with open_run_folder(tmp_path, {}) as kept:
+        runs = to_frame(train_cases(chosen, range(2), kept, score, device=CPU))
     assert np.isfinite(runs["nll"]).all()
     every = pd.DataFrame(
         {"method": list(cases) * 2, "seed": np.repeat([0, 1], len(cases)), "nll": 1.0, "accuracy": 0.5}

@@ -68,13 +68,16 @@ def translate(message: str) -> str:
 
 def write_comparison(found: Any, output: Path) -> None:
     """Write the results and the report of a comparison, and print their paths."""
+    from lupi._internal.files import explain_os_errors, replace_folder
     from lupi.compare import comparison_page, write_results
+    from lupi.compare.cache import RESULTS
     from lupi.report import write_report
 
     facts = how_made()
-    files = write_results(found, output, facts)
-    files.append(write_report(comparison_page(found), output / "report.html", **facts))
-    print(f"\nAll results: {', '.join(map(str, files))}")
+    with explain_os_errors(output), replace_folder(output, drop=RESULTS) as partial:
+        files = write_results(found, partial, facts)
+        files.append(write_report(comparison_page(found), partial / "report.html", **facts))
+    print(f"\nAll results: {', '.join(str(output / file.name) for file in files)}")
 
 
 def how_made() -> dict[str, Any]:

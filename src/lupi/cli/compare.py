@@ -34,6 +34,7 @@ def run(
 
     An interrupted comparison continues where it stopped.
     """
+    from lupi._internal.files import claim_output
     from lupi.compare import Plan, compare_table, format_table
 
     if seeds is not None and folds is not None:
@@ -48,8 +49,9 @@ def run(
         device=device,
         settings=settings,
     )
-    found = compare_table(plan, output, jobs=jobs, overwrite=overwrite, say=say, progress=True)
-    say(f"\n{format_table(found)}\n\n{found.verdict}\n")
-    for note in found.notes:
-        say(f"Note: {note}")
-    write_comparison(found, output)
+    with claim_output(output, overwrite=True, folder=True):  # `compare_table` looks at what is there
+        found = compare_table(plan, output, jobs=jobs, overwrite=overwrite, say=say, progress=True)
+        say(f"\n{format_table(found)}\n\n{found.verdict}\n")
+        for note in found.notes:
+            say(f"Note: {note}")
+        write_comparison(found, output)

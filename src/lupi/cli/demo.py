@@ -6,9 +6,8 @@ from typing import Annotated
 import typer
 
 from lupi._internal.checks import check_jobs
-from lupi._internal.files import explain_os_errors
 from lupi.cli.commands import write_comparison
-from lupi.cli.options import Jobs, Output, split_methods
+from lupi.cli.options import Jobs, Output, Overwrite, split_methods
 
 
 def run(
@@ -19,17 +18,18 @@ def run(
     epochs: Annotated[int, typer.Option(min=1, help="Epochs of training.")] = 50,
     jobs: Jobs = -1,
     output: Output = Path("run/demo"),
+    overwrite: Overwrite = False,
 ) -> None:
     """Compare methods on handwritten digits with simulated annotators."""
+    from lupi._internal.files import claim_output
     from lupi.methods import kind, names
-    from lupi.reproduce.demo import compare_digits, format_digits, list_shown
+    from lupi.reproduce.demo import compare_digits, format_digits, is_demo, list_shown
 
     check_jobs(jobs)
     chosen = split_methods(methods) or (names() if everything else list_shown())
     for name in chosen:
         kind(name)
-    with explain_os_errors(output):
-        output.mkdir(parents=True, exist_ok=True)
-    found = compare_digits(chosen, seeds, jobs, annotations=annotations, epochs=epochs, progress=True)
-    print(format_digits(found))
-    write_comparison(found, output)
+    with claim_output(output, overwrite=overwrite, folder=True, ours=is_demo, kind="demo"):
+        found = compare_digits(chosen, seeds, jobs, annotations=annotations, epochs=epochs, progress=True)
+        print(format_digits(found))
+        write_comparison(found, output)

@@ -1,11 +1,12 @@
 """The command `lupi reproduce`."""
 
+import os
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from lupi._internal.files import explain_os_errors
 from lupi.cli.commands import how_made
 from lupi.cli.options import Overwrite
 
@@ -24,8 +25,9 @@ def run(
     overwrite: Overwrite = False,
 ) -> None:
     """Reproduce an experiment from the paper."""
+    from lupi._internal.files import claim_output, explain_os_errors, replace_folder
     from lupi.reproduce import EXPERIMENTS, ON_DATA, load_experiment
-    from lupi.reproduce.findings import write_findings
+    from lupi.reproduce.findings import is_finding, list_findings, write_findings
     from lupi.reproduce.settings import change_settings
 
     if names:
@@ -39,10 +41,19 @@ def run(
     module = load_experiment(experiment)
     settings = change_settings(module.Settings(), [*([] if seeds is None else [f"seeds={seeds}"]), *(changes or [])])
     folder = output or Path("run", experiment)
-    with explain_os_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
     on_data = {"data": data, "folder": folder, "overwrite": overwrite} if experiment in ON_DATA else {}
-    findings = module.run(settings, progress=True, **on_data)
-    print(findings.text)
-    for path in write_findings(findings, settings, how_made(), folder):
-        print(path)
+    claim: dict[str, Any] = {"overwrite": overwrite, "ours": is_finding, "kind": "result of an experiment"}
+    if on_data:
+        claim = {"overwrite": True}  # the experiment looks at what is there
+    with claim_output(folder, folder=True, **claim) if is_first_process() else nullcontext():
+        findings = module.run(settings, progress=True, **on_data)
+        print(findings.text)
+        with explain_os_errors(folder), replace_folder(folder, drop=list_findings(folder)) as partial:
+            files = write_findings(findings, settings, how_made(), partial)
+    for path in files:
+        print(folder / path.name)
+
+
+def is_first_process() -> bool:
+    """Return whether this is the first of the processes of a distributed training, the only one that writes."""
+    return all(os.environ.get(name, "0") == "0" for name in ("RANK", "NODE_RANK", "LOCAL_RANK"))

@@ -1,24 +1,84 @@
 """Keep finished runs in a folder, so that an interrupted comparison can be resumed."""
 
+import hashlib
 import json
 import re
-import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lupi._internal.files import check_output, explain_os_errors, write_atomic, write_text
+from lupi._internal.files import claim_output, explain_os_errors, replace_folder, write_atomic, write_text
 
 ABOUT, RUNS = "comparison.json", "runs"
 RESULTS = ("results.json", "results.csv", "summary.csv", "report.html", "report.md")
 """Other files that comparisons and experiments write into the folder."""
+DIGEST = "comparison"
+"""Name of the array that says which comparison a run belongs to."""
 
 
-def open_run_folder(folder: Path, about: Mapping[str, Any], *, overwrite: bool = False) -> None:
-    """Create the folder of a comparison, or resume one of the same data and options.
+@dataclass(frozen=True)
+class RunFolder:
+    """A folder of finished runs.
+
+    Parameters
+    ----------
+    path : Path
+        The folder.
+    about : mapping
+        Everything that the results depend on, in types that JSON can hold. Runs of anything else are not loaded.
+    """
+
+    path: Path
+    about: Mapping[str, Any]
+
+    @property
+    def digest(self) -> str:
+        """A hash of what the results depend on."""
+        return hashlib.sha256(json.dumps(self.about, sort_keys=True).encode()).hexdigest()
+
+    def file(self, arm: str, seed: int) -> Path:
+        """Return the file of a run.
+
+        Examples
+        --------
+        >>> RunFolder(Path("folder"), {}).file("tram [PI zeros]", 3).as_posix()
+        'folder/runs/tram-PI-zeros-3.npz'
+        """
+        return self.path / RUNS / f"{re.sub(r'[^A-Za-z0-9.]+', '-', arm).strip('-')}-{seed}.npz"
+
+    def save(self, arm: str, seed: int, values: Mapping[str, Any]) -> None:
+        """Save the scores and arrays of a finished run."""
+        with explain_os_errors(self.path):
+            arrays: dict[str, Any] = {**values, DIGEST: self.digest}
+            write_atomic(self.file(arm, seed), lambda file: np.savez(file, **arrays))
+
+    def load(self, arm: str, seed: int) -> dict[str, NDArray[Any]] | None:
+        """Load what `save` saved; None if the file is missing or damaged, or of another comparison.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as name, open_run_folder(Path(name, "run"), {}) as runs:
+        ...     runs.save("tram", 0, {"nll": np.array([0.5])})
+        ...     runs.load("tram", 0), runs.load("tram", 1)
+        ({'nll': array([0.5])}, None)
+        """
+        try:
+            with self.file(arm, seed).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+                values = {name: arrays[name] for name in arrays.files}
+        except Exception:  # numpy and zipfile raise many kinds for damaged files
+            return None
+        return values if str(values.pop(DIGEST, "")) == self.digest else None
+
+
+@contextmanager
+def open_run_folder(folder: Path, about: Mapping[str, Any], *, overwrite: bool = False) -> Iterator[RunFolder]:
+    """Create the folder of a comparison, or resume one of the same data and options; no one else may write to it.
 
     Parameters
     ----------
@@ -33,32 +93,48 @@ def open_run_folder(folder: Path, about: Mapping[str, Any], *, overwrite: bool =
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as name:
-    ...     open_run_folder(Path(name), {"seeds": 5})
-    ...     open_run_folder(Path(name), {"seeds": 5})  # resumes
-    ...     open_run_folder(Path(name), {"seeds": 9})  # doctest: +ELLIPSIS
+    ...     for seeds in (5, 5, 9):  # the second time it resumes
+    ...         with open_run_folder(Path(name, "run"), {"seeds": seeds}):
+    ...             pass  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
     FileExistsError: Expected `output` to be new or of the same comparison, but ... has seeds 5, not 9; ...
     """
-    about = json.loads(json.dumps(about))
+    runs = RunFolder(folder, json.loads(json.dumps(about)))
     path = folder / ABOUT
-    check_output(folder, overwrite=True, folder=True, ours=lambda _: path.exists(), kind="comparison")
-    if path.exists():
-        old = json.loads(path.read_text())
-        if overwrite:
-            _remove_results(folder, old)
-        elif old == about:
-            return
-        else:
-            names = [name for name in {**old, **about} if old.get(name) != about.get(name)]
-            changed = ", ".join(f"{name} {_format(old.get(name))}, not {_format(about.get(name))}" for name in names)
+    with claim_output(folder, overwrite=True, folder=True, ours=lambda _: path.exists(), kind="comparison"):
+        old = read_about(path)
+        if old is not None and old != runs.about and not overwrite:
             raise FileExistsError(
-                f"Expected `output` to be new or of the same comparison, but {folder} has {changed}; "
+                f"Expected `output` to be new or of the same comparison, but {folder} has "
+                f"{describe_changes(old, runs.about) if old else f'a damaged {ABOUT}'}; "
                 "pass `overwrite=True` to start again."
             )
-    with explain_os_errors(folder):
-        (folder / RUNS).mkdir(parents=True, exist_ok=True)
-        write_text(path, json.dumps(about, indent=2) + "\n")
+        if old != runs.about or overwrite:
+            with explain_os_errors(folder), replace_folder(folder, drop=list_results(folder, old or {})) as partial:
+                (partial / RUNS).mkdir(exist_ok=True)
+                for run in (partial / RUNS).glob("*"):
+                    if run.suffix in (".npz", ".pt"):
+                        run.unlink()
+                write_text(partial / ABOUT, json.dumps(runs.about, indent=2) + "\n")
+        yield runs
+
+
+def read_about(path: Path) -> dict[str, Any] | None:
+    """Read what the results in a folder depend on; None if there are none, nothing if the file is damaged."""
+    if not path.exists():
+        return None
+    try:
+        found = json.loads(path.read_text())
+    except (ValueError, RecursionError):
+        found = None
+    return found if isinstance(found, dict) else {}
+
+
+def describe_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """Say in which options two comparisons differ."""
+    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    return ", ".join(f"{name} {_format(old.get(name))}, not {_format(new.get(name))}" for name in names)
 
 
 def _format(value: Any) -> str:
@@ -67,44 +143,7 @@ def _format(value: Any) -> str:
     return text if len(text) <= 40 else text[:37] + "…"
 
 
-def _remove_results(folder: Path, about: Mapping[str, Any]) -> None:
-    """Remove what a comparison or an experiment wrote, and nothing else."""
-    figures = folder.glob(f"{about['experiment']}-*.svg") if "experiment" in about else ()
-    runs = (path for path in (folder / RUNS).glob("*") if path.suffix in (".npz", ".pt"))
-    for old in [*(folder / name for name in RESULTS), *figures, *runs]:
-        old.unlink(missing_ok=True)
-
-
-def run_path(folder: Path, arm: str, seed: int) -> Path:
-    """Return the file of a run.
-
-    Examples
-    --------
-    >>> run_path(Path("folder"), "tram [PI zeros]", 3).as_posix()
-    'folder/runs/tram-PI-zeros-3.npz'
-    """
-    return folder / RUNS / f"{re.sub(r'[^A-Za-z0-9.]+', '-', arm).strip('-')}-{seed}.npz"
-
-
-def save_run(folder: Path, arm: str, seed: int, values: Mapping[str, Any]) -> None:
-    """Save the scores and arrays of a finished run."""
-    write_atomic(run_path(folder, arm, seed), lambda file: np.savez(file, **values))
-
-
-def load_run(folder: Path, arm: str, seed: int) -> dict[str, NDArray[Any]] | None:
-    """Load what `save_run` saved; None if the file is missing or damaged.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as name:
-    ...     open_run_folder(Path(name), {})
-    ...     save_run(Path(name), "tram", 0, {"nll": np.array([0.5])})
-    ...     load_run(Path(name), "tram", 0), load_run(Path(name), "tram", 1)
-    ({'nll': array([0.5])}, None)
-    """
-    try:
-        with run_path(folder, arm, seed).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
-        return None
+def list_results(folder: Path, about: Mapping[str, Any]) -> list[str]:
+    """List the files that a comparison or an experiment wrote, besides its runs."""
+    figures = [path.name for path in folder.glob("*.svg") if path.name.startswith(f"{about.get('experiment')}-")]
+    return [*RESULTS, *figures]

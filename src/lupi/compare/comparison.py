@@ -81,22 +81,23 @@ def compare_table(
     variants = list_variants(plan, data.task, several=several)
     splits = make_splits(plan, data)
     about = describe_plan(plan, data, variants)
-    open_run_folder(folder, about, overwrite=overwrite)
-    run = partial(
-        run_arms,
-        seeds=range(plan.runs),
-        seeds_at_once=SEEDS_AT_ONCE,
-        keep_groups=True,
-        folder=folder,
-        jobs=jobs,
-        progress=progress,
-    )
-    truth = None
-    if uses_consensus(data):
-        consensus = run([Arm(name="consensus", train=partial(infer_consensus, plan, data, splits))])
-        truth = {seed: values["truth"] for _, seed, values in consensus}
-    arms = [Arm(name=one.name, train=partial(train_variant, one, plan, data, splits, truth)) for one in variants]
-    return summarize_runs(plan, data, variants, run(arms, say=say), about)
+    with open_run_folder(folder, about, overwrite=overwrite) as runs:
+        run = partial(
+            run_arms,
+            seeds=range(plan.runs),
+            seeds_at_once=SEEDS_AT_ONCE,
+            keep_groups=True,
+            folder=runs,
+            jobs=jobs,
+            progress=progress,
+        )
+        truth = None
+        if uses_consensus(data):
+            consensus = run([Arm(name="consensus", train=partial(infer_consensus, plan, data, splits))])
+            truth = {seed: values["truth"] for _, seed, values in consensus}
+        arms = [Arm(name=one.name, train=partial(train_variant, one, plan, data, splits, truth)) for one in variants]
+        found = run(arms, say=say)
+    return summarize_runs(plan, data, variants, found, about)
 
 
 def uses_consensus(data: TableDataset) -> bool:

@@ -6,16 +6,16 @@ groups seeds, skips runs that are kept in a folder, and spreads the rest over pr
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any, NamedTuple
 
-import joblib
 import numpy as np
 import pandas as pd
 
 from lupi._internal.checks import check_jobs
+from lupi._internal.parallel import run_parallel
 from lupi._internal.progress import Steps
-from lupi.compare.cache import load_run, save_run
+from lupi.compare.cache import RunFolder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ def run_arms(
     seeds: Sequence[int],
     *,
     seeds_at_once: int,
-    folder: Path | None = None,
+    folder: RunFolder | None = None,
     keep_groups: bool = False,
     jobs: int = 1,
     progress: bool = False,
@@ -65,8 +65,8 @@ def run_arms(
     seeds_at_once : int
         Number of seeds that train together. Noise in training depends on which seeds do, so to get the same results
         keep this number the same.
-    folder : Path, optional
-        A folder that `open_run_folder` has opened. Without it, runs are not saved.
+    folder : RunFolder, optional
+        From `lupi.compare.cache.open_run_folder`. Without it, runs are not saved.
     keep_groups : bool
         Whether an incomplete group is trained again as a whole, so that interruptions do not change the results.
         By default missing seeds form groups of their own, so that more seeds can be added later.
@@ -97,8 +97,8 @@ def run_arms(
     todo: list[tuple[int, Arm, Sequence[int]]] = []
     for arm in arms:
         for seed in seeds:
-            if folder is not None and (values := load_run(folder, arm.name, seed)) is not None:
-                done[arm.name, seed] = values
+            if folder is not None and (kept := folder.load(arm.name, seed)) is not None:
+                done[arm.name, seed] = kept
         missing = [seed for seed in seeds if (arm.name, seed) not in done]
         wanted = seeds if keep_groups else missing
         groups = [wanted[start : start + seeds_at_once] for start in range(0, len(wanted), seeds_at_once)]
@@ -107,21 +107,16 @@ def run_arms(
     total, left = len(arms) * len(seeds), sum(len(group) for _, _, group in todo)
     if say is not None and left < total:
         say(f"Resuming: {total - left} of {total} runs are already finished.")
-    work = (joblib.delayed(_train)(arm, group, folder if save else None) for _, arm, group in todo)
+    calls = [partial(arm.train, group) for _, arm, group in todo]
     with Steps("train", total, show=progress, done=total - left) as steps:
-        for (_, arm, group), found in zip(todo, joblib.Parallel(n_jobs=jobs, return_as="generator")(work), strict=True):
-            done |= {(arm.name, seed): values for seed, values in zip(group, found, strict=True)}
+        for place, found in run_parallel(calls, jobs):
+            _, arm, group = todo[place]
+            for seed, values in zip(group, found, strict=True):
+                done[arm.name, seed] = values
+                if folder is not None and save:  # only this process writes: it holds the folder's lock
+                    folder.save(arm.name, seed, values)
             steps.advance(len(group), arm.name)
     return [Run(arm.name, seed, done[arm.name, seed]) for arm in arms for seed in seeds]
-
-
-def _train(arm: Arm, seeds: Sequence[int], folder: Path | None) -> Sequence[Mapping[str, Any]]:
-    """Train an arm with a group of seeds and save the runs."""
-    found = arm.train(seeds)
-    if folder is not None:
-        for seed, values in zip(seeds, found, strict=True):
-            save_run(folder, arm.name, seed, values)
-    return found
 
 
 def to_frame(runs: Iterable[Run]) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from lupi._internal.files import explain_os_errors, to_records, write_text
+from lupi._internal.files import to_records, write_text
 from lupi.compare.engine import Run, to_frame
 from lupi.compare.statistics import BASELINE, RUNS_ONLY, Uncertainty, summarize
 from lupi.compare.verdict import write_verdict
@@ -155,7 +155,6 @@ def write_results(found: Comparison, folder: Path, facts: Mapping[str, Any]) -> 
         "results.csv": found.runs.to_csv(index=False),
         "summary.csv": found.summary.to_csv(),
     }
-    with explain_os_errors(folder):
-        for name, text in texts.items():
-            write_text(folder / name, text)
+    for name, text in texts.items():
+        write_text(folder / name, text)
     return [folder / name for name in texts]

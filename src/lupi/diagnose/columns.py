@@ -11,12 +11,13 @@ valid only if training runs until it stops by itself.
 """
 
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
-import joblib
 import numpy as np
 import pandas as pd
 
+from lupi._internal.parallel import run_parallel
 from lupi._internal.progress import Steps
 from lupi.diagnose.findings import SHUFFLED, TOGETHER, Diagnosis
 from lupi.diagnose.information import Floats
@@ -62,15 +63,12 @@ def measure_columns(problem: Problem, *, jobs: int, progress: bool) -> Diagnosis
 
 def train_networks(problem: Problem, networks: list[dict[str, Any]], jobs: int, progress: bool) -> list[Floats]:
     """Train networks, given as arguments of `Problem.losses`, and return their held-out losses."""
-    work = joblib.Parallel(n_jobs=jobs, return_as="generator")(
-        joblib.delayed(problem.losses)(**network) for network in networks
-    )
-    results = []
+    results = {}
     with Steps("information", len(networks), show=progress) as steps:
-        for network, losses in zip(networks, work, strict=True):
-            steps.advance(1, "in " + (", ".join(network["columns"]) or "no privileged column"))
-            results.append(losses)
-    return results
+        for place, losses in run_parallel([partial(problem.losses, **network) for network in networks], jobs):
+            steps.advance(1, "in " + (", ".join(networks[place]["columns"]) or "no privileged column"))
+            results[place] = losses
+    return [results[place] for place in range(len(networks))]
 
 
 def describe_gain(problem: Problem, name: str, marginal: Floats, conditional: Floats) -> dict[str, Any]:

@@ -1,13 +1,14 @@
 """Predict each label's example by a model that was trained on other examples."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-import joblib
 import numpy as np
 from numpy.typing import NDArray
 
 from lupi._internal.devices import one_thread
+from lupi._internal.parallel import run_parallel
 from lupi._internal.progress import Steps
 from lupi.estimators import PrivilegedClassifier
 from lupi.tabular.folds import grouped_folds, number_examples, take_rows
@@ -83,10 +84,10 @@ def predict_out_of_fold(
         return p
 
     split = grouped_folds(group, folds, random_state)
-    work = [joblib.delayed(predict)(*rows, random_state * folds + fold) for fold, rows in enumerate(split)]
+    calls = [partial(predict, *rows, random_state * folds + fold) for fold, rows in enumerate(split)]
     p = np.empty((len(label), len(classes)))
     with Steps(f"out of fold, {method},", folds, show=progress) as steps:
-        for (_, test), part in zip(split, joblib.Parallel(n_jobs=jobs, return_as="generator")(work), strict=True):
-            p[test] = part
+        for fold, part in run_parallel(calls, jobs):
+            p[split[fold][1]] = part
             steps.advance(1, "folds")
     return p, classes

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lupi._internal.checks import check_jobs
-from lupi._internal.files import check_output, explain_os_errors, to_records, write_text
+from lupi._internal.files import claim_output, explain_os_errors, replace_folder, to_records, write_text
 from lupi.compare.comparison import describe_agreement
 from lupi.diagnose.diagnosis import diagnose
 from lupi.diagnose.findings import Diagnosis
@@ -79,51 +79,52 @@ def diagnose_table(
     (['results.json', 'results.csv'], ['row', 'annotator', 'given', 'likely', 'wrong'])
     """
     check_jobs(jobs)
-    check_output(
+    with claim_output(
         output, overwrite=overwrite, folder=True, ours=lambda run: (run / "information.csv").exists(), kind="diagnosis"
-    )
-    chosen = {name: value for name, value in (settings or {}).items() if value is not None}
-    data = read_dataset(spec, device=device)
-    check_gold(data)
-    notes = [*data.notes, *describe_agreement(data)]
-    for line in (*data.choices, *(f"Note: {note}" for note in notes)):
-        if say is not None:
-            say(line)
-    encoders = fit_encoders(data.train.X, data.unencoded, device=device)
-    problem = Problem(
-        encode_columns(data.train.X, encoders),
-        data.train.y if data.task != "classification" else np.asarray(data.classes)[data.train.y],
-        data.privileged,
-        kinds=data.schema.privileged,
-        example=data.train.example if data.ids is None else data.ids.to_numpy(),
-        annotator=data.annotators,
-        gold=data.gold,
-        real=data.task == "regression",
-        method=method,
-        folds=folds,
-        seed=seed,
-        parameters={"device": device, **chosen},
-    )
-    found = diagnose(problem, jobs=jobs, progress=progress)
-    if data.ids is None and found.labels is not None:
-        found = replace(found, labels=found.labels.drop(columns="example"))
-    roles = asdict(data.schema.roles)
-    known = {
-        "table": str(spec.table),
-        "rows": len(data.privileged),
-        "examples": problem.examples,
-        "task": data.task,
-        "roles": {name: value for name, value in roles.items() if name != "inputs"} | {"inputs": len(roles["inputs"])},
-        "annotator": data.annotator,
-        "gold": spec.gold,
-        "method": method,
-        "folds": folds,
-        "seed": seed,
-        "settings": chosen,
-        "data": data.digest,
-        "reading": notes,
-    }
-    return found, write_diagnosis(found, output, {**known, **(facts or {})})
+    ):
+        chosen = {name: value for name, value in (settings or {}).items() if value is not None}
+        data = read_dataset(spec, device=device)
+        check_gold(data)
+        notes = [*data.notes, *describe_agreement(data)]
+        for line in (*data.choices, *(f"Note: {note}" for note in notes)):
+            if say is not None:
+                say(line)
+        encoders = fit_encoders(data.train.X, data.unencoded, device=device)
+        problem = Problem(
+            encode_columns(data.train.X, encoders),
+            data.train.y if data.task != "classification" else np.asarray(data.classes)[data.train.y],
+            data.privileged,
+            kinds=data.schema.privileged,
+            example=data.train.example if data.ids is None else data.ids.to_numpy(),
+            annotator=data.annotators,
+            gold=data.gold,
+            real=data.task == "regression",
+            method=method,
+            folds=folds,
+            seed=seed,
+            parameters={"device": device, **chosen},
+        )
+        found = diagnose(problem, jobs=jobs, progress=progress)
+        if data.ids is None and found.labels is not None:
+            found = replace(found, labels=found.labels.drop(columns="example"))
+        roles = asdict(data.schema.roles)
+        roles["inputs"] = len(roles["inputs"])
+        known = {
+            "table": str(spec.table),
+            "rows": len(data.privileged),
+            "examples": problem.examples,
+            "task": data.task,
+            "roles": roles,
+            "annotator": data.annotator,
+            "gold": spec.gold,
+            "method": method,
+            "folds": folds,
+            "seed": seed,
+            "settings": chosen,
+            "data": data.digest,
+            "reading": notes,
+        }
+        return found, write_diagnosis(found, output, {**known, **(facts or {})})
 
 
 def check_gold(data: TableDataset) -> None:
@@ -139,7 +140,7 @@ def check_gold(data: TableDataset) -> None:
 
 
 def write_diagnosis(found: Diagnosis, folder: Path, facts: Mapping[str, Any]) -> list[Path]:
-    """Write the files of a diagnosis to a folder, and remove files of an older one that are no longer made."""
+    """Write the files of a diagnosis to a folder, in place of an older one."""
     results = {
         **facts,
         "verdict": found.verdict.split("\n\n"),
@@ -158,16 +159,12 @@ def write_diagnosis(found: Diagnosis, folder: Path, facts: Mapping[str, Any]) ->
         "annotators.csv": found.annotators,
         "labels.csv": found.labels,
     }
-    files = [folder / "results.json"]
-    with explain_os_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        write_text(files[0], json.dumps(results, indent=2) + "\n")
+    with explain_os_errors(folder), replace_folder(folder, drop=["results.json", "report.html", *tables]) as partial:
+        write_text(partial / "results.json", json.dumps(results, indent=2) + "\n")
         for name, table in tables.items():
-            if table is None:
-                (folder / name).unlink(missing_ok=True)
-            else:
-                write_text(folder / name, table.to_csv(index=False))
-                files.append(folder / name)
+            if table is not None:
+                write_text(partial / name, table.to_csv(index=False))
         made = {name: facts[name] for name in ("command", "versions") if name in facts}
-        files.append(write_report(diagnosis_page(found), folder / "report.html", **made))
-    return files
+        write_report(diagnosis_page(found), partial / "report.html", **made)
+    written = [name for name, table in tables.items() if table is not None]
+    return [folder / name for name in ("results.json", *written, "report.html")]

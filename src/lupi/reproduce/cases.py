@@ -7,14 +7,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from lupi.compare.cache import run_path
+from lupi.compare.cache import RunFolder
 from lupi.compare.engine import Arm, Run, run_arms
 from lupi.data import Annotations
 from lupi.likelihoods import Categorical
@@ -121,7 +120,7 @@ def hash_arrays(*arrays: Any) -> str:
 def train_cases(
     cases: Sequence[Case],
     seeds: Sequence[int],
-    folder: Path,
+    folder: RunFolder,
     score: Score,
     *,
     device: torch.device,
@@ -135,8 +134,8 @@ def train_cases(
     ----------
     cases, seeds : sequence
         What to train, and the seeds of initial weights, batches and noise.
-    folder : Path
-        A folder that `lupi.compare.cache.open_run_folder` has opened.
+    folder : RunFolder
+        From `lupi.compare.cache.open_run_folder`.
     score : callable
         From a case and its trained method to scores.
     device : torch.device
@@ -192,12 +191,12 @@ def copy_network(trained: Method, method: Method, data: Annotations) -> None:
 
 
 def train_on_fabric(
-    fabric: Any, folder: Path, score: Score, case: Case, seeds: Sequence[int]
+    fabric: Any, folder: RunFolder, score: Score, case: Case, seeds: Sequence[int]
 ) -> list[Mapping[str, Any]]:
     """Train one seed after the other on all devices of a Fabric, with checkpoints; the first process scores."""
     found: list[Mapping[str, Any]] = []
     for seed in seeds:
-        start, checkpoint = time.monotonic(), run_path(folder, case.name, seed).with_suffix(".pt")
+        start, checkpoint = time.monotonic(), folder.file(case.name, seed).with_suffix(".pt")
         method, settings = case.build(seed), replace(case.training, cuda_graph=False)
         fit(method, case.data, settings, seed=seed, fabric=fabric, checkpoint=Checkpoint(checkpoint))
         found.append({})

@@ -15,6 +15,7 @@ import hashlib
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -304,16 +305,17 @@ def run(settings: Settings, *, data: Path | None, folder: Path, overwrite: bool,
     about = {name: value for name, value in dataclasses.asdict(settings).items() if name not in SAME_RUNS}
     parts = make_parts(task, read_trunk(data, settings, task.train.x))
     about |= {"experiment": "cifar10h", "data": digest(task), "weights": weights_digest(data, settings)}
-    open_run_folder(folder, about, overwrite=overwrite)
     cases = [make_case(method, task, parts, settings) for method in settings.methods]
-    score = score_with_confidence(task, device)
-    found = train_cases(cases, seed_range(settings), folder, score, device=device, progress=progress)
+    with open_run_folder(folder, about, overwrite=overwrite) as kept:
+        train = partial(
+            train_cases, folder=kept, score=score_with_confidence(task, device), device=device, progress=progress
+        )
+        found = train(cases, seed_range(settings))
+        ablated = train(make_ablation(task, data, settings), settings.ablation_seeds()) if settings.changed() else []
     confidence = {
         name: np.mean([run.values["confidence"] for run in found if run.arm == name], axis=0) for name in PAIR
     }
-    if settings.changed():
-        changed = make_ablation(task, data, settings)
-        found += train_cases(changed, settings.ablation_seeds(), folder, score, device=device, progress=progress)
+    found += ablated
     runs = to_frame(found)
     text = report(runs, cases, task, confidence, settings)
     return Findings(runs, text, {"cifar10h-annotators": annotators_figure(task.reliability, confidence)})

@@ -283,13 +283,12 @@ def run(settings: Settings, *, data: Path | None, folder: Path, overwrite: bool,
         about["encoder"] = encoder.version_
     for name in ("seeds", "shuffled", "device"):  # they do not change the result of a run
         del about[name]
-    open_run_folder(folder, {"experiment": "civil-comments", **about}, overwrite=overwrite)
     task = make_task(texts, encoder, settings)
     cases = make_cases(task, settings)
     every = [*cases, *(shuffle_cases(cases) if settings.shuffled else [])]
-    runs = to_frame(
-        train_cases(every, seed_range(settings), folder, score_task(task), device=device, progress=progress)
-    )
+    with open_run_folder(folder, {"experiment": "civil-comments", **about}, overwrite=overwrite) as kept:
+        found = train_cases(every, seed_range(settings), kept, score_task(task), device=device, progress=progress)
+    runs = to_frame(found)
     panels = {"nll": "NLL on reported labels", "clean_nll": "NLL on clean labels"}
     levels = reference_levels(task)
     shown = {title: levels[title][0] for title in list(levels)[:2]}  # p(y|x,a) is out of reach from x

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pandas as pd
 
 from lupi import methods as known
+from lupi._internal.files import read_results
 from lupi.compare import Comparison, compare_methods
 from lupi.datasets import load_digits_annotated
 from lupi.metrics import METRICS
@@ -80,7 +82,14 @@ def compare_digits(
         test=len(digits.y_test),
         seeds=seeds,
     )
-    return replace(found, notes=[description, CAUTION])
+    about = {"demo": "digits", "methods": list(methods), "seeds": seeds, "annotations": annotations, "epochs": epochs}
+    return replace(found, notes=[description, CAUTION], about=about)
+
+
+def is_demo(folder: Path) -> bool:
+    """Return whether a folder holds results of the demo."""
+    about = read_results(folder).get("about")
+    return isinstance(about, dict) and "demo" in about
 
 
 def format_digits(found: Comparison) -> str:

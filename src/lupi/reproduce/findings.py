@@ -14,7 +14,8 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from matplotlib.figure import Figure
 
-from lupi._internal.files import to_records, write_atomic, write_text
+from lupi._internal.files import read_results, to_records, write_atomic, write_text
+from lupi.compare.cache import ABOUT
 from lupi.report.style import COLOURS as COLOURS
 from lupi.report.style import STYLE
 
@@ -128,7 +129,13 @@ def write_findings(findings: Findings, settings: Any, facts: Mapping[str, Any], 
     folder : Path
         An existing folder.
     """
-    numbers = {**facts, "settings": dataclasses.asdict(settings), "results": to_records(findings.table)}
+    figures = [f"{name}.svg" for name in findings.figures]
+    numbers = {
+        **facts,
+        "settings": dataclasses.asdict(settings),
+        "figures": figures,
+        "results": to_records(findings.table),
+    }
     command = f"Made by `{facts['command']}` (lupi {facts['versions']['lupi']})."
     texts = {
         "results.json": json.dumps(numbers, indent=2) + "\n",
@@ -137,6 +144,17 @@ def write_findings(findings: Findings, settings: Any, facts: Mapping[str, Any], 
     }
     for name, text in texts.items():
         write_text(folder / name, text)
-    for name, figure in findings.figures.items():
-        write_atomic(folder / f"{name}.svg", partial(save_figure, figure))
-    return [folder / name for name in (*texts, *(f"{name}.svg" for name in findings.figures))]
+    for name, figure in zip(figures, findings.figures.values(), strict=True):
+        write_atomic(folder / name, partial(save_figure, figure))
+    return [folder / name for name in (*texts, *figures)]
+
+
+def list_findings(folder: Path) -> list[str]:
+    """List the files that `write_findings` has written to a folder."""
+    figures = read_results(folder).get("figures")
+    return ["results.json", "results.csv", "report.md", *(map(str, figures) if isinstance(figures, list) else ())]
+
+
+def is_finding(folder: Path) -> bool:
+    """Return whether a folder holds results of an experiment that keeps no runs."""
+    return {"settings", "results"} <= read_results(folder).keys() and not (folder / ABOUT).exists()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lupi._internal.progress import Steps
-from lupi.compare.cache import load_run, save_run
+from lupi.compare.cache import RunFolder
 from lupi.data import Annotations, Rows
 from lupi.datasets import Relabelled, load_cifar10, load_imagenet_pi
 from lupi.datasets.imagenet_pi import CLASSES, ImageRows
@@ -192,7 +192,7 @@ def list_annotators(images: int, epochs: int, width: float = 1.0) -> list[Annota
 def train_annotators(
     images: Images,
     annotators: Sequence[Annotator],
-    folder: Path,
+    folder: RunFolder,
     *,
     size: int,
     training: Callable[[int], Settings],
@@ -208,8 +208,8 @@ def train_annotators(
         With a lesson.
     annotators : sequence of Annotator
         The annotators.
-    folder : Path
-        An open run folder.
+    folder : RunFolder
+        Folder for the predictions.
     size : int
         Height and width to which images are enlarged.
     training : callable
@@ -227,7 +227,7 @@ def train_annotators(
     predictions = []
     with Steps("annotators", len(annotators), show=progress) as steps:
         for number, annotator in enumerate(annotators):
-            found = load_run(folder, "annotator", number)
+            found = folder.load("annotator", number)
             if found is None:
                 with seed_noise(seed + number, torch.device("cpu")):
                     trunk = MobileNet(annotator.width, momentum=MOMENTUM)
@@ -237,7 +237,7 @@ def train_annotators(
                 labels = Annotations(seen, torch.arange(len(y)), torch.zeros(len(y), 0), y)
                 fit(network, labels, training(annotator.epochs), seed=seed + number, device=device)
                 found = {"probabilities": over_examples(network.predictor(), new).softmax(1).cpu().numpy()}
-                save_run(folder, "annotator", number, found)
+                folder.save("annotator", number, found)
             predictions.append(found["probabilities"])
             steps.advance(1, annotator.name)
     return predictions

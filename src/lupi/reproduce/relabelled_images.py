@@ -14,6 +14,7 @@ privileged information.
 import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,7 @@ from torch import Tensor, nn
 
 from lupi._internal.checks import check_number
 from lupi._internal.devices import pick_device
-from lupi.compare.cache import open_run_folder
+from lupi.compare.cache import RunFolder, open_run_folder
 from lupi.compare.engine import to_frame
 from lupi.data import Annotations
 from lupi.datasets import MALICIOUS, Relabelled, relabel
@@ -316,33 +317,34 @@ def run(settings: Settings, *, data: Path | None, folder: Path, overwrite: bool,
     images = read_images(data, **{name: getattr(settings, name) for name in names})
     device, fabric = pick_device(settings.device), launch_fabric(settings)
     first = fabric is None or fabric.global_rank == 0
-    annotate = partial(
-        train_annotators,
-        images,
-        settings.annotators,
-        folder,
-        size=settings.annotators_size,
-        training=settings.training,
-        seed=settings.seed,
-        device=device,
-    )
-    if first:
-        about = {name: value for name, value in asdict(settings).items() if name not in ("seeds", "device")}
-        about |= {"experiment": "relabelled-images", "data": images.digest}
-        open_run_folder(folder, about, overwrite=overwrite)
-        if images.given is None:
+    about = {name: value for name, value in asdict(settings).items() if name not in ("seeds", "device")}
+    about |= {"experiment": "relabelled-images", "data": images.digest}
+    with (
+        open_run_folder(folder, about, overwrite=overwrite) if first else nullcontext(RunFolder(folder, about)) as kept
+    ):
+        annotate = partial(
+            train_annotators,
+            images,
+            settings.annotators,
+            kept,
+            size=settings.annotators_size,
+            training=settings.training,
+            seed=settings.seed,
+            device=device,
+        )
+        if first and images.given is None:
             annotate(progress=progress)
-    if fabric is not None:
-        fabric.barrier()
-    given, accuracies = images.given, None
-    if given is None:
-        predictions = annotate()
-        named = [annotator.name for annotator in settings.annotators]
-        given = relabel(predictions, malicious=settings.malicious, names=named, random_state=settings.seed)
-        accuracies = [float((one.argmax(1) == images.true).mean()) for one in predictions]
-    cases, seeds = make_cases(images, given, settings), seed_range(settings)
-    score, show = make_score(images.x_test, images.y_test), progress and first
-    found = train_cases(list(cases.values()), seeds, folder, score, device=device, fabric=fabric, progress=show)
+        if fabric is not None:
+            fabric.barrier()
+        given, accuracies = images.given, None
+        if given is None:
+            predictions = annotate()
+            named = [annotator.name for annotator in settings.annotators]
+            given = relabel(predictions, malicious=settings.malicious, names=named, random_state=settings.seed)
+            accuracies = [float((one.argmax(1) == images.true).mean()) for one in predictions]
+        cases, seeds = make_cases(images, given, settings), seed_range(settings)
+        score, show = make_score(images.x_test, images.y_test), progress and first
+        found = train_cases(list(cases.values()), seeds, kept, score, device=device, fabric=fabric, progress=show)
     if not first:
         raise SystemExit(0)  # the first process reports
     runs = to_frame(found)

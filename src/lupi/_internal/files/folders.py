@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lupi._internal.files.exchange import exchange
-from lupi._internal.files.locks import OLD, hidden_path, lock_output, partial_path, remove, resolve
+from lupi._internal.files.locks import OLD, hidden_path, is_temporary, lock_output, partial_path, remove, resolve
 from lupi._internal.files.writing import flush
 
 
@@ -21,7 +21,8 @@ def replace_folder(path: str | Path, *, drop: Collection[str] = ()) -> Iterator[
     path : str or Path
         The folder. A link is followed.
     drop : collection of str
-        Names in the old folder that the new one replaces. Everything else in it is kept.
+        Names in the old folder that the new one replaces. Everything else in it is kept, as the same files: in the
+        block, replace them rather than change them.
 
     Examples
     --------
@@ -45,7 +46,9 @@ def replace_folder(path: str | Path, *, drop: Collection[str] = ()) -> Iterator[
                     path,
                     partial,
                     symlinks=True,
-                    ignore=lambda folder, _: drop if Path(folder) == path else (),
+                    ignore=lambda place, names: [
+                        name for name in names if is_temporary(name) or (name in drop and Path(place) == path)
+                    ],
                     copy_function=link_or_copy,
                 )
             else:

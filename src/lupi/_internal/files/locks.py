@@ -24,6 +24,11 @@ def hidden_path(path: Path, what: str) -> Path:
     return path.with_name(f".{path.name}.{what}")
 
 
+def is_temporary(name: str) -> bool:
+    """Return whether a file has one of the hidden names."""
+    return name.startswith(".") and any(f".{what}" in name for what in (LOCK, PARTIAL, OLD))
+
+
 def partial_path(path: Path) -> Path:
     """Return the name under which the next content of `path` is written, with the same suffix for writers that look."""
     return hidden_path(path, PARTIAL + path.suffix)

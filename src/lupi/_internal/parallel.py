@@ -1,0 +1,53 @@
+"""Call functions in several processes, which end when the one that started them does."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import joblib
+
+Result = TypeVar("Result")
+INTERVAL = 0.1
+"""Seconds between two looks at whether the parent is alive."""
+
+
+def run_parallel(calls: Sequence[Callable[[], Result]], jobs: int) -> Iterator[tuple[int, Result]]:
+    """Call functions through joblib, and yield the place and the result of each as soon as it has returned.
+
+    Parameters
+    ----------
+    calls : sequence of callable
+        The functions; results should not depend on which process calls them.
+    jobs : int
+        Number of processes, -1 for one per core. No more are started than there are functions.
+
+    Examples
+    --------
+    >>> sorted(run_parallel([lambda: "a", lambda: "b"], jobs=1))
+    [(0, 'a'), (1, 'b')]
+    """
+    workers = max(1, min(joblib.effective_n_jobs(jobs), len(calls)))
+    work = (joblib.delayed(_call)(place, call, os.getpid()) for place, call in enumerate(calls))
+    yield from joblib.Parallel(n_jobs=workers, return_as="generator_unordered")(work)
+
+
+def _call(place: int, call: Callable[[], Any], parent: int) -> tuple[int, Any]:
+    """Call a function in a process that lives no longer than its parent."""
+    end_with_parent(parent)
+    return place, call()
+
+
+def end_with_parent(parent: int) -> None:
+    """End this process when its parent dies, if that is the process with number `parent`."""
+    name = "end with parent"
+    if os.getppid() != parent or any(thread.name == name for thread in threading.enumerate()):
+        return  # the parent itself, a scheduler's process, or not the first call
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(INTERVAL)
+        os._exit(1)
+
+    threading.Thread(target=watch, name=name, daemon=True).start()

@@ -1,0 +1,63 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import joblib
+import pytest
+
+from lupi._internal.parallel import run_parallel
+
+
+def until(condition, seconds=60):
+    """Wait for a condition that holds after a moment, or never."""
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.02)
+    return condition()
+
+
+def is_alive(number):
+    try:
+        return "State:\tZ" not in Path(f"/proc/{number}/status").read_text()
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM])
+def test_workers_end_with_their_parent(kill, tmp_path):
+    program = Path(__file__).parent / "programs" / "work_in_parallel.py"
+    parent = subprocess.Popen([sys.executable, program, tmp_path], stderr=subprocess.DEVNULL)
+    assert until(lambda: all((tmp_path / name).exists() for name in ("one", "two")))
+    workers = [int((tmp_path / name).read_text()) for name in ("one", "two")]
+    assert parent.pid not in workers
+    assert all(map(is_alive, workers))
+    parent.send_signal(kill)
+    assert parent.wait() == -kill
+    assert until(lambda: not any(map(is_alive, workers)))
+
+
+@pytest.mark.parametrize(("jobs", "calls", "started"), [(8, 2, 2), (2, 3, 2), (4, 1, 1), (3, 0, 1)])
+def test_no_more_workers_start_than_there_is_work(jobs, calls, started, monkeypatch):
+    asked = []
+
+    class Parallel(joblib.Parallel):
+        def __init__(self, n_jobs, **options):
+            asked.append(n_jobs)
+            super().__init__(n_jobs=1, **options)
+
+    monkeypatch.setattr(joblib, "Parallel", Parallel)
+    found = list(run_parallel([partial(pow, 2, place) for place in range(calls)], jobs))
+    assert found == [(place, 2**place) for place in range(calls)]
+    assert asked == [started]
+
+
+def test_all_cores_are_no_more_than_the_work(monkeypatch):
+    monkeypatch.setattr(joblib, "effective_n_jobs", lambda jobs: 64 if jobs == -1 else jobs)
+    processes = {number for _, number in run_parallel([os.getpid] * 3, jobs=-1)}
+    assert len(processes) <= 3
+    assert os.getpid() not in processes
