@@ -164,7 +164,7 @@ def test_a_trunk_of_your_own_is_passed_again(trunk, tmp_path):
     np.testing.assert_array_equal(loaded.predict_proba(IMAGES), model.predict_proba(IMAGES))
     with pytest.raises(ValueError, match=r"`trunk`.* None"):
         lupi.load(tmp_path / "model")
-    with pytest.raises(ValueError, match=r"(?s)network of the weights in \S+.*trunk"):
+    with pytest.raises(ValueError, match=r"(?s)network of the weights.*trunk"):
         lupi.load(tmp_path / "model", trunk=Net(5))
 
 
@@ -481,4 +481,4 @@ def test_weights_of_another_model_are_refused(saved, tmp_path):
     fitted(hidden=(9,)).save(tmp_path / "other")
     shutil.copy(tmp_path / "other" / "weights.safetensors", saved)
     reseal(saved)
-    refused(saved, "(?s)Expected the network of the weights.*size mismatch")
+    refused(saved, "(?s).* network of the weights.*size mismatch")

@@ -20,9 +20,11 @@ RECORD = {
 }
 
 
-def card(privileged=None, ships=False, **changes):
+def card(privileged=None, ships=False, whole=True, **changes):
     schema = Schema(ROLES, "classification", INPUTS, {"worker": "category"} if privileged is None else privileged)
-    return write_card(schema, {"method": "tram", "ships_privileged": ships, "record": RECORD | changes})
+    return write_card(
+        schema, {"method": "tram", "ships_privileged": ships, "privileged": whole, "record": RECORD | changes}
+    )
 
 
 @pytest.mark.parametrize(
@@ -50,6 +52,13 @@ def test_it_says_whether_the_predictor_contains_privileged_information():
     assert "The predictor contains no values of the privileged information. This folder also holds" in card()
     assert "The predictor contains values of the privileged information." in card(ships=True)
     assert "Training did not use privileged columns." in card(privileged={})
+
+
+def test_it_says_what_the_folder_holds():
+    assert "edges of bins. A folder saved with `lupi train --no-privileged`" in card()
+    assert "edges of bins.\n" in card(ships=True)
+    assert "predictor alone: no names" in card(whole=False)
+    assert "edges of bins" not in card(whole=False)
 
 
 def test_it_repeats_the_notes():

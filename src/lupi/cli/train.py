@@ -17,6 +17,13 @@ def run(
     method: Annotated[str, typer.Option(help="Name of a method; `tram` is the paper's.")] = "auto",
     seed: options.Seed = 0,
     device: options.Device = "cpu",
+    no_privileged: Annotated[
+        bool,
+        typer.Option(
+            "--no-privileged",
+            help="Save the predictor alone, without annotators' names and values of privileged columns.",
+        ),
+    ] = False,
     overwrite: options.Overwrite = False,
 ) -> None:
     """Train a model on a table of annotations. Columns without a role are inputs."""
@@ -30,6 +37,7 @@ def run(
         settings=settings,
         output=output,
         overwrite=overwrite,
+        save_privileged=not no_privileged,
         command=how_made()["command"],
         say=say,
         progress=True,

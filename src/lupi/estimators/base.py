@@ -23,6 +23,7 @@ from lupi._internal.checks import check_integer, check_number
 from lupi._internal.devices import check_device
 from lupi.data import Annotations, Batch, SparseRows
 from lupi.estimators import arguments
+from lupi.estimators.facts import FITTED, check_facts, explain_contents, restore
 from lupi.estimators.folder import StoredModel, save_model_folder
 from lupi.estimators.onnx_export import Deployed, export_onnx
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
@@ -35,9 +36,6 @@ Trunk = nn.Module | Callable[[], nn.Module]
 MethodMaker = Callable[..., methods.Method]
 NOT_STORED = ("method", "trunk", "device", "fabric", "checkpoint", "random_state")
 """Parameters that a model folder does not store, or stores elsewhere."""
-FITTED: tuple[str, ...] = ("input_encoder_", "privileged_encoder_", "n_features_in_", "feature_names_in_")
-FITTED += ("classes_", "multi_label_", "y_mean_", "y_scale_")
-"""Fitted attributes that a model folder holds."""
 LIKELIHOODS: dict[str, Likelihood] = {type(kind).__name__: kind for kind in (Categorical(), Bernoulli(), Gaussian())}
 
 
@@ -132,7 +130,8 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         Returns the annotations to train on, those held out if training may stop early, the settings and the seed.
         """
         settings = self._check_parameters()
-        self.__dict__.pop("predictor_", None)  # so that a fit that fails leaves no model
+        for name in ("predictor_", "_mixture"):  # so that a fit that fails leaves no model
+            self.__dict__.pop(name, None)
         arguments.check_index(X, privileged)
         inputs = self._check_inputs(X, reset=True)
         n = inputs.shape[0]
@@ -236,7 +235,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         parts = Parts(
             self._make_trunk,
             features=self.widths_["features"],
-            privileged=self.widths_["privileged"],
+            privileged=self.widths_.get("privileged", 1),
             outputs=self.widths_["outputs"],
             likelihood=self.likelihood_,
             tower_widths=(first, second),
@@ -257,9 +256,12 @@ class PrivilegedEstimator(BaseEstimator, ABC):
     def mixture_(self) -> dict[str, float]:
         """Weights of the methods that "auto", "stack" or "label-posterior" has mixed."""
         check_is_fitted(self, "predictor_")
-        if not isinstance(self.method_, methods.LabelPosterior):
+        if getattr(self, "_mixture", None) is not None:  # it was loaded without the whole network
+            return dict(self._mixture)
+        method = getattr(self, "method_", None)
+        if not isinstance(method, methods.LabelPosterior):
             raise AttributeError(f"Expected a method that mixes others, such as 'auto', but got {self.method!r}.")
-        return dict(zip(self.method_.members, self.method_.weights.tolist(), strict=True))
+        return dict(zip(method.members, method.weights.tolist(), strict=True))
 
     def _outputs(self, X: Any) -> Tensor:
         """Return the outputs of the network; in double precision probabilities sum to one as scikit-learn expects."""
@@ -289,6 +291,10 @@ class PrivilegedEstimator(BaseEstimator, ABC):
     def _predict_given(self, X: Any, privileged: Any) -> NDArray[np.float64]:
         """Return the expected y of the conditional head."""
         check_is_fitted(self, "predictor_")
+        if not hasattr(self, "method_"):
+            raise ValueError(
+                "Expected a model with its conditional head, but this one was saved without privileged information."
+            )
         method = self.method_
         if not isinstance(method, methods.Conditional):
             raise ValueError(f"Expected a method with a conditional head, but {self.method!r} has none.")
@@ -304,61 +310,78 @@ class PrivilegedEstimator(BaseEstimator, ABC):
 
         return self._check_finite(self._decode(over_annotations(method, conditional, data).cpu().double()).numpy())
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, privileged: bool = True) -> None:
         """Write the model to a folder that `lupi.load` reads.
 
-        The folder holds no pickle, and reading it runs no code from it. For `predict_proba_given` it holds the whole
-        network and the encoder of the privileged information, including the names of categories such as annotators;
-        `export_onnx` writes the predictor alone.
-
-        It holds only the weights of a trunk or method of your own; pass that trunk or method to `lupi.load` again.
+        The folder holds no pickle, and reading it runs no code from it. It holds only the weights of a trunk or method
+        of your own; pass that trunk or method to `lupi.load` again.
 
         Parameters
         ----------
         path : str or Path
             The folder. An existing model is replaced; other files in the folder are kept.
+        privileged : bool
+            Whether to write what `predict_proba_given` needs: the whole network, and the encoder of the privileged
+            information with the names of categories, such as annotators, and values of the training set. Without it,
+            the folder holds the predictor alone. Impossible for methods whose predictor contains such values
+            (`ships_privileged`). A model that was loaded without this part is saved without it.
         """
-        save_model_folder(path, self._to_stored())
+        save_model_folder(path, self._to_stored(privileged=privileged))
 
-    def _to_stored(self) -> StoredModel:
+    def _to_stored(self, *, privileged: bool = True) -> StoredModel:
         """Return the contents of a model folder for this model."""
         check_is_fitted(self, "predictor_")
-        facts = {
+        whole = privileged and hasattr(self, "method_")
+        ships = hasattr(self, "method_") and self.method_.ships_privileged
+        if ships and not whole:
+            raise ValueError(
+                "Expected a method whose predictor contains no privileged information for `privileged=False`, but that "
+                f"of {self.method!r} contains it."
+            )
+        parameters = {name: value for name, value in self.get_params().items() if name not in NOT_STORED}
+        facts: dict[str, Any] = {
             "lupi": __version__,
             "estimator": type(self).__name__,
             "method": self.method if isinstance(self.method, str) else None,
             "own_trunk": self.trunk is not None,
-            "parameters": {name: value for name, value in self.get_params().items() if name not in NOT_STORED},
+            "parameters": parameters,
             "likelihood": type(self.likelihood_).__name__,
-            "widths": self.widths_,
-            "ships_privileged": self.method_.ships_privileged,
+            "widths": {name: width for name, width in self.widths_.items() if whole or name != "privileged"},
+            "ships_privileged": ships,
+            "privileged": whole,
+            "mixture": getattr(self, "mixture_", None),
         }
-        fitted = {name: value for name, value in vars(self).items() if name in FITTED}
-        return StoredModel(facts, self.method_.state_dict(), fitted)
+        hidden = () if whole else ("privileged_encoder_",)
+        fitted = {name: value for name, value in vars(self).items() if name in FITTED and name not in hidden}
+        return StoredModel(facts, (self.method_ if whole else self.predictor_).state_dict(), fitted)
 
     @classmethod
     def _from_stored(
         cls, stored: StoredModel, path: str | Path, *, trunk: Trunk | None, method: MethodMaker | None, device: str
     ) -> Self:
         """Restore a model from the contents of the folder at `path`."""
-        facts, weights, fitted = stored
+        with explain_contents(path):
+            known = [name for name in cls._get_param_names() if name not in NOT_STORED]
+            facts = check_facts(stored.facts, stored.encoders, known)
         for name, own, passed in (("trunk", facts["own_trunk"], trunk), ("method", facts["method"] is None, method)):
             if own and passed is None:
                 raise ValueError(f"Expected `{name}` to be the {name} that {path} was trained with, but got None.")
             if not own and passed is not None:
                 raise ValueError(f"Expected `{name}` to be None, since {path} was trained with a built-in {name}.")
-        model = cls(method or facts["method"], trunk=trunk, device=device, **facts["parameters"])
-        model.__dict__.update({name: value for name, value in fitted.items() if name in FITTED})
-        model.likelihood_ = LIKELIHOODS[facts["likelihood"]]
-        model.widths_ = facts["widths"]
-        with seed_noise(0, torch.device("cpu")):  # building a network draws weights, which are then replaced
-            model.method_ = model._build()
-        try:
-            model.method_.load_state_dict(weights)
-        except RuntimeError as error:
-            raise ValueError(f"Expected the network of the weights in {path}, but got another: {error}") from error
-        model.method_.to(device).eval()
-        model.predictor_ = model.method_.predictor().eval()
+        model = cls(method or facts["method"] or "", trunk=trunk, device=device, **facts["parameters"])
+        model.__dict__.update({name: value for name, value in stored.encoders.items() if name in FITTED})
+        model.likelihood_, model.widths_ = LIKELIHOODS[facts["likelihood"]], facts["widths"]
+        own = trunk is not None or method is not None
+        with explain_contents(path), seed_noise(0, torch.device("cpu")):  # building a network draws weights
+            model._check_parameters()
+            if facts.get("privileged", True):
+                model.method_ = restore(model._build, stored.weights, own=own)
+                model.method_.to(device).eval()
+                model.predictor_ = model.method_.predictor().eval()
+            else:
+                model.predictor_ = restore(lambda: model._build().predictor(), stored.weights, own=own)
+                model.predictor_.to(device).eval()
+                model._mixture = facts.get("mixture")
         return model
 
     def export_onnx(self, path: str | Path, *, X: Any = None) -> None:

@@ -5,7 +5,9 @@ file is found before it is used.
 """
 
 import hashlib
+import io
 import json
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -73,7 +75,8 @@ def save_model_folder(path: str | Path, model: StoredModel, notes: Mapping[str, 
 
 def list_notes(path: Path) -> list[str]:
     """Return the names of the files for people in a model folder, if there is one."""
-    return list(json.loads((path / FACTS).read_bytes()).get("notes", [])) if (path / FACTS).exists() else []
+    notes = json.loads((path / FACTS).read_bytes()).get("notes") if (path / FACTS).exists() else None
+    return [name for name in notes if isinstance(name, str)] if isinstance(notes, list) else []
 
 
 def is_replaceable(path: Path) -> bool:
@@ -107,10 +110,36 @@ def read_model_folder(path: str | Path) -> StoredModel:
             raise ValueError(f"Expected {path / name} to be unchanged since it was written, but it differs.")
     try:
         weights = safetensors.torch.load(contents[WEIGHTS])
+        check_archive(contents[ENCODERS])
         encoders = skops.io.loads(contents[ENCODERS], trusted=list(TRUSTED))
     except Exception as error:  # the readers raise anything on content that `save_model_folder` did not write
         raise ValueError(f"Expected {path} to hold a model of lupi, but got: {error}") from error
     return StoredModel(facts, weights, encoders)
+
+
+def check_archive(content: bytes) -> None:
+    """Raise a `ValueError` unless reading a file of skops takes about as much memory as the file has bytes.
+
+    skops stores arrays without compression, each once. A file in which they are compressed, overlap or are used again
+    and again may take any amount of memory.
+    """
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        sizes = {member.filename: member.file_size for member in archive.infolist()}
+        stored = all(member.compress_type == zipfile.ZIP_STORED for member in archive.infolist())
+        if not stored or sum(sizes.values()) > len(content):
+            raise ValueError("Expected encoders that are stored without compression, but they are compressed.")
+        schema = json.loads(archive.read("schema.json"))
+        for name in sizes.keys() - {"schema.json"}:
+            if not archive.read(name).startswith(b"\x93NUMPY"):
+                raise ValueError(f"Expected encoders to consist of arrays, but {name} is something else.")
+    used, open_nodes = 0, [schema]
+    while open_nodes:
+        node = open_nodes.pop()
+        children = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+        open_nodes += [child for child in children if isinstance(child, dict | list)]
+        used += sizes.get(str(node["file"]), 0) if isinstance(node, dict) and "file" in node else 0
+    if used > len(content):
+        raise ValueError("Expected encoders that use each array once, but they use some again and again.")
 
 
 def read_file(path: Path, name: str) -> bytes:

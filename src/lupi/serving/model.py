@@ -4,24 +4,43 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 import pandas as pd
 
 from lupi._internal.devices import check_device
 from lupi._internal.files import claim_output, explain_os_errors
+from lupi._internal.json_types import from_json
 from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor, folder
 from lupi.estimators.base import MethodMaker, Trunk
+from lupi.estimators.facts import explain_contents
 from lupi.serving.card import write_card
 from lupi.tabular import Schema, TransformerEncoder
 from lupi.tabular.columns import clean_inputs
 from lupi.tabular.features import encode_columns
 from lupi.tabular.kinds import ColumnEncoder
-from lupi.tabular.text import resolve_folder
+from lupi.tabular.text import TfidfEncoder, resolve_folder
 
 Estimator = PrivilegedClassifier | PrivilegedRegressor
 ESTIMATORS: dict[str, type[Estimator]] = {kind.__name__: kind for kind in (PrivilegedClassifier, PrivilegedRegressor)}
+
+
+class Record(TypedDict):
+    """What is known about a training."""
+
+    table: str
+    rows: int
+    examples: int
+    classes: list[str] | None
+    epochs: int
+    mixture: NotRequired[str | None]
+    seed: int
+    text_encoder: str
+    notes: list[str]
+    command: str | None
+    versions: dict[str, str]
+    history: list[dict[str, Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,15 +93,18 @@ class TableModel:
             predictions | {f"probability_{name}": p[:, i].astype(np.float32) for i, name in enumerate(names)}
         )
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, privileged: bool = True) -> None:
         """Write the model to a folder that `lupi.load` reads, with a model card and the record of the training.
 
         Parameters
         ----------
         path : str or Path
             The folder. An existing model is replaced; other files in the folder are kept.
+        privileged : bool
+            Whether to write the parts that take privileged information, with the names of annotators and values of the
+            training set. Prediction does not need them. See `lupi.PrivilegedClassifier.save`.
         """
-        facts, weights, fitted = self.estimator._to_stored()
+        facts, weights, fitted = self.estimator._to_stored(privileged=privileged)
         facts |= {"table": self.schema.to_json(), "record": dict(self.record)}
         notes = {
             "README.md": write_card(self.schema, facts),
@@ -133,23 +155,34 @@ def load(
     """
     check_device(device)
     stored = folder.read_model_folder(path)
-    name = stored.facts["estimator"]
-    if name not in ESTIMATORS:
+    name = stored.facts.get("estimator")
+    if not (isinstance(name, str) and name in ESTIMATORS):
         raise ValueError(f"Expected {path} to hold one of {', '.join(ESTIMATORS)}, but it holds a {name}.")
     estimator = ESTIMATORS[name]._from_stored(stored, path, trunk=trunk, method=method, device=device)
     if "table" not in stored.facts:
         return estimator
-    encoders = stored.encoders["text_encoders_"]
+    with explain_contents(path):
+        schema = Schema.from_json(stored.facts["table"])
+        record = from_json(stored.facts.get("record"), Record, "record")
+        encoders = check_encoders(stored.encoders.get("text_encoders_"), schema)
+        if isinstance(estimator, PrivilegedClassifier) and len(record["classes"] or ()) != len(estimator.classes_):
+            raise ValueError(f"Expected `record.classes` to be {len(estimator.classes_)} names, but got others.")
     for encoder in encoders.values():
         if isinstance(encoder, TransformerEncoder):
             encoder.device = device
             encoder.name = resolve_folder(text_encoder) if text_encoder else encoder.name
-    return TableModel(
-        estimator=estimator,
-        schema=Schema.from_json(stored.facts["table"]),
-        encoders=encoders,
-        record=stored.facts["record"],
-    )
+    return TableModel(estimator=estimator, schema=schema, encoders=encoders, record=record)
+
+
+def check_encoders(encoders: Any, schema: Schema) -> dict[str, ColumnEncoder]:
+    """Return the encoders of text columns; raise a `ValueError` if they are something else."""
+    texts = {name for name, column in schema.inputs.items() if column.kind == "text"}
+    if not isinstance(encoders, dict) or set(encoders) != texts:
+        raise ValueError(f"Expected encoders of the text columns {sorted(texts)}, but got others.")
+    for name, encoder in encoders.items():
+        if not isinstance(encoder, TfidfEncoder | TransformerEncoder):
+            raise ValueError(f"Expected an encoder of column {name!r}, but got a {type(encoder).__name__}.")
+    return encoders
 
 
 def export_onnx(model: Estimator | TableModel, onnx: str | Path, *, overwrite: bool = False) -> list[str]:

@@ -32,6 +32,7 @@ def train(
     settings: Mapping[str, Any] | None = None,
     output: str | Path | None = None,
     overwrite: bool = False,
+    save_privileged: bool = True,
     command: str | None = None,
     say: Callable[[str], None] | None = None,
     progress: bool = False,
@@ -55,6 +56,8 @@ def train(
         Folder to save the model to.
     overwrite : bool
         Whether to replace a model in that folder.
+    save_privileged : bool
+        Whether to save the parts that take privileged information, too. See `TableModel.save`.
     command : str, optional
         The command that trained the model, for the model card.
     say : callable, optional
@@ -81,6 +84,11 @@ def train(
     check_device(device)
     if needs_privileged(methods.kind(method)) and not (spec.privileged or spec.annotator):
         raise ValueError(f"Expected `privileged` to name columns, since method {method!r} learns from them.")
+    if output is not None and not save_privileged and methods.kind(method).ships_privileged:
+        raise ValueError(
+            "Expected `method` to be one whose predictor contains no privileged information, to save it without any, "
+            f"but that of {method!r} contains values of the training set."
+        )
     claim = partial(claim_output, overwrite=overwrite, folder=True, ours=is_replaceable, kind="model")
     with nullcontext() if output is None else claim(output):
         model = fit_table(
@@ -95,7 +103,7 @@ def train(
         )
         if output is not None:
             with explain_os_errors(output):
-                model.save(output)
+                model.save(output, privileged=save_privileged)
     return model
 
 

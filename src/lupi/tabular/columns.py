@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 from pandas.api.types import is_numeric_dtype
 
+from lupi._internal.json_types import from_json
 from lupi.tabular.encoding import ID, Column, as_text, is_id, is_number
 from lupi.tabular.formats.separated import is_separated
 from lupi.tabular.kinds import KINDS
@@ -360,12 +361,14 @@ class Schema:
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Self:
-        """Read the result of `to_json`."""
-        roles: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list | tuple) else value for name, value in facts["roles"].items()
-        }
-        inputs = {name: InputColumn(**column) for name, column in facts["inputs"].items()}
-        return cls(Roles(**roles), facts["task"], inputs, dict(facts["privileged"]))
+        """Read the result of `to_json`, or raise a `ValueError` if it is something else."""
+        schema: Self = from_json(facts, cls)
+        for name, column in schema.inputs.items():
+            if column.kind not in KINDS:
+                raise ValueError(f"Expected `inputs.{name}.kind` to be one of {list(KINDS)}, but got {column.kind!r}.")
+        if schema.task not in TASKS:
+            raise ValueError(f"Expected `task` to be one of {', '.join(TASKS)}, but got {schema.task!r}.")
+        return schema
 
     def csv_types(self, keep: Iterable[str]) -> dict[str, pa.DataType]:
         """Return the types to read columns of a CSV file with; the columns to `keep` are read as strings."""

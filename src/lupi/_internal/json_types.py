@@ -1,0 +1,92 @@
+"""Check JSON against Python types, and build dataclasses from it."""
+
+import types
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+NAMES = {str: "a string", int: "an integer", float: "a number", bool: "true or false"}
+
+
+def from_json(value: Any, kind: Any, where: str = "") -> Any:
+    """Return a JSON value as an instance of a type, or raise a `ValueError` that says where it is something else.
+
+    Parameters
+    ----------
+    value : Any
+        What `json.loads` returned.
+    kind : type
+        A string, number, boolean, list, tuple, dict, `Literal`, `TypedDict` or dataclass of these, perhaps ``| None``;
+        `Any` is not checked. An object must have all required fields and no unknown ones.
+    where : str
+        The place of the value, for messages.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Network:
+    ...     widths: tuple[int, ...]
+    ...     activation: Literal["relu", "tanh"] = "relu"
+    >>> from_json({"widths": [64, 64]}, Network)
+    Network(widths=(64, 64), activation='relu')
+    >>> from_json({"widths": [64, "x"]}, Network)
+    Traceback (most recent call last):
+    ...
+    ValueError: Expected `widths[1]` to be an integer, but got 'x'.
+    """
+    origin, arguments = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return value
+    if origin is Literal:
+        if any(value == one and type(value) is type(one) for one in arguments):
+            return value
+        raise wrong(value, f"one of {', '.join(map(repr, arguments))}", where)
+    if origin in (Union, types.UnionType):
+        return None if value is None else from_json(value, arguments[0], where)
+    if origin in (list, tuple):
+        if not isinstance(value, list):
+            raise wrong(value, "a list", where)
+        return origin(from_json(one, arguments[0], f"{where}[{i}]") for i, one in enumerate(value))
+    if origin is dict:
+        check_object(value, where)
+        return {name: from_json(one, arguments[1], join(where, name)) for name, one in value.items()}
+    if is_typeddict(kind) or is_dataclass(kind):
+        return kind(**read_fields(value, kind, where))
+    if type(value) is kind or (kind is float and type(value) is int):
+        return value
+    raise wrong(value, NAMES[kind], where)
+
+
+def read_fields(value: Any, kind: Any, where: str) -> dict[str, Any]:
+    """Return the fields of a `TypedDict` or dataclass."""
+    check_object(value, where)
+    hints = get_type_hints(kind, include_extras=True)
+    if is_typeddict(kind):
+        optional = {name for name, hint in hints.items() if get_origin(hint) is NotRequired}
+        hints = {name: get_args(hint)[0] if name in optional else hint for name, hint in hints.items()}
+    else:
+        optional = {one.name for one in fields(kind) if (one.default, one.default_factory) != (MISSING, MISSING)}
+    for name in hints.keys() - optional - value.keys():
+        raise ValueError(f"Expected `{join(where, name)}` to be there, but it is missing.")
+    for name in value.keys() - hints.keys():
+        raise ValueError(f"Expected only known fields, but got `{join(where, name)}`.")
+    return {name: from_json(value[name], hint, join(where, name)) for name, hint in hints.items() if name in value}
+
+
+def check_object(value: Any, where: str) -> None:
+    """Raise a `ValueError` unless a value is a JSON object."""
+    if not isinstance(value, Mapping):
+        raise wrong(value, "an object", where)
+
+
+def join(where: str, name: str) -> str:
+    """Return the place of a field."""
+    return f"{where}.{name}" if where else name
+
+
+def wrong(value: Any, expected: str, where: str) -> ValueError:
+    """Return the error for a value of another type."""
+    shown = repr(value)
+    shown = shown if len(shown) <= 60 else f"{shown[:57]}…"
+    return ValueError(f"Expected `{where}` to be {expected}, but got {shown}.")

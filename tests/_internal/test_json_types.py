@@ -1,0 +1,97 @@
+import json
+import re
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, NotRequired, TypedDict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lupi._internal.json_types import from_json
+
+
+@dataclass(frozen=True)
+class Column:
+    kind: Literal["number", "text"]
+    widths: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    name: str
+    rows: int
+    share: float
+    sorted: bool
+    columns: dict[str, Column]
+    notes: list[str]
+    key: str | None = None
+    other: Any = field(default=None)
+
+
+class Facts(TypedDict):
+    table: Table
+    seed: NotRequired[int]
+
+
+texts = st.text(max_size=5)
+columns = st.builds(Column, st.sampled_from(["number", "text"]), st.lists(st.integers(), max_size=3).map(tuple))
+tables = st.builds(
+    Table,
+    name=texts,
+    rows=st.integers(),
+    share=st.floats(allow_nan=False),
+    sorted=st.booleans(),
+    columns=st.dictionaries(texts, columns, max_size=3),
+    notes=st.lists(texts, max_size=3),
+    key=st.none() | texts,
+    other=st.none() | st.integers() | st.lists(st.booleans()),
+)
+
+
+@given(tables)
+def test_what_was_written_comes_back(table):
+    assert from_json(json.loads(json.dumps(asdict(table))), Table) == table
+
+
+GOOD = asdict(Table("t", 3, 0.5, True, {"a": Column("text", (1, 2))}, ["x"], "id"))
+GOOD = json.loads(json.dumps(GOOD))
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (["name"], 3, "`table.name` to be a string, but got 3"),
+        (["rows"], 3.5, "`table.rows` to be an integer, but got 3.5"),
+        (["rows"], True, "`table.rows` to be an integer, but got True"),
+        (["share"], "0.5", "`table.share` to be a number, but got '0.5'"),
+        (["sorted"], 1, "`table.sorted` to be true or false, but got 1"),
+        (["columns"], [], "`table.columns` to be an object, but got []"),
+        (["columns", "a", "kind"], "date", "`table.columns.a.kind` to be one of 'number', 'text', but got 'date'"),
+        (["columns", "a", "widths"], [1, None], "`table.columns.a.widths[1]` to be an integer, but got None"),
+        (["columns", "a", "widths"], 7, "`table.columns.a.widths` to be a list, but got 7"),
+        (["columns", "a", "more"], 7, "only known fields, but got `table.columns.a.more`"),
+        (["notes"], "x" * 100, "`table.notes` to be a list, but got 'xxx"),
+        (["key"], 7, "`table.key` to be a string, but got 7"),
+    ],
+)
+def test_the_place_of_what_is_wrong_is_named(path, value, message):
+    changed = json.loads(json.dumps(GOOD))
+    place = changed
+    for name in path[:-1]:
+        place = place[name]
+    place[path[-1]] = value
+    with pytest.raises(ValueError, match=f"^Expected {re.escape(message)}") as caught:
+        from_json({"table": changed}, Facts)
+    assert len(str(caught.value)) < 200
+
+
+def test_a_missing_field_is_named():
+    with pytest.raises(ValueError, match=r"`table\.rows` to be there, but it is missing"):
+        from_json({"table": {name: value for name, value in GOOD.items() if name != "rows"}}, Facts)
+    with pytest.raises(ValueError, match="`table` to be there"):
+        from_json({}, Facts)
+
+
+def test_what_is_not_required_may_be_missing():
+    assert from_json({"table": GOOD}, Facts) == {"table": from_json(GOOD, Table)}
+    assert from_json({"table": GOOD, "seed": 7}, Facts)["seed"] == 7

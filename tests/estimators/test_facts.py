@@ -1,0 +1,198 @@
+"""A model folder whose digests an attacker has updated is refused in one sentence, before it takes memory."""
+
+import io
+import json
+import resource
+import zipfile
+
+import numpy as np
+import pytest
+import skops.io
+import torch
+
+import lupi
+from lupi.estimators import folder as model_folder
+from lupi.estimators.facts import restore
+from tests.estimators.helpers import LABELS, QUICK, A, X
+
+
+@pytest.fixture(scope="module")
+def stored():
+    """The contents of model folders, by the kind of labels."""
+    return {
+        labels: kind("tram", **QUICK).fit(X, y, privileged=A)._to_stored() for labels, (kind, y, _) in LABELS.items()
+    }
+
+
+def save(path, model, facts=None, encoders=None):
+    """Write a model folder with changed contents and right digests."""
+    changed = model._replace(facts=model.facts if facts is None else facts)
+    model_folder.save_model_folder(path, changed if encoders is None else changed._replace(encoders=encoders))
+    return path
+
+
+def refused(path):
+    with pytest.raises(ValueError, match=r"^Expected ") as caught:
+        lupi.load(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def places(facts, path=()):
+    """Every place in a JSON value."""
+    for name in facts:
+        yield (*path, name)
+        if isinstance(facts[name], dict):
+            yield from places(facts[name], (*path, name))
+
+
+def changed_at(facts, path, value):
+    """A copy of facts with another value at a place; none if the value is `...`."""
+    facts = json.loads(json.dumps(facts, default=model_folder.to_plain))
+    parent = facts
+    for name in path[:-1]:
+        parent = parent[name]
+    parent.pop(path[-1])
+    if value is not ...:
+        parent[path[-1]] = value
+    return facts
+
+
+VALUES = [..., None, "nonsense", -1, 0, 10**30, 0.5, True, [], {}, ["x"], {"x": {"y": 1}}, [10**9, 10**9]]
+
+
+@pytest.mark.parametrize("labels", LABELS)
+def test_every_change_of_the_facts_is_refused_or_harmless(labels, stored, monkeypatch):
+    model = stored[labels]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    refusals = []
+    for place in places(model.facts):
+        for value in VALUES:
+            facts = changed_at(model.facts | {"format": 2, "notes": [], "sha256": {}}, place, value)
+            monkeypatch.setattr(model_folder, "read_model_folder", lambda _, new=facts: model._replace(facts=new))
+            try:
+                loaded = lupi.load("folder")
+            except ValueError as error:
+                refusals.append(str(error))
+            else:
+                assert np.isfinite(loaded.predict(X)).all(), (place, value)
+    assert len(refusals) > 200
+    assert [text for text in refusals if not (text.startswith("Expected ") and "folder" in text)] == []
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # kilobytes
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"hidden": [10**6, 10**6]},
+        {"hidden": [1] * 100_000},
+        {"tower": [10**6, 10**6]},
+        {"members": 10**9},
+        {"method_options": {"random": 10**12}},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_a_network_larger_than_its_weights_is_refused(changes, stored, tmp_path):
+    model = stored["classes"]
+    facts = model.facts | {"parameters": model.facts["parameters"] | changes}
+    refused(save(tmp_path / "model", model, facts))
+
+
+@pytest.mark.parametrize("name", ["inputs", "features", "outputs", "privileged"])
+def test_widths_that_are_not_those_of_the_weights_are_refused(name, stored, tmp_path):
+    model = stored["classes"]
+    facts = model.facts | {"widths": model.facts["widths"] | {name: 10**9}}
+    refused(save(tmp_path / "model", model, facts))
+
+
+def test_an_endless_network_is_refused(stored, tmp_path):
+    """ "stack" builds a network for every fold."""
+    model = stored["classes"]
+    options = model.facts["parameters"] | {"method_options": {"folds": 10**9}}
+    refused(save(tmp_path / "model", model, model.facts | {"method": "stack", "parameters": options}))
+
+
+def test_a_part_of_your_own_is_bounded_too(stored, tmp_path):
+    model = stored["classes"]
+    facts = model.facts | {"own_trunk": True, "widths": model.facts["widths"] | {"features": 10**7}}
+    save(tmp_path / "model", model, facts)
+    with pytest.raises(ValueError, match="network of the size of its weights"):
+        lupi.load(tmp_path / "model", trunk=torch.nn.Identity())
+
+
+@pytest.mark.parametrize(
+    "name", ["input_encoder_", "n_features_in_", "classes_", "multi_label_", "privileged_encoder_"]
+)
+@pytest.mark.parametrize("value", [None, "nonsense", 7.5, {"a": 1}, np.zeros(3), np.array(["a", "b"])], ids=str)
+def test_encoders_of_another_type_are_refused(name, value, stored, tmp_path):
+    model = stored["classes"]
+    path = save(tmp_path / "model", model, encoders=model.encoders | {name: value})
+    if (name, value is None) in (("privileged_encoder_", True), ("input_encoder_", True)) or (
+        name == "classes_" and isinstance(value, np.ndarray) and len(value) == 3
+    ):
+        lupi.load(path)  # a model may have none
+    else:
+        refused(path)
+
+
+def test_weights_of_another_type_are_refused(stored, tmp_path):
+    model = stored["classes"]
+    weights = {name: tensor.double() for name, tensor in model.weights.items()}
+    assert "torch.float64" in refused(save(tmp_path / "model", model._replace(weights=weights)))
+
+
+def test_loading_draws_no_weights():
+    """A network is built without memory, and its weights are those of the file."""
+    weights = {"weight": torch.ones(2, 3), "bias": torch.zeros(2)}
+    network = restore(lambda: torch.nn.Linear(3, 2), weights, own=False)
+    assert network.weight.data_ptr() == weights["weight"].data_ptr()
+    assert network.weight.requires_grad
+
+
+# -------------------------------------------------------------------------------- encoders that take memory
+
+
+def repack(content, change, compression=zipfile.ZIP_STORED):
+    """Write an archive again with changed members."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    change(members)
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", compression) as archive:
+        for name, member in members.items():
+            archive.writestr(name, member)
+    return file.getvalue()
+
+
+def test_what_skops_writes_is_accepted():
+    model_folder.check_archive(skops.io.dumps({"a": np.zeros(100_000), "b": ["x", None, 1.5]}))
+
+
+def test_compressed_encoders_are_refused():
+    content = skops.io.dumps({"a": np.zeros(10**7)}, compression=zipfile.ZIP_DEFLATED, compresslevel=9)
+    assert len(content) < 118_000
+    with pytest.raises(ValueError, match="compressed"):
+        model_folder.check_archive(content)
+
+
+def test_arrays_that_are_used_again_and_again_are_refused():
+    def change(members):
+        schema = json.loads(members["schema.json"])
+        (array,) = schema["content"].values()
+        schema["content"] = {str(number): array | {"__id__": number} for number in range(1000)}
+        members["schema.json"] = json.dumps(schema).encode()
+
+    with pytest.raises(ValueError, match="again and again"):
+        model_folder.check_archive(repack(skops.io.dumps({"a": np.zeros(10**5)}), change))
+
+
+def test_archives_in_the_archive_are_refused():
+    inner = io.BytesIO()
+    np.savez_compressed(inner, data=np.zeros(10**6))
+
+    def change(members):
+        members.update({name: inner.getvalue() for name in members if name.endswith(".npy")})
+
+    with pytest.raises(ValueError, match="something else"):
+        model_folder.check_archive(repack(skops.io.dumps({"a": np.zeros(3)}), change))
