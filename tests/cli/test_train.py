@@ -15,9 +15,10 @@ import lupi
 from lupi import PrivilegedClassifier, methods
 from lupi._internal.files import locks, writing
 from lupi.estimators import folder as model_folder
-from lupi.serving import prediction
+from lupi.serving import prediction, training
 from lupi.tabular import text
 from lupi.tabular.formats import base
+from lupi.training import Checkpoint
 from tests.cli.helpers import refused, run
 
 N = 240
@@ -217,6 +218,25 @@ def test_export(model, tmp_path):
 def test_a_training_that_diverges_saves_nothing(table):
     refused(train(table, "--epochs", 2, "--learning-rate", 1e6), "diverged", "`--learning-rate`")
     assert [path.name for path in table.parent.iterdir()] == ["table.parquet"]
+
+
+def test_ctrl_c_says_how_to_go_on(table, monkeypatch):
+    write = Checkpoint.write
+
+    def save(self, state):
+        write(self, state)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(training, "INTERVAL", 0.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "write", save)
+        result = train(table)
+    assert result.exit_code == 130
+    assert "lupi: Training was interrupted: run it again, with the same options, to resume from " in result.stderr
+    assert "Traceback" not in result.output
+    result = train(table)
+    assert (result.exit_code, "Resuming from " in result.stdout) == (0, True)
+    assert sorted(path.name for path in table.parent.iterdir()) == ["model", "table.parquet"]
 
 
 def test_overwriting(table):

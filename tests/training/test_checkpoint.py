@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -152,3 +153,18 @@ def test_a_full_disk_keeps_the_last_checkpoint(checkpoint, monkeypatch):
     resume(checkpoint, method)
     assert_equal(weights(expected), weights(method))
     assert [path.name for path in checkpoint.parent.iterdir()] == ["run.pt"]
+
+
+@pytest.mark.parametrize("step", [1, 10, 15, 20])
+@pytest.mark.parametrize("last", [True, False])
+@pytest.mark.parametrize("since", [0.0, 59.0, 60.0, 1e9])
+def test_a_checkpoint_is_due_after_steps_and_seconds(step, last, since):
+    due = Checkpoint("state.pt", every=10, seconds=60).is_due(step, last=last, since=since)
+    assert due == ((last or step in (10, 20)) and since >= 60)
+    assert Checkpoint("state.pt", every=10).is_due(step, last=last, since=since) == (last or step in (10, 20))
+
+
+def test_processes_save_together(tmp_path):
+    fabric = SimpleNamespace(world_size=2, device=torch.device("cpu"))
+    with pytest.raises(ValueError, match="Expected `seconds` of the checkpoint to be 0 with processes, but got 5"):
+        fit(make_method(), make_data(), fabric=fabric, checkpoint=Checkpoint(tmp_path / "state.pt", seconds=5))

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from lupi.cli import options
+from lupi.cli.boundary import print_error
 from lupi.cli.commands import how_made, say
 
 
@@ -25,21 +26,30 @@ def run(
         ),
     ] = False,
     overwrite: options.Overwrite = False,
+    checkpoint: Annotated[
+        bool, typer.Option(help="Save a training of over a minute every minute, and resume it when it is run again.")
+    ] = True,
 ) -> None:
     """Train a model on a table of annotations. Columns without a role are inputs."""
     from lupi import serving
 
-    serving.train(
-        spec,
-        method=method,
-        device=device,
-        seed=seed,
-        settings=settings,
-        output=output,
-        overwrite=overwrite,
-        save_privileged=not no_privileged,
-        command=how_made()["command"],
-        say=say,
-        progress=True,
-    )
+    try:
+        serving.train(
+            spec,
+            method=method,
+            device=device,
+            seed=seed,
+            settings=settings,
+            output=output,
+            overwrite=overwrite,
+            save_privileged=not no_privileged,
+            checkpoint=checkpoint,
+            command=how_made()["command"],
+            say=say,
+            progress=True,
+        )
+    except KeyboardInterrupt as interrupt:
+        if interrupt.args:
+            print_error(str(interrupt))
+        raise
     print(f"Model: {output}, described in {output / 'README.md'}")

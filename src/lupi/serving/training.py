@@ -1,7 +1,7 @@
 """Train a model on a table."""
 
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ import numpy as np
 from lupi import methods
 from lupi._internal.devices import check_device
 from lupi._internal.files import claim_output, explain_os_errors
+from lupi._internal.files.locks import hidden_path, remove, resolve
 from lupi._internal.versions import library_versions
 from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
 from lupi.estimators.base import needs_privileged
@@ -21,6 +22,12 @@ from lupi.tabular import TableSpec
 from lupi.tabular.columns import clean_inputs, privileged_encoding
 from lupi.tabular.dataset import read_annotations
 from lupi.tabular.features import encode_columns, fit_encoders
+from lupi.training import Checkpoint
+
+CHECKPOINT = "lupi-checkpoint"
+"""Suffix of the hidden file beside a model that keeps the state of its training."""
+INTERVAL = 60.0
+"""Seconds between two checkpoints, and before the first."""
 
 
 def train(
@@ -33,6 +40,7 @@ def train(
     output: str | Path | None = None,
     overwrite: bool = False,
     save_privileged: bool = True,
+    checkpoint: bool = True,
     command: str | None = None,
     say: Callable[[str], None] | None = None,
     progress: bool = False,
@@ -58,6 +66,10 @@ def train(
         Whether to replace a model in that folder.
     save_privileged : bool
         Whether to save the parts that take privileged information, too. See `TableModel.save`.
+    checkpoint : bool
+        Whether to save the state of a training that takes longer than a minute, every minute, in a hidden file beside
+        `output`. The same training resumes from it and reaches the same model; another one refuses to. The file is
+        removed when the model has been saved.
     command : str, optional
         The command that trained the model, for the model card.
     say : callable, optional
@@ -90,7 +102,8 @@ def train(
             f"but that of {method!r} contains values of the training set."
         )
     claim = partial(claim_output, overwrite=overwrite, folder=True, ours=is_replaceable, kind="model")
-    with nullcontext() if output is None else claim(output):
+    kept = None if output is None else hidden_path(resolve(output), CHECKPOINT)
+    with nullcontext() if output is None else claim(output), explain_interrupt(kept if checkpoint else None):
         model = fit_table(
             spec,
             method=method,
@@ -100,11 +113,28 @@ def train(
             command=command,
             say=say or (lambda _: None),
             progress=progress,
+            checkpoint=Checkpoint(kept, every=1, seconds=INTERVAL) if checkpoint and kept is not None else None,
         )
         if output is not None:
             with explain_os_errors(output):
                 model.save(output, privileged=save_privileged)
+        if kept is not None:
+            remove(kept)
     return model
+
+
+@contextmanager
+def explain_interrupt(checkpoint: Path | None) -> Iterator[None]:
+    """Say in an interrupt how to go on, if trainings are kept in a checkpoint."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if checkpoint is None:
+            raise
+        how = "start again, since the first checkpoint is due after a minute"
+        if checkpoint.exists():
+            how = f"resume from {checkpoint}, which is at most a minute old"
+        raise KeyboardInterrupt(f"Training was interrupted: run it again, with the same options, to {how}.") from None
 
 
 def fit_table(
@@ -117,6 +147,7 @@ def fit_table(
     command: str | None,
     say: Callable[[str], None],
     progress: bool,
+    checkpoint: Checkpoint | None,
 ) -> TableModel:
     """Read a table, encode it and fit a model; the parameters are those of `train`."""
     table = read_annotations(spec)
@@ -129,14 +160,16 @@ def fit_table(
     privileged = frame[list(roles.privileged)] if roles.privileged and methods.kind(method).uses_privileged else None
     annotator = table.annotator if privileged is not None and table.annotator in privileged else None
     options = {"numbers": privileged_encoding(schema.privileged), "annotator": annotator, **settings}
-    estimator = kind(method, device=device, random_state=seed, verbose=progress, **options)
+    if checkpoint is not None and Path(checkpoint.path).exists():
+        say(f"Resuming from {checkpoint.path}.")
+    estimator = kind(method, device=device, random_state=seed, verbose=progress, checkpoint=checkpoint, **options)
     estimator.fit(
         encode_columns(X, encoders),
         frame[roles.target[0]] if len(roles.target) == 1 else frame[list(roles.target)].astype(int),
         privileged=privileged,
         example=frame[roles.example] if roles.example else None,
     )
-    estimator.set_params(verbose=False)
+    estimator.set_params(verbose=False, checkpoint=None)
     mixture = describe_mixture(estimator.mixture_) if isinstance(estimator.method_, methods.Auto) else None
     if mixture is not None:
         say(mixture)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lupi._internal.checks import check_integer
+from lupi._internal.checks import check_integer, check_number
 from lupi._internal.files import write_atomic
 from lupi.methods.base import Method
 from lupi.training.replicas import Data, Replicas, StackedAnnotations
@@ -25,13 +25,28 @@ class Checkpoint:
         The file, which is replaced atomically.
     every : int
         Number of steps between two saves.
+    seconds : float
+        Least number of seconds between two saves, and before the first, so that short trainings save nothing. It must
+        be 0 with several processes, which save together.
     """
 
     path: str | Path
     every: int = 1000
+    seconds: float = 0.0
 
     def __post_init__(self) -> None:
         check_integer("every", self.every, 1)
+        check_number("seconds", self.seconds)
+
+    def is_due(self, step: int, *, last: bool, since: float) -> bool:
+        """Return whether to save after a step, maybe the `last` of a stage, `since` seconds after the save before.
+
+        Examples
+        --------
+        >>> [Checkpoint("state.pt", every=10, seconds=60).is_due(step, last=False, since=70) for step in (10, 11)]
+        [True, False]
+        """
+        return (last or step % self.every == 0) and since >= self.seconds
 
     def read(self, run: dict[str, Any]) -> dict[str, Any] | None:
         """Read the state, after checking that it belongs to the same run; return None if there is none."""

@@ -1,6 +1,7 @@
 """Train a method, or the same method with several seeds."""
 
 import copy
+import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
@@ -76,10 +77,13 @@ def fit(
     """
     seeds = check_arguments(method, data, settings, validation, seed, fabric)
     place = OneDevice(device, settings.precision) if fabric is None else fabric
+    if checkpoint is not None and checkpoint.seconds and place.world_size > 1:
+        raise ValueError(f"Expected `seconds` of the checkpoint to be 0 with processes, but got {checkpoint.seconds}.")
     method.to(place.device)
     run = describe_run(method, data, validation, settings, seeds) if checkpoint else {}
     state = checkpoint.read(run) if checkpoint else None
     history: list[Epoch] = state["history"] if state else []
+    saved = time.monotonic()
     data = data.to(place.device)
     validation = None if validation is None else validation.to(place.device)
     with seed_noise(seeds[0] + place.global_rank, place.device), matrix_precision(settings.precision):
@@ -110,7 +114,9 @@ def fit(
                         network.load_state_dict(weights)
                     loop.resume(resumed)
                 for step in loop.steps(history, progress and place.global_rank == 0):
-                    if checkpoint is not None and (step % checkpoint.every == 0 or loop.epoch == changed.epochs):
+                    last, since = loop.epoch == changed.epochs, time.monotonic() - saved
+                    if checkpoint is not None and checkpoint.is_due(step, last=last, since=since):
+                        saved = time.monotonic()
                         reached: dict[str, Any] = {"run": run, "method": method.state_dict(), "history": history}
                         reached |= {"memory": collect_memory(method), **loop.state()}
                         reached["networks"] = [network.state_dict() for network in outside]
