@@ -114,3 +114,12 @@ def test_no_jobs_are_refused_before_reading(tmp_path):
     spec = TableSpec(table=tmp_path / "missing.csv", target=["label"])
     with pytest.raises(ValueError, match=r"`jobs`.*0"):
         diagnose_table(spec, tmp_path / "run", jobs=0)
+
+
+def test_tables_for_people_hold_no_formulas(make, tmp_path):
+    names = ["=1+1", "@ann", "-bob", "eve"]
+    found = make.diagnosed(names)
+    table.write_diagnosis(found, tmp_path / "run", {})
+    for file, column in (("annotators.csv", "annotator"), ("information.csv", "column"), ("labels.csv", "example")):
+        cells = pd.read_csv(tmp_path / "run" / file)[column]
+        assert set(cells) == {"'=1+1", "'@ann", "'-bob", "eve"}, file

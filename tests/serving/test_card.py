@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from lupi.serving.card import write_card
@@ -71,3 +73,27 @@ def test_regression_has_no_classes():
 
 def test_a_model_trained_in_python_has_no_command():
     assert "## Reproduce\nlupi 0.1" in card(command=None)
+
+
+@pytest.mark.parametrize(
+    "name", ["a\n# heading", "a`b", "``", "<img src=x>", "[a](javascript:b)", "\x1b[2J", "*a*", ""]
+)
+def test_names_cannot_add_lines_or_markup(name):
+    roles = Roles(target=(name,), privileged=(name,), example=name, ignored=(name,), inputs=(name,))
+    schema = Schema(roles, "classification", {name: InputColumn("text", "string")}, {name: "category"})
+    record = RECORD | {"classes": [name], "notes": [f"Column {name} is odd."], "table": name, "text_encoder": name}
+    facts = {"method": "tram", "ships_privileged": False, "privileged": True, "record": record | {"mixture": name}}
+    text = write_card(schema, facts)
+    plain = write_card(Schema(ROLES, "classification", INPUTS, {"worker": "category"}), facts | {"record": RECORD})
+    extra = 2  # one note, one mixture; but inputs are of one kind
+    assert abs(len(text.splitlines()) - len(plain.splitlines())) <= extra
+    assert "\n# heading" not in text
+    assert "\x1b" not in text
+    outside = re.sub(r"(`+)[^`].*?[^`]\1(?!`)", "", text)  # code is shown as it is
+    for markup in ("<img", "[a](", "*a*"):
+        assert not re.search(rf"(?<!\\){re.escape(markup)}", outside)
+
+
+def test_a_command_of_several_lines_stays_in_its_block():
+    lines = card(command="lupi train 'a\n# heading'").splitlines()
+    assert "    # heading'" in lines

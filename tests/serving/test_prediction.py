@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -98,3 +99,27 @@ def test_memory_does_not_grow_with_the_table(tmp_path):
         peak[rows] = int(output.stdout) * 1024
     assert peak[1_000_000] - peak[200_000] < 50e6, peak
     assert peak[1_000_000] < 1e9
+
+
+def test_cells_that_spreadsheets_run_stay_as_they_are_and_are_warned_of(model, frame, tmp_path):
+    """Programs find rows by their ids."""
+    ids = [f"=cmd{i}" for i in range(len(frame))]
+    frame.assign(key=ids).to_parquet(tmp_path / "t.parquet")
+    with pytest.warns(UserWarning, match=r"'key'.* formulas, such as '=cmd0'"):
+        predict_table(model, tmp_path / "t.parquet", tmp_path / "p.csv", keep=["key"])
+    assert pd.read_csv(tmp_path / "p.csv")["key"].tolist() == ids
+
+
+@pytest.mark.filterwarnings("error")
+def test_numbers_that_are_ids_are_no_formulas(model, frame, tmp_path):
+    frame.assign(key=[f"-{i}" for i in range(len(frame))]).to_parquet(tmp_path / "t.parquet")
+    predict_table(model, tmp_path / "t.parquet", tmp_path / "p.csv", keep=["key"])
+    predict_table(model, tmp_path / "t.parquet", tmp_path / "p.parquet", keep=["key"])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="paths are bytes on Linux alone")
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_path_that_is_not_utf8_is_written(suffix, model, table, tmp_path):
+    output = tmp_path / os.fsdecode(b"p\xff." + suffix.encode())
+    predict_table(model, table, output)
+    assert os.listdir(tmp_path) == [output.name]

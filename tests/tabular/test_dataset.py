@@ -126,3 +126,12 @@ def test_fingerprints_change_with_values_names_and_tables():
 def test_integers_are_the_same_inputs_as_floats():
     whole, real = pd.DataFrame({"a": [1, 2], "b": ["x", "y"]}), pd.DataFrame({"a": [1.0, 2.5], "b": ["x", "y"]})
     np.testing.assert_array_equal(hash_rows(whole) == hash_rows(real), [True, False])
+
+
+def test_what_was_recognised_is_one_line_whatever_the_names(tmp_path):
+    hostile = {"annotator": "who\nNote: all is well\x1b[2J", "truth": "truth\n# heading"}
+    TABLE.assign(truth="no").rename(columns=hostile).to_parquet(tmp_path / "t.parquet")
+    spec = TableSpec(table=tmp_path / "t.parquet", target=["label"], privileged=[hostile["annotator"]], example="id")
+    table = read_annotations(spec)
+    assert any("who Note: all is well" in line for line in table.choices)
+    assert not any("\n" in line or "\x1b" in line for line in (*table.choices, *table.notes))

@@ -15,6 +15,8 @@ from typing import Any, TextIO
 
 from typer.core import TyperGroup
 
+from lupi._internal.sanitizing import one_line
+
 TRACEBACK = "LUPI_TRACEBACK"
 
 
@@ -137,4 +139,4 @@ def print_error(message: str, error: BaseException | None = None) -> None:
     """Print a sentence to standard error, after the traceback if the user asked for it."""
     if error is not None and os.environ.get(TRACEBACK):
         traceback.print_exception(error)
-    print(f"lupi: {message}", file=sys.stderr)
+    print(f"lupi: {one_line(message)}", file=sys.stderr)

@@ -12,6 +12,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
+from lupi._internal.sanitizing import sanitize
 from lupi.cli.boundary import explain, print_error
 
 options_in_use: ContextVar[Mapping[str, str]] = ContextVar("options_in_use")
@@ -26,7 +27,7 @@ class Command(TyperCommand):
         options = {str(one.name): max(one.opts, key=len) for one in self.params if one.param_type_name == "option"}
         token = options_in_use.set(options)
         showwarning = warnings.showwarning
-        warnings.showwarning = lambda message, *_: print(f"lupi: {translate(str(message))}", file=sys.stderr)
+        warnings.showwarning = lambda message, *_: print_error(translate(str(message)))
         try:
             return super().invoke(ctx)
         except (typer.Exit, typer.Abort):
@@ -42,7 +43,7 @@ class Command(TyperCommand):
 
 def say(message: str) -> None:
     """Print what the library reports, in terms of the command line."""
-    print(translate(message), flush=True)
+    print(sanitize(translate(message)), flush=True)
 
 
 def translate(message: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from lupi._internal.files import to_records, write_text
+from lupi._internal.files import to_csv, to_records, write_text
 from lupi.compare.engine import Run, to_frame
 from lupi.compare.statistics import BASELINE, RUNS_ONLY, Uncertainty, summarize
 from lupi.compare.verdict import write_verdict
@@ -152,8 +152,8 @@ def write_results(found: Comparison, folder: Path, facts: Mapping[str, Any]) -> 
     }
     texts = {
         "results.json": json.dumps(numbers, indent=2) + "\n",
-        "results.csv": found.runs.to_csv(index=False),
-        "summary.csv": found.summary.to_csv(),
+        "results.csv": to_csv(found.runs),
+        "summary.csv": to_csv(found.summary, index=True),
     }
     for name, text in texts.items():
         write_text(folder / name, text)

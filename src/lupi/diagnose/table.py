@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lupi._internal.checks import check_jobs
-from lupi._internal.files import claim_output, explain_os_errors, replace_folder, to_records, write_text
+from lupi._internal.files import claim_output, explain_os_errors, replace_folder, to_csv, to_records, write_text
 from lupi.compare.comparison import describe_agreement
 from lupi.diagnose.diagnosis import diagnose
 from lupi.diagnose.findings import Diagnosis
@@ -163,7 +163,7 @@ def write_diagnosis(found: Diagnosis, folder: Path, facts: Mapping[str, Any]) ->
         write_text(partial / "results.json", json.dumps(results, indent=2) + "\n")
         for name, table in tables.items():
             if table is not None:
-                write_text(partial / name, table.to_csv(index=False))
+                write_text(partial / name, to_csv(table))
         made = {name: facts[name] for name in ("command", "versions") if name in facts}
         write_report(diagnosis_page(found), partial / "report.html", **made)
     written = [name for name, table in tables.items() if table is not None]

@@ -12,9 +12,9 @@ import pandas as pd
 from matplotlib import figure as plots
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from lupi._internal.sanitizing import shorten
 from lupi.metrics import Metric
 from lupi.report.page import Figure, format_number
-from lupi.report.sanitizing import shorten
 from lupi.report.style import COLOURS
 from lupi.report.svg import INLINE, inline_svg
 

@@ -18,7 +18,7 @@ from markupsafe import Markup
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from lupi._internal.files import write_text
-from lupi.report.sanitizing import sanitize
+from lupi._internal.sanitizing import sanitize
 
 ROWS = 5000
 """Maximum number of rows of a table; a browser still sorts these without delay."""

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from lupi.report.sanitizing import sanitize
+from lupi._internal.sanitizing import sanitize
 from lupi.report.style import COLOURS, STYLE
 
 INLINE: Any = {

@@ -14,7 +14,7 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from matplotlib.figure import Figure
 
-from lupi._internal.files import read_results, to_records, write_atomic, write_text
+from lupi._internal.files import read_results, to_csv, to_records, write_atomic, write_text
 from lupi.compare.cache import ABOUT
 from lupi.report.style import COLOURS as COLOURS
 from lupi.report.style import STYLE
@@ -139,7 +139,7 @@ def write_findings(findings: Findings, settings: Any, facts: Mapping[str, Any], 
     command = f"Made by `{facts['command']}` (lupi {facts['versions']['lupi']})."
     texts = {
         "results.json": json.dumps(numbers, indent=2) + "\n",
-        "results.csv": findings.table.to_csv(index=False),
+        "results.csv": to_csv(findings.table),
         "report.md": f"{findings.text}\n\n{command}\n",
     }
     for name, text in texts.items():

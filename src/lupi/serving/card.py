@@ -1,11 +1,13 @@
 """The model card: what a model was trained on, for the people who use it."""
 
+import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
+from lupi._internal.sanitizing import one_line, sanitize
 from lupi.tabular import Schema
 
 
@@ -23,7 +25,7 @@ def write_card(schema: Schema, facts: Mapping[str, Any]) -> str:
     for name, column in schema.inputs.items():
         kinds.setdefault(column.kind, []).append(name)
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
-    environment.filters["names"] = list_names
+    environment.filters |= {"names": list_names, "plain": escape, "code": sanitize}
     template = environment.from_string(files("lupi.serving").joinpath("card.md").read_text("utf-8"))
     return template.render(facts, schema=schema, roles=schema.roles, kinds=kinds)
 
@@ -38,5 +40,29 @@ def list_names(names: Sequence[str], limit: int = 20) -> str:
     >>> list_names([])
     'none'
     """
-    shown = ", ".join(f"`{name}`" for name in names[:limit])
+    shown = ", ".join(map(quote_code, names[:limit]))
     return (shown + (f" and {len(names) - limit} more" if len(names) > limit else "")) or "none"
+
+
+def quote_code(text: object) -> str:
+    r"""Return a text as one line of code in Markdown, whatever it holds.
+
+    Examples
+    --------
+    >>> quote_code("age"), quote_code("a`b\n# c")
+    ('`age`', '`` a`b # c ``')
+    """
+    line = one_line(str(text))
+    ticks = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
+    return f"{ticks} {line} {ticks}" if "`" in line or not line else f"`{line}`"
+
+
+def escape(text: str) -> str:
+    r"""Return a sentence as one line of Markdown without links, emphasis and HTML; code stays code.
+
+    Examples
+    --------
+    >>> escape("Column '<b>[a](b)' is named in `ignore`.")
+    "Column '\\<b>\\[a](b)' is named in `ignore`."
+    """
+    return re.sub(r"([\\<\[*_])", r"\\\1", one_line(text))

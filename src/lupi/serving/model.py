@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from lupi._internal.devices import check_device
-from lupi._internal.files import claim_output, explain_os_errors
+from lupi._internal.files import claim_output, explain_os_errors, to_csv
 from lupi._internal.json_types import from_json
 from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor, folder
 from lupi.estimators.base import MethodMaker, Trunk
@@ -109,7 +109,7 @@ class TableModel:
         notes = {
             "README.md": write_card(self.schema, facts),
             "results.json": json.dumps(self.record, indent=2, default=folder.to_plain) + "\n",
-            "results.csv": pd.DataFrame(self.record["history"]).to_csv(index=False),
+            "results.csv": to_csv(pd.DataFrame(self.record["history"])),
         }
         stored = folder.StoredModel(facts, weights, fitted | {"text_encoders_": self.encoders})
         folder.save_model_folder(path, stored, notes)

@@ -1,5 +1,6 @@
 """Predict a table of any length."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,9 +11,10 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from lupi._internal.files import claim_output, explain_os_errors, replace_file
+from lupi._internal.files.records import is_formula
 from lupi._internal.progress import Steps
 from lupi.serving.model import TableModel
-from lupi.tabular.columns import check_matches, check_name, split_names
+from lupi.tabular.columns import check_matches, check_name, split_names, stored_as
 from lupi.tabular.reading import count_rows, open_table, read_batches, read_schema, to_pandas
 
 
@@ -59,7 +61,7 @@ def predict_table(
     kept = list(dict.fromkeys([example, *kept] if example and example in schema.names else kept))
     check_matches(schema, inputs, table)
     source = open_table(table, model.schema.csv_types(name for name in kept if name not in inputs))
-    total, done, writer = count_rows(source), 0, None
+    total, done, writer, warned = count_rows(source), 0, None, False
     with (
         claim_output(output, overwrite=overwrite),
         explain_os_errors(output),
@@ -77,14 +79,36 @@ def predict_table(
             rows = pa.table({name: batch.column(name) for name in kept} | predicted.to_dict("series"))
             try:
                 if writer is None:
-                    writer = stack.enter_context(make_writer(partial, rows.schema))
+                    file = stack.enter_context(partial.open("wb"))  # Arrow takes no paths that are not UTF-8
+                    writer = stack.enter_context(make_writer(file, rows.schema))
                 writer.write_table(rows)
             except pa.ArrowException as error:
                 why = " ".join(str(error).split()).removesuffix(".")
                 raise ValueError(f"Expected columns that a {output.suffix} file can hold, but got: {why}.") from error
+            if output.suffix.lower() == ".csv" and not warned:
+                warned = warn_of_formulas(rows)
             done += batch.num_rows
             steps.advance(batch.num_rows, "rows")
     return done
+
+
+def warn_of_formulas(rows: pa.Table) -> bool:
+    """Warn of cells that spreadsheets run as formulas, and return whether there are any.
+
+    Predictions are for programs, which find rows by their ids, so the cells are written as they are.
+    """
+    for field, column in zip(rows.schema, rows.columns, strict=True):
+        if stored_as(field.type) != "string":
+            continue
+        found = next((text for text in column.unique().to_pylist() if text is not None and is_formula(text)), None)
+        if found is not None:
+            warnings.warn(
+                f"Column {field.name!r} of the predictions has texts that spreadsheets run as formulas, such as "
+                f"{found[:50]!r}: open the file in a spreadsheet only if you trust them.",
+                stacklevel=3,
+            )
+            return True
+    return False
 
 
 def find_writer(path: Path) -> Callable[..., Any]:

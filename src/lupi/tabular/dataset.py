@@ -13,6 +13,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lupi._internal.sanitizing import one_line
 from lupi.tabular import columns
 from lupi.tabular.columns import InputColumn, Roles, Schema
 from lupi.tabular.encoding import Column, as_text
@@ -77,7 +78,8 @@ def read_annotations(spec: TableSpec) -> AnnotationTable:
         "Privileged: " + (", ".join(f"{name} ({kind})" for name, kind in kinds.items()) or "none") + ".",
         choice,
     ]
-    return AnnotationTable(frame=frame, schema=schema, annotator=who, choices=choices, notes=[*notes, *more])
+    lines = [[one_line(text) for text in texts] for texts in (choices, (*notes, *more))]
+    return AnnotationTable(frame=frame, schema=schema, annotator=who, choices=lines[0], notes=lines[1])
 
 
 def choose_annotator(spec: TableSpec, frame: pd.DataFrame, schema: Schema) -> tuple[str | None, str]:

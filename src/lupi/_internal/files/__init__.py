@@ -8,7 +8,7 @@ exchanged in one step. Whoever gets a lock that a dead process has left tidies u
 from lupi._internal.files.folders import current_folder, is_blank, replace_folder
 from lupi._internal.files.locks import lock_output
 from lupi._internal.files.outputs import check_output, claim_output, explain_os_errors
-from lupi._internal.files.records import read_results, to_records
+from lupi._internal.files.records import read_results, to_csv, to_records
 from lupi._internal.files.writing import replace_file, write_atomic, write_text
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "read_results",
     "replace_file",
     "replace_folder",
+    "to_csv",
     "to_records",
     "write_atomic",
     "write_text",

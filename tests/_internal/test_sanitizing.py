@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lupi.report.sanitizing import sanitize, shorten
+from lupi._internal.sanitizing import sanitize, shorten
 
 
 @pytest.mark.parametrize("text", ["שלום", "日本語", "ü\u0308", "a\tb\nc", "👩‍🔬", "<b> & \"'"])

@@ -19,6 +19,17 @@ def sanitize(text: str) -> str:
     return UNSAFE.sub("", text)
 
 
+def one_line(text: str) -> str:
+    r"""Sanitize a text and join its lines.
+
+    Examples
+    --------
+    >>> one_line("Ann\n\x1b[2J Smith")
+    'Ann [2J Smith'
+    """
+    return " ".join(sanitize(text).split())
+
+
 def shorten(text: object, width: int) -> str:
     r"""Sanitize a name and shorten it to one line of at most `width` columns.
 
@@ -29,7 +40,7 @@ def shorten(text: object, width: int) -> str:
     >>> shorten("日本語のとても長い名前", 12)  # each character is two columns wide
     '日本語のと…'
     """
-    line = " ".join(sanitize(str(text)).split())
+    line = one_line(str(text))
     ends, end = [], 0
     for letter in line:
         end += 2 if east_asian_width(letter) in "WF" else 1
