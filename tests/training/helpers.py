@@ -2,6 +2,7 @@
 
 import math
 import os
+import random
 
 import numpy as np
 import pytest
@@ -41,6 +42,11 @@ def make_method(name="tram", seed=1, width=8, **options):
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         return build(name, make_parts(lambda: MLP(4, (width,)), width), **options)
+
+
+def global_states():
+    """The global random states of torch, numpy and Python."""
+    return torch.get_rng_state().tolist(), str(np.random.get_state()), random.getstate()  # noqa: NPY002
 
 
 def weights(method):

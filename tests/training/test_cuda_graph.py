@@ -12,12 +12,13 @@ from lupi import testing
 from lupi.data import Annotations
 from lupi.likelihoods import Categorical
 from lupi.methods import build
+from lupi.nn.noise import Noise
 from lupi.training import Checkpoint, Replicas, Settings, StackedAnnotations, fit, fitting
 from lupi.training.cuda_graph import WARM, GraphedSteps
 from lupi.training.loop import OneDevice, StageLoop
 
 HOW = Settings(epochs=4, batch_size=20, learning_rate=0.01)
-GPU = "cuda:1"
+GPU, GENERATOR = "cuda:1", torch.Generator()
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
@@ -25,7 +26,10 @@ class Graph:
     """Stands in for a CUDA graph: a recorded step runs when it is replayed, not before."""
 
     def __init__(self):
-        self.steps = []
+        self.steps, self.generators = [], []
+
+    def register_generator_state(self, generator):
+        self.generators.append(generator)
 
     def replay(self):
         for step in self.steps:
@@ -53,6 +57,7 @@ def graphs(monkeypatch):
     def record(graph, stream):
         assert isinstance(stream, Stream)
         assert entered == [GPU]
+        assert graph.generators == [GENERATOR], "its replays would draw the same noise"
         made.append(graph)
         yield
 
@@ -83,7 +88,7 @@ def test_a_shape_is_recorded_once_and_then_replayed(graphs):
             work()
         return place
 
-    steps = GraphedSteps(GPU)
+    steps = GraphedSteps(GPU, GENERATOR)
     for number in range(WARM + 3):
         assert steps(step, torch.full((4,), number)) == 4 * number
         if number % 2:
@@ -107,7 +112,7 @@ def test_a_replayed_step_reads_all_its_inputs(graphs):
         else:
             work()
 
-    steps = GraphedSteps(GPU)
+    steps = GraphedSteps(GPU, GENERATOR)
     for number in range(WARM + 3):
         steps(step, torch.full((4,), number), torch.tensor(number / 2))
     assert done == [(number, number / 2) for number in range(WARM + 3)]
@@ -129,7 +134,7 @@ def test_an_interruption_while_recording_is_raised_as_such(graphs, monkeypatch):
             raise KeyboardInterrupt
         return index
 
-    steps = GraphedSteps(GPU)
+    steps = GraphedSteps(GPU, GENERATOR)
     for number in range(WARM):
         steps(step, torch.full((4,), number))
     with pytest.raises(KeyboardInterrupt):
@@ -183,7 +188,9 @@ def test_a_resumed_optimizer_reads_its_own_learning_rate(tmp_path):
     (method,) = make("no-pi", [0])
     place = OneDevice("cpu", "float32")
     (stage,) = method.stages(data)
-    loop = StageLoop(stage=stage, number=0, data=data, validation=None, settings=HOW, place=place, seeds=[0])
+    loop = StageLoop(
+        stage=stage, number=0, data=data, validation=None, settings=HOW, place=place, seeds=[0], noise=Noise(0)
+    )
     rate = torch.tensor(0.01)
     for group in loop.optimizer.param_groups:
         group.update(lr=rate, capturable=True)

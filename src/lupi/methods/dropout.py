@@ -6,7 +6,6 @@ Lambert, Sener and Savarese, "Deep learning under privileged information using h
 
 from typing import ClassVar
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -15,6 +14,7 @@ from lupi.data import Batch
 from lupi.likelihoods import Categorical, Likelihood
 from lupi.methods.base import Method
 from lupi.nn import MLP, Parts
+from lupi.nn.noise import draw_normal
 
 
 class HeteroscedasticDropout(Method):
@@ -63,7 +63,8 @@ class HeteroscedasticDropout(Method):
         features = batch.spread(self.trunk(batch.x))
         log_scale = F.logsigmoid(self.scale(batch.a))
         if self.training:
-            features = features * (1 + log_scale.exp() * torch.randn_like(features))
+            noise = draw_normal(*features.shape, dtype=features.dtype, device=features.device)
+            features = features * (1 + log_scale.exp() * noise)
         return {
             "marginal": self.likelihood.loss(self.marginal(features), batch.y),
             "penalty": -self.penalty * log_scale.mean(),

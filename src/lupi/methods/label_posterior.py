@@ -31,6 +31,7 @@ from lupi.methods.explanation import apply_mixture, explain
 from lupi.methods.no_pi import NoPI, no_pi
 from lupi.nn import Parts
 from lupi.nn.inference import over_examples
+from lupi.nn.noise import seed_noise
 
 PATIENCE = 3
 """Epochs without a lower loss on its held-out fold after which a network that learns from labels stops."""
@@ -135,8 +136,7 @@ class LabelPosterior(Method):
 
     def make_networks(self, make: Callable[[], Method], name: str, folds: int, device: torch.device) -> list[Method]:
         """Make networks with initial weights that depend on the seed and the name alone."""
-        with torch.random.fork_rng([]):
-            torch.default_generator.manual_seed(zlib.crc32(f"{int(self.seed)} {name}".encode()))
+        with seed_noise(zlib.crc32(f"{int(self.seed)} {name}".encode())):
             return [make().to(device) for _ in range(folds)]
 
     def cross_fit_members(self, data: Annotations, fold: Tensor) -> Iterator[Stage]:

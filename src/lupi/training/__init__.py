@@ -1,9 +1,9 @@
 """How is a method trained? With one loop, in plain torch or through a Lightning Fabric."""
 
+from lupi.nn.noise import seed_noise
 from lupi.training.checkpoint import Checkpoint
 from lupi.training.fitting import fit, fit_seeds
 from lupi.training.loop import Epoch
-from lupi.training.noise import seed_noise
 from lupi.training.replicas import Replicas, StackedAnnotations
 from lupi.training.settings import Settings
 

@@ -20,10 +20,12 @@ class GraphedSteps:
     ----------
     device : torch.device or str
         The GPU.
+    generator : torch.Generator
+        What steps draw their random numbers from; every replay draws new ones.
     """
 
-    def __init__(self, device: torch.device | str) -> None:
-        self.device = device
+    def __init__(self, device: torch.device | str, generator: torch.Generator) -> None:
+        self.device, self.generator = device, generator
         self.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self.taken: dict[torch.Size, int] = {}
         self.graphs: dict[torch.Size, tuple[torch.cuda.CUDAGraph, tuple[Tensor, ...], Any]] = {}
@@ -59,6 +61,7 @@ class GraphedSteps:
     def record(self, step: Callable[..., Any], *inputs: Tensor) -> tuple[torch.cuda.CUDAGraph, tuple[Tensor, ...], Any]:
         """Record a step without taking it."""
         graph, static = torch.cuda.CUDAGraph(), tuple(value.clone() for value in inputs)
+        graph.register_generator_state(self.generator)
         try:
             with torch.cuda.graph(graph, stream=self.stream):
                 result = step(*static)

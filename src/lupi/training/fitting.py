@@ -5,7 +5,7 @@ import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -14,12 +14,13 @@ from lupi._internal.checks import check_integer
 from lupi.data import Annotations
 from lupi.methods.base import Method, Stage, list_methods
 from lupi.nn.inference import device_of
+from lupi.nn.noise import Noise, seed_noise
 from lupi.training.checkpoint import Checkpoint, describe_network, describe_run
 from lupi.training.loop import Epoch, OneDevice, StageLoop, matrix_precision
-from lupi.training.noise import seed_noise
 from lupi.training.replicas import Data, Replicas, StackedAnnotations, split_history
 from lupi.training.settings import Settings
 
+Item = TypeVar("Item")
 FEWEST, LARGEST = 4, 200_000
 """Stacking pays off from this number of replicas on and, on a CPU, up to this number of parameters."""
 
@@ -86,13 +87,15 @@ def fit(
     saved = time.monotonic()
     data = data.to(place.device)
     validation = None if validation is None else validation.to(place.device)
-    with seed_noise(seeds[0] + place.global_rank, place.device), matrix_precision(settings.precision):
-        method.observe(data)  # type: ignore[arg-type] # `Replicas` take `StackedAnnotations`
+    noise = Noise(seeds[0] + place.global_rank, place.device)
+    with noise.use(), matrix_precision(settings.precision):
+        with noise.redirect():
+            method.observe(data)  # type: ignore[arg-type] # `Replicas` take `StackedAnnotations`
         if state is not None:  # after `observe`: the networks of a stack observe their own folds later
             method.load_state_dict(state["method"])
             restore_memory(method, state["memory"])
         with closing(iterate_stages(method, data, settings, place)) as stages:
-            for number, (stage, networks) in enumerate(stages):
+            for number, (stage, networks) in enumerate(redirect_each(noise, stages)):
                 if state is not None and number < state["stage"]:
                     continue  # trained before the interruption
                 resumed, state = state, None
@@ -105,6 +108,7 @@ def fit(
                     settings=changed,
                     place=place,
                     seeds=seeds,
+                    noise=noise,
                 )
                 own = set(method.modules())
                 outside = [network for network in networks if network not in own]  # of its state dict
@@ -123,13 +127,25 @@ def fit(
                         if place.global_rank == 0:
                             checkpoint.write(reached)
                 if stage.finish is not None:
-                    stage.finish(data)  # type: ignore[arg-type]
+                    with noise.redirect():
+                        stage.finish(data)  # type: ignore[arg-type]
     if state is not None:
         check_stage(state, "none")
     for _, memory in list_memories(method):
         memory.clear()
     method.eval()
     return history
+
+
+def redirect_each(noise: Noise, items: Iterator[Item]) -> Iterator[Item]:
+    """Yield items, drawing all random numbers that making them takes from a training's noise."""
+    while True:
+        with noise.redirect():
+            try:
+                item = next(items)
+            except StopIteration:
+                return
+        yield item
 
 
 def iterate_stages(
@@ -204,7 +220,7 @@ def can_stack(stage: Stage, data: Data, settings: Settings, place: Any) -> bool:
         replicas = Replicas(probes)
         replicas.stack()
         two = StackedAnnotations(sets.parts[:2])
-        with torch.no_grad(), torch.random.fork_rng([place.device] if place.device.type == "cuda" else []):
+        with torch.no_grad(), seed_noise(0, place.device):
             replicas.losses(two.by_annotation(torch.zeros(2, 2, dtype=torch.int64, device=place.device)))
     except (ValueError, RuntimeError):  # vmap raises a RuntimeError for what it does not support
         return False

@@ -20,10 +20,10 @@ from lupi._internal.progress import Steps
 from lupi.data import Annotations, Batch
 from lupi.methods.base import Method, Stage
 from lupi.nn.inference import ROWS_AT_ONCE, evaluation
+from lupi.nn.noise import Noise, Redirection
 from lupi.training.clipping import clip_each, group_by_loss
 from lupi.training.cuda_graph import GraphedSteps
 from lupi.training.mixup import Mixup, draw_weights
-from lupi.training.noise import get_noise_state, set_noise_state
 from lupi.training.replicas import Data, Replicas, StackedAnnotations
 from lupi.training.settings import Settings
 
@@ -32,7 +32,7 @@ Epoch = dict[str, Any]
 
 A loss of replicas is a list with one number each, NaN for replicas that stopped in an earlier epoch.
 """
-PROGRESS = ("epoch", "step", "best", "waited", "stopped", "best_weights", "start")
+PROGRESS = ("epoch", "step", "best", "waited", "stopped", "best_weights", "start", "foreign")
 """Attributes of a `StageLoop` that a checkpoint contains."""
 DIVERGED = 1e3
 """Training has diverged if a loss exceeds this multiple of one plus its size in the first step."""
@@ -129,10 +129,12 @@ class StageLoop:
         settings: Settings,
         place: Any,
         seeds: list[int],
+        noise: Noise,
     ) -> None:
         assert isinstance(stage.method, Method)  # `fit` stacks or splits several
         self.stage, self.number, self.method = stage, number, stage.method
-        self.settings, self.place = settings, place
+        self.settings, self.place, self.noise = settings, place, noise
+        self.foreign = True  # whether a module of a step may draw from torch's global generators; the first step shows
         self.stacked = isinstance(stage.method, Replicas)
         self.members = list(stage.method.members) if isinstance(stage.method, Replicas) else [stage.method]
         self.seeds = spread_seeds(seeds, len(self.members))
@@ -151,7 +153,7 @@ class StageLoop:
         if not isinstance(place, OneDevice):
             self.module.mark_forward_method("losses")
         self.losses = self.compile_losses() if settings.compile else self.module.losses
-        self.graphed = GraphedSteps(place.device) if recorded else None
+        self.graphed = GraphedSteps(place.device, noise.generators["cuda"]) if recorded else None
         self.epoch = self.step = 0
         self.sums: dict[str, Tensor] = {}
         self.start: dict[str, list[float]] = {}  # the losses of the first step, before it changes the weights
@@ -161,7 +163,8 @@ class StageLoop:
 
     def prepare(self, data: Any, prepare: Callable[[Any], Data]) -> Data:
         """Prepare data for the stage; drop privileged information that its method does not use."""
-        prepared = prepare(data).to(self.place.device)
+        with self.noise.redirect():
+            prepared = prepare(data).to(self.place.device)
         uses_privileged = any(member.uses_privileged for member in self.members)
         return prepared if uses_privileged else prepared.without_privileged()
 
@@ -237,7 +240,9 @@ class StageLoop:
                     group["lr"].fill_(rate)
                 else:
                     group["lr"] = rate
-        losses, count = self.optimize(*inputs) if self.graphed is None else self.graphed(self.optimize, *inputs)
+        with self.drawing() as redirection:
+            losses, count = self.optimize(*inputs) if self.graphed is None else self.graphed(self.optimize, *inputs)
+        self.foreign = redirection is not None and redirection.used
         if not self.start:
             means = {name: self.place.all_reduce(value.clone(), reduce_op="mean") for name, value in losses.items()}
             self.start = {name: value.reshape(-1).tolist() for name, value in means.items()}
@@ -245,6 +250,12 @@ class StageLoop:
             if name not in self.sums:
                 self.sums[name] = torch.zeros(value.shape, device=self.place.device)
         torch._foreach_add_([self.sums[name] for name in losses], list(losses.values()), alpha=count)
+
+    def drawing(self) -> AbstractContextManager[Redirection | None]:
+        """Let the networks draw from the noise of this training."""
+        if self.settings.compile:
+            return self.noise.lend()
+        return self.noise.redirect() if self.foreign else nullcontext()
 
     def optimize(self, index: Tensor, *mixing: Tensor) -> tuple[dict[str, Tensor], float]:
         """Take an optimizer step on this process's share of a batch; `mixing` is the λ of mixup, if it is on.
@@ -374,7 +385,7 @@ class StageLoop:
         All processes use the values of the first, since they must stop together.
         """
         parts = data.parts if isinstance(data, StackedAnnotations) else [data]
-        with self.place.autocast():
+        with self.place.autocast(), self.drawing():
             each = [average_losses(member, part) for member, part in zip(self.members, parts, strict=True)]
         means = {name: [losses[name] for losses in each] for name in each[0]}
         return self.place.broadcast(means)  # type: ignore[no-any-return]
@@ -395,7 +406,7 @@ class StageLoop:
     def state(self) -> dict[str, Any]:
         """Return everything but the weights that the stage needs to resume from here; every process must call it."""
         noise = {}  # the generator states of all processes, [processes, ...]
-        for name, value in get_noise_state(self.place.device).items():
+        for name, value in self.noise.get_state().items():
             rows = torch.zeros(self.place.world_size, value.shape[0], dtype=torch.uint8, device=self.place.device)
             rows[self.place.global_rank] = value
             noise[name] = self.place.all_reduce(rows, reduce_op="sum").cpu()
@@ -412,7 +423,7 @@ class StageLoop:
             group.update(own)  # a graph reads its own learning rate tensor, not the checkpoint's
         rank, noise = self.place.global_rank, state["noise"]
         if noise["cpu"].shape[0] == self.place.world_size:  # a different number of processes draws different noise
-            set_noise_state({name: states[rank] for name, states in noise.items()}, self.place.device)
+            self.noise.set_state({name: states[rank] for name, states in noise.items()})
         for name in PROGRESS:
             setattr(self, name, state[name])
         if rank == 0:
