@@ -28,7 +28,7 @@ from lupi.likelihoods import Bernoulli, Categorical, Likelihood
 from lupi.methods.base import Conditional, Method
 from lupi.nn import MLP, Parts
 from lupi.nn.inference import evaluation
-from lupi.training import Settings, fit
+from lupi.training import Settings, fit, seed_noise
 from lupi.training.fitting import split_stage
 
 __all__ = ["CHECKS", "check_method", "make_data", "make_method", "make_parts"]
@@ -68,8 +68,7 @@ def make_data(likelihood: Likelihood, seed: int = 0) -> Annotations:
 
 def make_method(build: Build, likelihood: Likelihood, seed: int = 0) -> Method:
     """Return a method with its initial weights, which `seed` determines."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
+    with seed_noise(seed):
         return build(make_parts(likelihood))
 
 
@@ -157,8 +156,7 @@ def check_privileged(build: Build, likelihood: Likelihood) -> None:
     losses, outputs = [], []
     for variant in (data, other):
         method = make_method(build, likelihood)
-        with torch.random.fork_rng(), torch.no_grad():
-            torch.manual_seed(0)  # the same noise in training
+        with seed_noise(0), torch.no_grad():  # the same noise in training
             losses.append([float(stage(batch)) for stage, batch in iterate_stages(method, variant)])
             outputs.append(method.predictor().eval()(x))
     assert (losses[0] != losses[1]) == type(method).uses_privileged, "`uses_privileged` contradicts the losses"
