@@ -30,3 +30,10 @@ def test_what_is_refused(value):
 def test_zero_is_not_positive():
     with pytest.raises(ValueError, match="greater than 0, but got 0"):
         check_positive("n", 0)
+
+
+def test_an_integer_may_be_too_large():
+    with pytest.raises(ValueError, match=r"^Expected `n` to be an integer from 1 to 9, but got 10.$"):
+        check_integer("n", 10, 1, maximum=9)
+    with pytest.raises(ValueError, match=r"^Expected `n` to be an integer from 1 to 9223372036854775807, but got"):
+        check_integer("n", 10**20, 1)

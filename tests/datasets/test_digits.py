@@ -135,3 +135,9 @@ def test_is_frozen(digits):
 def test_bad_annotations():
     with pytest.raises(ValueError, match=r"annotations.*0"):
         load_digits_annotated(annotations=0)
+
+
+@pytest.mark.parametrize("annotations", [0, 1001, 10**20])
+def test_an_impossible_number_of_annotations_is_named(annotations):
+    with pytest.raises(ValueError, match=f"^Expected `annotations` to be an integer .* but got {annotations}"):
+        load_digits_annotated(annotations)

@@ -5,8 +5,8 @@ from numbers import Integral, Real
 from typing import Any
 
 
-def check_integer(name: str, value: Any, minimum: int) -> int:
-    """Return an integer of at least `minimum`.
+def check_integer(name: str, value: Any, minimum: int, maximum: int = 2**63 - 1) -> int:
+    """Return an integer from `minimum` to `maximum`, by default the largest that torch and numpy take.
 
     Examples
     --------
@@ -15,9 +15,11 @@ def check_integer(name: str, value: Any, minimum: int) -> int:
     ...
     ValueError: Expected `epochs` to be an integer of at least 1, but got 0.
     """
-    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= minimum:
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if whole and minimum <= int(value) <= maximum:
         return int(value)
-    raise ValueError(f"Expected `{name}` to be an integer of at least {minimum}, but got {value!r}.")
+    what = f"from {minimum} to {maximum}" if whole and int(value) > maximum else f"of at least {minimum}"
+    raise ValueError(f"Expected `{name}` to be an integer {what}, but got {value!r}.")
 
 
 def check_number(name: str, value: Any, maximum: float = math.inf) -> float:

@@ -22,6 +22,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 
+from lupi._internal.checks import check_integer
 from lupi.datasets.relabelling import annotate
 
 POOL, TRAIN, TEST = 297, 1000, 500
@@ -55,7 +56,7 @@ def load_digits_annotated(annotations: int = 1, random_state: int = 0) -> Annota
     Parameters
     ----------
     annotations : int
-        Labels per training digit.
+        Labels per training digit, at most 1000.
     random_state : int
         Seed of the split, the annotators and their labels.
 
@@ -74,6 +75,7 @@ def load_digits_annotated(annotations: int = 1, random_state: int = 0) -> Annota
     >>> bool(accuracy["nearest neighbour"] > accuracy["nine middle pixels"] > accuracy["malicious"])
     True
     """
+    check_integer("annotations", annotations, 1, maximum=1000)
     X, y = load_digits(return_X_y=True)
     pool, rest = train_test_split(np.arange(len(y)), train_size=POOL, stratify=y, random_state=random_state)
     train, test = train_test_split(rest, train_size=TRAIN, test_size=TEST, stratify=y[rest], random_state=random_state)

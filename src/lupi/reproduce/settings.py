@@ -7,6 +7,9 @@ from typing import Any
 
 from lupi._internal.checks import check_integer, check_positive
 
+LARGEST = 2**31 - 1
+"""Largest number of anything in an experiment, and largest seed."""
+
 
 def check_settings(
     settings: Any,
@@ -39,7 +42,7 @@ def check_settings(
     ValueError: Expected `noise` to be a number greater than 0, but got 0.0.
     """
     for name, least in minimum.items():
-        check_integer(name, getattr(settings, name), least)
+        check_integer(name, getattr(settings, name), least, maximum=LARGEST)
     for name in positive:
         value = getattr(settings, name)
         if value == ():

@@ -44,6 +44,8 @@ VARIANTS: dict[Variant, str] = {
 PAIR: tuple[Variant, ...] = ("no PI", "PI")
 SHADES: dict[str, str] = {"no PI": COLOURS["no-pi"], "PI": COLOURS["pi"]}
 WIDTH = 64
+LEAST = {"seed": 0, "seeds": 2, "n": 10, "epochs": 1}
+"""Smallest values of settings."""
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
 
 
@@ -84,7 +86,8 @@ class Protocol:
 
     def __post_init__(self) -> None:
         choices = {"initialisation": ("glorot", "torch"), "head": ACTIVATIONS}
-        check_settings(self, {"seeds": 2}, positive=["noise"], choices=choices)
+        least = LEAST | {"batch_size": 1, "long": 1}
+        check_settings(self, least, positive=["noise", "learning_rate"], choices=choices)
 
     @property
     def is_published(self) -> bool:

@@ -1,0 +1,41 @@
+"""Settings that no experiment can have are refused before anything is computed."""
+
+import pytest
+
+from lupi.reproduce import EXPERIMENTS, load_experiment
+from lupi.reproduce.settings import change_settings
+
+TRAINING = [("epochs", 0), ("batch_size", 0), ("learning_rate", -1.0)]
+SYNTHETIC = [("n", 0), ("n", -1), ("n", 10**20), ("noise", 0.0), ("noise", -1.0), ("long", 0), *TRAINING]
+IMPOSSIBLE = {
+    "linear-risk": [
+        ("n", 0),
+        ("d", 0),
+        ("m", 9),
+        ("sigma", 0.0),
+        ("draws", 0),
+        ("repeats", 10**20),
+        ("overlap", (2.0,)),
+    ],
+    "information": [("sample", 0), ("sample", 10**20), ("bins", 1), ("folds", 1), ("annotations", 0), ("noise", ())],
+    "heteroscedastic": [("annotators", 1), ("annotators", 10**20), ("annotations", 0), *TRAINING[:2]],
+    "synthetic-regression": SYNTHETIC,
+    "noise-sweep": [("n", 0), ("n", 10**20), ("epochs", 0), ("noise", (0.0,)), ("noise", ())],
+    "synthetic-classification": SYNTHETIC,
+    "cifar10h": TRAINING,
+    "relabelled-images": TRAINING,
+    "civil-comments": TRAINING,
+}
+
+
+def test_every_experiment_is_listed():
+    assert set(IMPOSSIBLE) == set(EXPERIMENTS)
+
+
+@pytest.mark.parametrize("experiment", IMPOSSIBLE)
+def test_impossible_values_are_refused(experiment):
+    settings = load_experiment(experiment).Settings()
+    seeds = [("seeds", 0), ("seeds", 10**20)] if hasattr(settings, "seeds") else []
+    for name, value in [("seed", -1), ("seed", 10**20), *seeds, *IMPOSSIBLE[experiment]]:
+        with pytest.raises(ValueError, match=rf"^Expected `{name}` to be "):
+            change_settings(settings, [f"{name}={value!r}"])
