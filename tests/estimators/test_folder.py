@@ -482,3 +482,9 @@ def test_weights_of_another_model_are_refused(saved, tmp_path):
     shutil.copy(tmp_path / "other" / "weights.safetensors", saved)
     reseal(saved)
     refused(saved, "(?s).* network of the weights.*size mismatch")
+
+
+def test_a_link_to_itself_is_refused(models, tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(OSError, match=r"^Expected \S+loop to be a new folder or a model to replace, but it is a loop"):
+        models[0].save(tmp_path / "loop")

@@ -135,3 +135,10 @@ def test_what_was_recognised_is_one_line_whatever_the_names(tmp_path):
     table = read_annotations(spec)
     assert any("who Note: all is well" in line for line in table.choices)
     assert not any("\n" in line or "\x1b" in line for line in (*table.choices, *table.notes))
+
+
+def test_an_annotator_of_lists_is_refused(tmp_path):
+    TABLE.assign(team=[["ann"]] * 24).to_parquet(tmp_path / "t.parquet")
+    spec = TableSpec(table=tmp_path / "t.parquet", target=["label"], annotator="team", ignore=["team"], example="id")
+    with pytest.raises(ValueError, match="annotator column 'team'"):
+        read_annotations(spec)

@@ -458,3 +458,11 @@ def test_numbers_that_look_like_ids_are_warned_of(name):
 )
 def test_numbers_that_are_ids(name, values, expected):
     assert is_id(pd.Series(values, name=name)) is expected
+
+
+def test_dates_beyond_nanoseconds_are_seconds_too():
+    """Nanoseconds in 64 bits end in the year 2262."""
+    dates = pd.Series(np.array(["9999-12-31", "1970-01-02", "0001-01-01"], dtype="datetime64[s]"), name="due")
+    expected = [253402214400.0, 86400.0, -62135596800.0]
+    assert as_frame(dates)["due"].tolist() == expected
+    assert as_frame(dates.dt.tz_localize("UTC"))["due"].tolist() == expected

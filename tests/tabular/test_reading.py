@@ -1,5 +1,7 @@
 import decimal
 import gzip
+import os
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -106,3 +108,20 @@ def test_tables_that_cannot_be_read(tmp_path):
     refused("twice.parquet", None, "duplicate")
     (tmp_path / "folder").mkdir()
     refused("folder", None, "it has none")
+
+
+@pytest.mark.parametrize("encoded", [False, True], ids=["strings", "dictionary"])
+def test_strings_that_are_not_utf8_are_named(encoded):
+    offsets = pa.array([0, 2, 4], pa.int32()).buffers()[1]
+    names = pa.StringArray.from_buffers(2, offsets, pa.py_buffer(b"ab\xff\xfe"))
+    column = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int32()), names) if encoded else names
+    with pytest.raises(ValueError, match=r"^Expected column 'who' to be UTF-8, but got b'.*' in row 1"):
+        to_pandas(pa.table({"size": [1, 2], "who": column}))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="paths are bytes on Linux alone")
+def test_a_path_that_is_not_utf8_is_refused(tmp_path):
+    path = tmp_path / os.fsdecode(b"t\xff.csv")
+    path.write_text("a\n1\n")
+    with pytest.raises(ValueError, match=r"^Expected the path of a table to be UTF-8, but got "):
+        open_table(path)

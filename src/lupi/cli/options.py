@@ -18,7 +18,7 @@ Methods = Annotated[str, typer.Option(help="Comma-separated names of methods, or
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an output that is already there.")]
 Output = Annotated[Path, typer.Option("-o", "--output", help="Folder for results.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of initial weights, batches, folds and noise.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of initial weights, batches, folds and noise.")]
 Table = Annotated[
     Path, typer.Argument(metavar="TABLE", help="CSV, TSV, JSON, Excel or Parquet file, or folder of Parquet.")
 ]

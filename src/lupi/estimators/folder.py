@@ -57,7 +57,11 @@ def save_model_folder(path: str | Path, model: StoredModel, notes: Mapping[str, 
     """
     import skops.io  # slow to import, and training does not need it
 
-    path, notes = Path(path).resolve(), dict(notes or {})
+    try:
+        path, notes = Path(path).resolve(), dict(notes or {})
+    except (RuntimeError, OSError) as error:  # the first before Python 3.13
+        what = "to be a new folder or a model to replace, but it is a loop of links"
+        raise OSError(f"Expected {path} {what}.") from error
     if path.exists() and not is_replaceable(path):
         raise FileExistsError(f"Expected {path} to be a new folder or a model to replace, but it is something else.")
     # Clone the weights, since safetensors refuses tensors that share memory, as tied weights do.

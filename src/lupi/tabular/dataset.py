@@ -63,7 +63,7 @@ def read_annotations(spec: TableSpec) -> AnnotationTable:
     used = dict.fromkeys([*roles.target, *roles.privileged, *example, *roles.inputs, *gold, *annotator])
     strings = [*(name for name, kind in spec.kind.items() if kind != "number"), *example]
     table = read_table(spec.table, list(used), dict.fromkeys(strings, pa.string()))
-    for role, named in {"target": roles.target, "example": example, "gold": gold}.items():
+    for role, named in {"target": roles.target, "example": example, "gold": gold, "annotator": annotator}.items():
         columns.check_types(table.schema, named, role, ("boolean", "number", "string"))
     frame = to_pandas(table)
     task, reason = columns.choose_task(frame, roles.target, spec.task)

@@ -389,7 +389,7 @@ def _typed(column: Column) -> Column:
             f"Complex data not supported. Expected column {column.name!r} to be real numbers, but got {column.dtype}."
         )
     if column.dtype.kind == "M":
-        column = column - pd.Timestamp(0, tz=column.dt.tz)
+        column = column - pd.Timestamp(0, tz=column.dt.tz).as_unit(column.dt.unit)
     return column.dt.total_seconds() if column.dtype.kind == "m" else column
 
 

@@ -1,6 +1,7 @@
 """Read tables: CSV, TSV, JSON, Excel, Parquet and folders of Parquet, whole or in batches."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
@@ -85,6 +86,25 @@ def to_pandas(table: pa.Table) -> pd.DataFrame:
         plain = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         plain = pa.float64() if pa.types.is_decimal(plain) else plain
         if plain != field.type:
-            table = table.set_column(place, field.name, table.column(place).cast(plain))
+            with explain_strings(field.name, table.column(place)):
+                table = table.set_column(place, field.name, table.column(place).cast(plain))
+        if pa.types.is_string(plain) or pa.types.is_large_string(plain):
+            with explain_strings(field.name, table.column(place)):
+                table.column(place).validate(full=True)
     frame: pd.DataFrame = table.to_pandas(date_as_object=False, ignore_metadata=True)
     return frame
+
+
+@contextmanager
+def explain_strings(name: str, column: pa.ChunkedArray) -> Iterator[None]:
+    """Turn an error of Arrow into one that names the first string of a column that is not UTF-8."""
+    try:
+        yield
+    except pa.ArrowException as error:
+        for row, value in enumerate(column):
+            try:
+                value.as_py()
+            except UnicodeDecodeError as wrong:
+                got = f"{wrong.object[:50]!r} in row {row}"
+                raise ValueError(f"Expected column {name!r} to be UTF-8, but got {got}.") from error
+        raise

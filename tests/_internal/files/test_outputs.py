@@ -49,3 +49,12 @@ def test_a_full_disk_is_one_sentence():
     message = r"^Expected `output` to be writable, but got run: No space left on device\.$"
     with pytest.raises(OSError, match=message), explain_os_errors("run"):
         raise OSError(28, "No space left on device")
+
+
+def test_a_loop_of_links_is_refused_before_the_work(tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    for folder in (True, False):
+        with pytest.raises(OSError, match=r"`output` to be writable, but got \S+loop: Too many levels"):
+            claim(tmp_path / "loop", folder=folder)
+    (tmp_path / "link").symlink_to("new", target_is_directory=True)
+    claim(tmp_path / "link", folder=True)

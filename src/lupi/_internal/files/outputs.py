@@ -3,7 +3,7 @@
 import errno
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from lupi._internal.files.folders import is_blank
@@ -77,6 +77,8 @@ def check_output(
     kind : str
         What such an output is called in messages.
     """
+    with explain_os_errors(path, argument), suppress(FileNotFoundError):
+        path.stat()  # raises an error for a loop of links, which `exists` takes for a new path
     if not path.exists():
         return
     if path.is_dir() != folder:

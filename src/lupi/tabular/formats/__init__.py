@@ -1,5 +1,6 @@
 """File formats of tables, one class each. To add a format, subclass `TableFile` and add it to `FORMATS`."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -32,6 +33,8 @@ def open_file(path: str | Path, types: Mapping[str, pa.DataType] | None = None) 
         Types of columns of a CSV or JSON Lines file. The types of other columns are inferred.
     """
     path = Path(path)
+    if not os.fsencode(path).decode("utf-8", "ignore") == str(path):  # Arrow takes no other
+        raise ValueError(f"Expected the path of a table to be UTF-8, but got {os.fsencode(path)!r}.")
     if not path.exists():
         raise FileNotFoundError(f"Expected a table, but there is no {path}.")
     name = path.name.lower()
