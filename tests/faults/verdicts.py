@@ -1,0 +1,154 @@
+"""What must hold after every case, whatever the input was."""
+
+import csv
+import io
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+from tests.faults.cases import Case
+from tests.faults.forks import Outcome, snapshot
+
+CODES = (0, 2)
+"""Exit codes of commands that were not interrupted."""
+BARE = re.compile(
+    r"\[Errno|\bobject is not\b|has no attribute|unsupported operand|list index out of range|NoneType|"
+    r"not supported between|Overflow when unpacking|unhashable type|positional argument|invalid literal|"
+    r"could not convert|cannot reshape|takes no arguments|codec can't|size mismatch|Traceback|<class '|"
+    r"\w+Error:|\w+Error\(|DefaultCPUAllocator|Out of bounds|cannot be cast|Cannot interpret"
+)
+"""What Python, numpy, torch or pyarrow would say, which tells users nothing about their input."""
+KEPT = re.compile(r"(^|/)(runs/[^/]+\.(npz|pt|json)|comparison\.json|[^/]*checkpoint[^/]*|[^/]*\.lock)$")
+"""Files of an interrupted command that a rerun continues from, and locks."""
+LEFTOVER = re.compile(r"(^|/)\.[^/]*[0-9a-f]{8,}|\.old$|\.partial|\.tmp|(^|/)\.writable")
+"""Names of temporary files and folders."""
+MUCH_MEMORY = 2.5
+"""Gigabytes, of which about half a gigabyte are the libraries."""
+
+
+def find_problems(outcome: Outcome) -> list[str]:
+    """Return what is wrong with an outcome, in a few words each."""
+    facts = outcome.facts
+    if outcome.hung:
+        return ["hang"]
+    if not facts:
+        return [f"fuzzer: {outcome.stderr[-2000:]}"]
+    problems = list(facts.get("problems", []))
+    interrupted = facts["interrupt"] is not None
+    if outcome.code not in CODES and not (interrupted and outcome.code == 130):
+        problems.append(f"exit code {outcome.code}")
+    if "Traceback" in outcome.stderr or "Traceback" in outcome.stdout:
+        problems.append("traceback")
+    if outcome.code == 2 and not problems:
+        problems += judge_message(outcome.stderr)
+    after = snapshot(outcome.folder)
+    if outcome.code != 0:
+        changed = [name for name in {**facts["before"], **after} if facts["before"].get(name) != after.get(name)]
+        problems += [f"partial output {name}" for name in changed if not KEPT.search(name)][:3]
+    new = after.keys() - facts["before"].keys()
+    problems += [f"leftover {name}" for name in sorted(new) if LEFTOVER.search(name)][:3]
+    if outcome.orphans:
+        problems.append("processes left running")
+    if outcome.memory > MUCH_MEMORY:
+        problems.append(f"memory {outcome.memory:.1f} GB")
+    return problems
+
+
+def judge_message(stderr: str) -> list[str]:
+    """Check that an error ends with one sentence, by lupi or by the parser of the command line."""
+    if "Usage: lupi" in stderr:
+        return [] if "Error" in stderr else ["no error message"]
+    lines = [line for line in stderr.splitlines() if line.strip()]
+    if not lines:
+        return ["no error message"]
+    last = lines[-1]
+    if not last.startswith("lupi: "):
+        return [f"not a message of lupi: {last[:200]}"]
+    ours, _, detail = last.partition("but got: ")  # where a message names the file, another library may say the rest
+    if not re.match(r"lupi: [A-Z]\w* .*", ours) or not (detail or re.search(r"[.:!?)]$", last)):
+        return [f"not a sentence: {last[:300]}"]
+    if BARE.search(ours):
+        return [f"a bare error: {last[:300]}"]
+    if not last.startswith("lupi: Expected ") and not re.search(r"[`'\"/]", last):
+        return [f"names nothing: {last[:300]}"]
+    if len(last) > 2000:
+        return [f"a long message: {len(last)} characters"]
+    return []
+
+
+# ------------------------------------------------------------------------------ complete outputs
+
+
+def check_outputs(case: Case) -> list[str]:
+    """Return what is wrong with the outputs of a command that ended with exit code 0."""
+    if any(word in ("--list", "--help") for word in case.arguments) or not case.output:
+        return []
+    check = {"train": check_model, "predict": check_predictions, "export": check_onnx}.get(case.command, check_results)
+    try:
+        return check(Path(case.output))
+    except Exception as error:
+        return [f"incomplete output: {type(error).__name__}: {error}"[:300]]
+
+
+def check_model(path: Path) -> list[str]:
+    """Check that a model can be loaded and that its weights are finite."""
+    from lupi.estimators.folder import read_model_folder
+    from lupi.serving import load
+
+    load(path)
+    weights = read_model_folder(path).weights
+    bad = [name for name, tensor in weights.items() if tensor.is_floating_point() and not tensor.isfinite().all()]
+    return [f"not finite: weights {', '.join(bad[:3])}"] if bad else []
+
+
+def check_predictions(path: Path) -> list[str]:
+    """Check that predictions can be read, and that numbers are finite."""
+    if path.suffix == ".csv":
+        with path.open(newline="", encoding="utf-8") as file:
+            header, *rows = list(csv.reader(file))
+        columns = {name: [row[place] for row in rows] for place, name in enumerate(header)}
+    else:
+        import pyarrow.parquet as parquet
+
+        table = parquet.read_table(path)
+        columns = {name: column.to_pylist() for name, column in zip(table.column_names, table.columns, strict=True)}
+    problems = []
+    for name, values in columns.items():
+        if name.startswith("probability_") and any(not 0 <= to_number(value) <= 1 for value in values):
+            problems.append(f"not a probability: {name[:50]}")
+    return problems
+
+
+def to_number(value: Any) -> float:
+    """Return a number, NaN for what is none."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def check_onnx(path: Path) -> list[str]:
+    """Check that a graph is complete."""
+    import onnx
+
+    onnx.checker.check_model(onnx.load(path))
+    return []
+
+
+def check_results(path: Path) -> list[str]:
+    """Check the files of a folder of results: strict JSON, CSV, whole pages."""
+    if path.is_file():
+        return [] if path.stat().st_size else ["empty output"]
+    problems = []
+    for file in path.glob("*.json"):
+        json.loads(file.read_text(encoding="utf-8"), parse_constant=lambda text: problems.append(f"{text} in {file}"))
+    for file in path.glob("*.csv"):
+        list(csv.reader(io.StringIO(file.read_text(encoding="utf-8"))))
+    for file in path.glob("*.html"):
+        if not file.read_text(encoding="utf-8").rstrip().endswith("</html>"):
+            problems.append(f"cut page {file}")
+    if not (path / "results.json").exists():
+        problems.append("no results.json")
+    return problems[:3]
