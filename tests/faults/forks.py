@@ -110,8 +110,10 @@ def be_child(name: str, make: Callable[[str, Path], Case], check: Callable[[Case
         code = finish_streams(code)
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         if code == 0:
-            problems = check(case)
-            notes.write_text(json.dumps({**facts, "problems": problems}))
+            facts["problems"] = check(case)
+        elif code == 130 or case.stdout == "full":  # the output may be whole before Ctrl-C, or before the last line
+            facts["complete"] = not check(case)
+        notes.write_text(json.dumps(facts))
     except BaseException:
         os.write(2, traceback.format_exc().encode("utf-8", "replace"))
     finally:

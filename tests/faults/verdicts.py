@@ -20,9 +20,9 @@ BARE = re.compile(
     r"\w+Error:|\w+Error\(|DefaultCPUAllocator|Out of bounds|cannot be cast|Cannot interpret"
 )
 """What Python, numpy, torch or pyarrow would say, which tells users nothing about their input."""
-KEPT = re.compile(r"(^|/)(runs/[^/]+\.(npz|pt|json)|comparison\.json|[^/]*checkpoint[^/]*|[^/]*\.lock)$")
-"""Files of an interrupted command that a rerun continues from, and locks."""
-LEFTOVER = re.compile(r"(^|/)\.[^/]*[0-9a-f]{8,}|\.old$|\.partial|\.tmp|(^|/)\.writable")
+KEPT = re.compile(r"(^|/)(runs/[^/]+\.(npz|pt|json)|comparison\.json|[^/]*checkpoint[^/]*)$")
+"""Files of an interrupted command that a rerun continues from."""
+LEFTOVER = re.compile(r"(^|/)\.[^/]*[0-9a-f]{8,}|\.lupi-|\.old$|\.partial|\.tmp|(^|/)\.writable")
 """Names of temporary files and folders."""
 MUCH_MEMORY = 2.5
 """Gigabytes, of which about half a gigabyte are the libraries."""
@@ -46,6 +46,8 @@ def find_problems(outcome: Outcome) -> list[str]:
     after = snapshot(outcome.folder)
     if outcome.code != 0:
         changed = [name for name in {**facts["before"], **after} if facts["before"].get(name) != after.get(name)]
+        if facts.get("complete"):
+            changed = [name for name in changed if not Path(name).is_relative_to(facts["output"])]
         problems += [f"partial output {name}" for name in changed if not KEPT.search(name)][:3]
     new = after.keys() - facts["before"].keys()
     problems += [f"leftover {name}" for name in sorted(new) if LEFTOVER.search(name)][:3]
@@ -66,7 +68,8 @@ def judge_message(stderr: str) -> list[str]:
     last = lines[-1]
     if not last.startswith("lupi: "):
         return [f"not a message of lupi: {last[:200]}"]
-    ours, _, detail = last.partition("but got: ")  # where a message names the file, another library may say the rest
+    # Where a message names the file, another library may say the rest.
+    ours, *detail = re.split(r"but got(?: another)?: ", last, maxsplit=1)
     if not re.match(r"lupi: [A-Z]\w* .*", ours) or not (detail or re.search(r"[.:!?)]$", last)):
         return [f"not a sentence: {last[:300]}"]
     if BARE.search(ours):
