@@ -14,7 +14,9 @@ from tests.faults.values import DEVICES, FLOATS, HUGE_INTEGERS, INTEGERS, TEXTS,
 COMMANDS: Mapping[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 """The commands by name."""
 SIGNATURES = {
-    one.name: inspect.signature(one.callback, eval_str=True).parameters for one in app.registered_commands if one.callback
+    one.name: inspect.signature(one.callback, eval_str=True).parameters
+    for one in app.registered_commands
+    if one.callback
 }
 """The parameters of the functions behind the commands."""
 
@@ -35,7 +37,9 @@ def pick_method(rng: Random) -> str:
 
 def types_in(annotation: Any) -> set[Any]:
     """Return the types in an annotation such as `Annotated[int | None, …]`."""
-    return {annotation}.union(*(types_in(one) for one in get_args(annotation) if isinstance(one, type) or get_args(one)))
+    return {annotation}.union(
+        *(types_in(one) for one in get_args(annotation) if isinstance(one, type) or get_args(one))
+    )
 
 
 def hostile_argument(command: str, parameter: Any, rng: Random) -> tuple[str, bool]:

@@ -44,6 +44,10 @@ class Case:
         Size in bytes that a file can reach before writing fails.
     interrupt : float, optional
         Seconds after which Ctrl-C is pressed.
+    again : bool
+        Whether to run the command once more without limits, which must succeed.
+    rival : list of str, optional
+        A command line that runs at the same time. One of the two must succeed, the other must say why not.
     """
 
     command: str
@@ -52,12 +56,24 @@ class Case:
     stdout: str = "utf-8"
     file_limit: int | None = None
     interrupt: float | None = None
+    again: bool = False
+    rival: list[str] | None = None
 
 
 def pick_command(number: int) -> str:
     """Return the command of a case by its number."""
     names = list(COMMANDS)
     return Random(f"command {number}").choices(names, [SHARES.get(name, 6) for name in names])[0]
+
+
+@dataclass
+class Scene:
+    """What a command line is drawn from: a generator, an empty folder, earlier outputs, and how hostile to be."""
+
+    rng: Random
+    folder: Path
+    bases: Path
+    hostile: dict[str, float]
 
 
 def make_case(name: str, folder: Path, bases: Path) -> Case:
@@ -77,7 +93,7 @@ def make_case(name: str, folder: Path, bases: Path) -> Case:
     mode = rng.choices(["plain", "table", "options", "folder", "all"], [2, 4, 4, 3, 1])[0]
     hostile = {name: float(mode in (name, "all")) for name in ("table", "options", "folder")}
     make = MAKERS.get(command, make_unknown)
-    arguments = make(rng, folder, bases, hostile)
+    arguments = make(Scene(rng, folder, bases, hostile))
     huge = bool(hostile["options"]) and change_arguments(command, arguments, rng)
     output = prepare_output(command, arguments, rng, folder, bases, hostile["folder"])
     case = Case(command, clean(render(command, arguments, rng)), output, interrupt=HUGE_WORK if huge else None)
@@ -131,12 +147,14 @@ def table_arguments(rng: Random, folder: Path, hostile: dict[str, float]) -> Arg
     return arguments
 
 
-def make_train(rng: Random, folder: Path, bases: Path, hostile: dict[str, float]) -> Arguments:
+def make_train(scene: Scene) -> Arguments:
+    rng, folder, hostile = scene.rng, scene.folder, scene.hostile
     arguments = table_arguments(rng, folder, hostile)
     return arguments | {"method": [pick_method(rng)], "output": ["model"]}
 
 
-def make_compare(rng: Random, folder: Path, bases: Path, hostile: dict[str, float]) -> Arguments:
+def make_compare(scene: Scene) -> Arguments:
+    rng, folder, hostile = scene.rng, scene.folder, scene.hostile
     arguments = table_arguments(rng, folder, hostile) | {"jobs": ["1"], "seeds": ["2"], "output": ["run"]}
     if rng.random() < 0.3:
         gold = hostile_table(rng, hostile["table"])
@@ -144,11 +162,12 @@ def make_compare(rng: Random, folder: Path, bases: Path, hostile: dict[str, floa
     return arguments | {"methods": [f"no-pi,{pick_method(rng)}" if rng.random() < 0.9 else "no-pi"]}
 
 
-def make_diagnose(rng: Random, folder: Path, bases: Path, hostile: dict[str, float]) -> Arguments:
+def make_diagnose(scene: Scene) -> Arguments:
+    rng, folder, hostile = scene.rng, scene.folder, scene.hostile
     arguments = table_arguments(rng, folder, hostile) | {"jobs": ["1"], "folds": ["2"], "output": ["run"]}
     if rng.random() < 0.3 and arguments["target"] == ["label"]:
         arguments["gold"] = ["gold"]
-        arguments["ignore"] = ["grade,flag,mark,note"]
+        arguments["ignore"] = ["grade,flag,mark,note" + ("" if "example" in arguments else ",id")]
     if rng.random() < 0.5:
         arguments["method"] = [pick_method(rng)]
     return arguments
@@ -162,10 +181,11 @@ def copy_model(rng: Random, folder: Path, bases: Path, hostile: float) -> str:
     return "model"
 
 
-def make_predict(rng: Random, folder: Path, bases: Path, hostile: dict[str, float]) -> Arguments:
+def make_predict(scene: Scene) -> Arguments:
+    rng, folder, hostile = scene.rng, scene.folder, scene.hostile
     table = hostile_table(rng, hostile["table"])
     arguments = {
-        "model": [copy_model(rng, folder, bases, hostile["folder"])],
+        "model": [copy_model(rng, folder, scene.bases, hostile["folder"])],
         "table": [write_table(folder, "table", table, rng, hostile["table"])],
         "output": [rng.choice(["out.parquet", "out.csv", "new/out.csv"])],
     }
@@ -174,16 +194,18 @@ def make_predict(rng: Random, folder: Path, bases: Path, hostile: dict[str, floa
     return arguments
 
 
-def make_export(rng: Random, folder: Path, bases: Path, hostile: dict[str, float]) -> Arguments:
-    name = copy_model(rng, folder, bases, max(hostile["folder"], float(rng.random() < 0.7)))
+def make_export(scene: Scene) -> Arguments:
+    rng, folder, hostile = scene.rng, scene.folder, scene.hostile
+    name = copy_model(rng, folder, scene.bases, max(hostile["folder"], float(rng.random() < 0.7)))
     return {"model": [name], "onnx": [rng.choice(["model.onnx", "new/model.onnx", "model"])]}
 
 
-def make_demo(rng: Random, folder: Path, bases: Path, hostile: dict[str, float]) -> Arguments:
+def make_demo(_: Scene) -> Arguments:
     return {"seeds": ["2"], "epochs": ["1"], "jobs": ["1"], "output": ["run"], "methods": ["no-pi,tram"]}
 
 
-def make_reproduce(rng: Random, folder: Path, bases: Path, hostile: dict[str, float]) -> Arguments:
+def make_reproduce(scene: Scene) -> Arguments:
+    rng, folder, hostile = scene.rng, scene.folder, scene.hostile
     name = rng.choice(list(EXPERIMENTS)) if rng.random() < 0.95 else hostile_text(rng)
     arguments = {"experiment": [name], "output": ["run"], "changes": []}
     if name in EXPERIMENTS:
@@ -229,8 +251,9 @@ def hostile_setting(value: Any, rng: Random) -> str:
     return rng.choice([hostile_text(rng), rng.choice(HUGE_INTEGERS)])
 
 
-def make_unknown(rng: Random, folder: Path, bases: Path, hostile: dict[str, float]) -> Arguments:
+def make_unknown(scene: Scene) -> Arguments:
     """Return arguments for a command that this file does not know: a table for what must be given."""
+    rng, folder, hostile = scene.rng, scene.folder, scene.hostile
     table = write_table(folder, "table", hostile_table(rng, hostile["table"]), rng, hostile["table"])
     return {"table": [table], "source": [table], "output": ["run"]}
 
@@ -252,9 +275,7 @@ PATHS = ["a/b/c", "table.csv", "loop", "dangling", "full/x", "file/x", "", ".", 
 """Paths for outputs."""
 
 
-def prepare_output(
-    command: str, arguments: Arguments, rng: Random, folder: Path, bases: Path, hostile: float
-) -> str:
+def prepare_output(command: str, arguments: Arguments, rng: Random, folder: Path, bases: Path, hostile: float) -> str:
     """Put something where the output will be, with some probability, and return the path of the output."""
     name = "onnx" if command == "export" else "output"
     if rng.random() > (0.5 if hostile else 0.1):
@@ -304,7 +325,7 @@ def base_command(name: str, folder: Path) -> list[str]:
         settings = small_settings(load_experiment("linear-risk").Settings())
         changes = [f"{key}={value}" for key, value in settings.items()]
         return render(command, {"experiment": ["linear-risk"], "changes": changes, "output": [name]}, rng)
-    arguments = MAKERS[command](rng, folder, folder, hostile) | {"output": [name]}
+    arguments = MAKERS[command](Scene(rng, folder, folder, hostile)) | {"output": [name]}
     if command != "demo":
         (folder / "table.csv").write_bytes(to_csv(small_table(rng, 48), rng, plain=True))
         target = {"regression": ["grade"], "multi-label": ["flag", "mark"]}.get(kind, ["label"])

@@ -6,6 +6,7 @@ import os
 import shutil
 import struct
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -154,6 +155,8 @@ def pick_file(folder: Path, rng: Random) -> Path:
 
 
 SEALED = [change_facts, change_facts, change_facts, change_weights, change_weights, change_encoders, change_bytes]
+NOTHING_TO_CHANGE = (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError, zipfile.BadZipFile)
+"""Errors of a change where an earlier one has left nothing to change."""
 OTHER = [change_bytes, change_bytes, remove_file, add_file, link_file, swap_for_folder, change_json]
 
 
@@ -161,10 +164,8 @@ def damage_model(model: Path, rng: Random) -> None:
     """Change a model folder; mostly with the right checksums."""
     sealed = rng.random() < 0.7
     for _ in range(rng.choice([1, 1, 1, 2])):
-        try:
+        with suppress(*NOTHING_TO_CHANGE):
             rng.choice(SEALED if sealed else OTHER)(model, rng)
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError, zipfile.BadZipFile):
-            pass  # an earlier change left nothing to change here
     if sealed:
         reseal(model)
 
@@ -172,10 +173,8 @@ def damage_model(model: Path, rng: Random) -> None:
 def damage_results(folder: Path, rng: Random) -> None:
     """Change a folder of results, such as a crash or a curious user may leave it."""
     for _ in range(rng.choice([1, 1, 2])):
-        try:
+        with suppress(*NOTHING_TO_CHANGE):
             rng.choice([*OTHER, change_run, change_run])(folder, rng)
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError, zipfile.BadZipFile):
-            pass
 
 
 def copy_folder(source: Path, target: Path) -> None:

@@ -21,6 +21,8 @@ from tests.faults.cases import Case
 
 MEMORY = 6 * 2**30
 """Bytes that a case may allocate."""
+AGAIN = "--- again"
+"""What separates the messages of two runs."""
 
 
 @dataclass
@@ -82,11 +84,19 @@ def redirect(case: Case, out: int, err: int) -> None:
         os.dup2(source, target)
         os.close(source)
     encoding = "ascii" if case.stdout == "ascii" else "utf-8"
-    sys.stdout = open(1, "w", encoding=encoding, errors="strict", closefd=False)
-    sys.stderr = open(2, "w", encoding=encoding, errors="backslashreplace", buffering=1, closefd=False)
+    sys.stdout = open(1, "w", encoding=encoding, errors="strict", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding=encoding, errors="backslashreplace", buffering=1, closefd=False)  # noqa: SIM115
 
 
-def be_child(name: str, make: Callable[[str, Path], Case], check: Callable[[Case], list[str]], folder: Path, notes: Path, out: int, err: int) -> None:
+def be_child(
+    name: str,
+    make: Callable[[str, Path], Case],
+    check: Callable[[Case], list[str]],
+    folder: Path,
+    notes: Path,
+    out: int,
+    err: int,
+) -> None:
     """Make the files of a case, run its command, note what was there before and after, and end this process."""
     code = 70
     try:
@@ -105,11 +115,17 @@ def be_child(name: str, make: Callable[[str, Path], Case], check: Callable[[Case
         if case.interrupt is not None:
             signal.signal(signal.SIGALRM, lambda *_: os.killpg(0, signal.SIGINT))
             signal.setitimer(signal.ITIMER_REAL, max(case.interrupt, 1e-3))
+        rival = start_rival(case.rival) if case.rival else 0
         code = run_lupi(case.arguments)
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
         code = finish_streams(code)
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        if code == 0:
+        if case.rival:
+            facts["codes"] = sorted([code, os.waitstatus_to_exitcode(os.waitpid(rival, 0)[1])])
+        if case.again and code:
+            print(AGAIN, file=sys.stderr)
+            facts |= {"after": snapshot(folder), "code": code, "again": run_lupi(case.arguments)}
+        if code == 0 or case.rival or facts["again"] == 0:
             facts["problems"] = check(case)
         elif code == 130 or case.stdout == "full":  # the output may be whole before Ctrl-C, or before the last line
             facts["complete"] = not check(case)
@@ -121,6 +137,14 @@ def be_child(name: str, make: Callable[[str, Path], Case], check: Callable[[Case
             threading._shutdown()  # type: ignore[attr-defined]
             atexit._run_exitfuncs()
         os._exit(code)
+
+
+def start_rival(arguments: list[str]) -> int:
+    """Run a command in a process beside this one, and return its number."""
+    number = os.fork()
+    if number == 0:
+        os._exit(finish_streams(run_lupi(arguments)))
+    return number
 
 
 def finish_streams(code: int) -> int:
@@ -217,7 +241,9 @@ def read_some(pipe: int) -> bytes:
         return b""
 
 
-def run_cases(names: Iterable[str], work: Path, make: Any, check: Any, *, jobs: int, timeout: float) -> Iterator[Outcome]:
+def run_cases(
+    names: Iterable[str], work: Path, make: Any, check: Any, *, jobs: int, timeout: float
+) -> Iterator[Outcome]:
     """Run cases, some at a time, and yield their outcomes; the folder of an outcome exists until the next one.
 
     Parameters

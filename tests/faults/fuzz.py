@@ -25,6 +25,7 @@ import torch
 
 from tests.faults.cases import OUTPUTS, Case, base_command, make_case, pick_command
 from tests.faults.forks import Outcome, run_cases
+from tests.faults.scenarios import FULL_DISK, TWO_WRITERS, list_scenarios, make_scenario
 from tests.faults.verdicts import check_outputs, find_problems
 
 TIMEOUT = 60.0
@@ -64,10 +65,17 @@ def import_modules(names: list[str]) -> None:
     gc.freeze()
 
 
+def make_any(name: str, folder: Path, bases: Path) -> Case:
+    """Write the files of a case of any kind."""
+    return (make_scenario if name.startswith((FULL_DISK, TWO_WRITERS)) else make_case)(name, folder, bases)
+
+
 def describe(outcome: Outcome, problems: list[str]) -> str:
     """Return how a case failed, and how to run it again."""
     facts = outcome.facts
-    around = ", ".join(f"{key} {facts[key]}" for key in ("stdout", "file_limit", "interrupt") if facts.get(key) not in (None, "utf-8"))
+    around = ", ".join(
+        f"{key} {facts[key]}" for key in ("stdout", "file_limit", "interrupt") if facts.get(key) not in (None, "utf-8")
+    )
     return "\n".join(
         [
             f"FAILED {outcome.name} in {outcome.seconds:.1f} s: {'; '.join(problems)}",
@@ -79,12 +87,14 @@ def describe(outcome: Outcome, problems: list[str]) -> str:
 
 def summarize(counts: Counter[str], codes: Counter[str], failures: Counter[str], seconds: float) -> str:
     """Return the table of all cases by command, and the problems by kind."""
-    lines = ["command      cases    exit 0    exit 2  exit 130    failed"]
+    lines = ["command                  cases    exit 0    exit 2  exit 130    failed"]
     for command in sorted(counts):
         ended = [codes[f"{command} {code}"] for code in (0, 2, 130)]
-        lines.append(f"{command:10}{counts[command]:8}" + "".join(f"{n:10}" for n in (*ended, failures[command])))
+        lines.append(f"{command:22}{counts[command]:8}" + "".join(f"{n:10}" for n in (*ended, failures[command])))
     total = sum(counts.values())
-    kinds = {kind: failures[f"kind {kind}"] for kind in ("hang", "exit code", "traceback", "partial output", "leftover")}
+    kinds = {
+        kind: failures[f"kind {kind}"] for kind in ("hang", "exit code", "traceback", "partial output", "leftover")
+    }
     lines.append(f"{total} cases in {seconds / 60:.1f} minutes, {sum(failures[name] for name in counts)} failed")
     lines.append(", ".join(f"{kind}: {count}" for kind, count in kinds.items()))
     return "\n".join(lines)
@@ -97,6 +107,7 @@ def main() -> None:
     parser.add_argument("--start", type=int, default=0, help="number of the first case")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="cases that run at the same time")
     parser.add_argument("--command", help="run cases of this command only")
+    parser.add_argument("--scenarios", type=int, default=0, help="run one full disk in this number, and two writers")
     parser.add_argument("--case", help="run one case, such as train:1234, and show its files")
     parser.add_argument("--verbose", action="store_true", help="print a line for every case")
     options = parser.parse_args()
@@ -106,16 +117,20 @@ def main() -> None:
     counts, codes, failures = Counter[str](), Counter[str](), Counter[str]()
     numbers = range(options.start, options.start + options.cases)
     names = [f"{options.command or pick_command(number)}:{number}" for number in numbers]
+    names += list_scenarios(options.scenarios) if options.scenarios else []
     names, start = ([options.case] if options.case else names), time.monotonic()
     try:
-        make = partial(make_case, bases=make_bases(work))
+        make = partial(make_any, bases=make_bases(work))
         for outcome in run_cases(names, work, make, check_outputs, jobs=options.jobs, timeout=TIMEOUT):
             command = outcome.name.partition(":")[0]
             problems = find_problems(outcome)
             counts[command] += 1
             codes[f"{command} {outcome.code}"] += 1
             if options.verbose:
-                print(f"{outcome.name} {outcome.code} {outcome.seconds:.2f} s {outcome.stderr.strip()[-150:]!r}", flush=True)
+                print(
+                    f"{outcome.name} {outcome.code} {outcome.seconds:.2f} s {outcome.stderr.strip()[-150:]!r}",
+                    flush=True,
+                )
             if problems:
                 failures[command] += 1
                 for problem in problems:
@@ -123,7 +138,9 @@ def main() -> None:
                         failures[f"kind {kind}"] += problem.startswith(kind)
                 print(describe(outcome, problems), flush=True)
             if options.case:
-                kept = shutil.copytree(outcome.folder, tempfile.mkdtemp(prefix="lupi-case-"), symlinks=True, dirs_exist_ok=True)
+                kept = shutil.copytree(
+                    outcome.folder, tempfile.mkdtemp(prefix="lupi-case-"), symlinks=True, dirs_exist_ok=True
+                )
                 print(f"code {outcome.code}, {outcome.seconds:.2f} s, {outcome.memory:.2f} GB, files in {kept}")
                 print(shlex.join(outcome.facts.get("arguments", [])))
                 print(f"--- stdout\n{outcome.stdout}\n--- stderr\n{outcome.stderr}")

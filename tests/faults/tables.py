@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
@@ -72,26 +73,43 @@ def of_type(kind: pa.DataType, draw: Callable[[Random], Any]) -> Callable[[Rando
 def day(rng: Random) -> datetime.datetime:
     """Draw a date between the years 1 and 9999."""
     near = datetime.datetime(2020, 1, 1) + datetime.timedelta(seconds=rng.randrange(10**8))
-    return rng.choice([near, near, datetime.datetime(1, 1, 1), datetime.datetime(9999, 12, 31), datetime.datetime(1600, 2, 3)])
+    return rng.choice(
+        [near, near, datetime.datetime(1, 1, 1), datetime.datetime(9999, 12, 31), datetime.datetime(1600, 2, 3)]
+    )
 
 
-PLAIN = {"numbers", "constant", "big integers", "texts", "one text", "missing", "long texts", "unique", "booleans", "rare"}
+PLAIN = {
+    "numbers",
+    "constant",
+    "big integers",
+    "texts",
+    "one text",
+    "missing",
+    "long texts",
+    "unique",
+    "booleans",
+    "rare",
+}
 COLUMNS: dict[str, Callable[[Random, int], Any]] = {
     "numbers": lambda rng, rows: [float(rng.choice(NUMBERS)) for _ in range(rows)],
     "constant": lambda rng, rows: [rng.choice(NUMBERS)] * rows,
-    "big integers": lambda rng, rows: [rng.choice([2**53 + 1, 2**62, -(2**62), 1700000000123456789]) for _ in range(rows)],
+    "big integers": lambda rng, rows: [
+        rng.choice([2**53 + 1, 2**62, -(2**62), 1700000000123456789]) for _ in range(rows)
+    ],
     "texts": each(hostile_text),
     "one text": lambda rng, rows: [hostile_text(rng)] * rows,
-    "missing": lambda rng, rows: [None] * rows,
+    "missing": lambda _, rows: [None] * rows,
     "long texts": each(lambda rng: "word " * rng.choice([0, 1, 2000])),
     "unique": lambda rng, rows: [f"{rng.random()}" for _ in range(rows)],
     "booleans": each(lambda rng: rng.choice([True, False, None])),
-    "rare": lambda rng, rows: ["once", *["often"] * (rows - 1)][:rows],
+    "rare": lambda _, rows: ["once", *["often"] * (rows - 1)][:rows],
     "spread": of_type(pa.float64(), lambda rng: rng.choice([1e308, -1e308, 1e-308, 0.0, 1.0])),
-    "float16": of_type(pa.float16(), lambda rng: __import__("numpy").float16(rng.random())),
+    "float16": of_type(pa.float16(), lambda rng: np.float16(rng.random())),
     "uint64": of_type(pa.uint64(), lambda rng: rng.choice([0, 2**64 - 1, 2**63])),
     "int8": of_type(pa.int8(), lambda rng: rng.randrange(-128, 128)),
-    "decimals": of_type(pa.decimal128(38, 5), lambda rng: Decimal(rng.choice(["1.5", "-7", "123456789012345678901234567.5"]))),
+    "decimals": of_type(
+        pa.decimal128(38, 5), lambda rng: Decimal(rng.choice(["1.5", "-7", "123456789012345678901234567.5"]))
+    ),
     "dates": of_type(pa.date32(), lambda rng: day(rng).date()),
     "microseconds": of_type(pa.timestamp("us"), day),
     "zoned": of_type(pa.timestamp("us", "Asia/Kolkata"), day),
@@ -102,10 +120,14 @@ COLUMNS: dict[str, Callable[[Random, int], Any]] = {
     "lists": of_type(pa.list_(pa.int64()), lambda rng: [rng.randrange(3) for _ in range(rng.randrange(4))]),
     "vectors": of_type(pa.list_(pa.float32(), 2), lambda rng: [rng.random(), rng.random()]),
     "lists of texts": of_type(pa.list_(pa.string()), lambda rng: [hostile_text(rng)]),
-    "structs": of_type(pa.struct([("a", pa.int64()), ("b", pa.string())]), lambda rng: {"a": rng.randrange(3), "b": "x"}),
+    "structs": of_type(
+        pa.struct([("a", pa.int64()), ("b", pa.string())]), lambda rng: {"a": rng.randrange(3), "b": "x"}
+    ),
     "maps": of_type(pa.map_(pa.string(), pa.int64()), lambda rng: [("a", rng.randrange(3))]),
     "categories": lambda rng, rows: pa.array([rng.choice(["a", "b", None]) for _ in range(rows)]).dictionary_encode(),
-    "integer categories": lambda rng, rows: pa.array([rng.choice([1, 2, None]) for _ in range(rows)]).dictionary_encode(),
+    "integer categories": lambda rng, rows: pa.array(
+        [rng.choice([1, 2, None]) for _ in range(rows)]
+    ).dictionary_encode(),
     "large texts": of_type(pa.large_string(), hostile_text),
     "text views": of_type(pa.string_view(), hostile_text),
     "nothing": lambda _, rows: pa.nulls(rows),
@@ -164,9 +186,12 @@ def drop_rows(table: Columns, rng: Random) -> Columns:
     return [(name, values[:count] if isinstance(values, list) else values.slice(0, count)) for name, values in table]
 
 
-def repeat_rows(table: Columns, rng: Random) -> Columns:
+def repeat_rows(table: Columns, _: Random) -> Columns:
     """Make all rows equal to the first."""
-    return [(name, [values[0]] * len(values)) if isinstance(values, list) and values else (name, values) for name, values in table]
+    return [
+        (name, [values[0]] * len(values)) if isinstance(values, list) and values else (name, values)
+        for name, values in table
+    ]
 
 
 def widen(table: Columns, rng: Random) -> Columns:
@@ -175,9 +200,12 @@ def widen(table: Columns, rng: Random) -> Columns:
     return [*table, *((f"x{place}", [rng.random() for _ in range(rows)]) for place in range(rng.choice([20, 300])))]
 
 
-def many_classes(table: Columns, rng: Random) -> Columns:
+def many_classes(table: Columns, _: Random) -> Columns:
     """Give every row a label of its own."""
-    return [(name, [f"class {place}" for place in range(len(values))]) if name == "label" else (name, values) for name, values in table]
+    return [
+        (name, [f"class {place}" for place in range(len(values))]) if name == "label" else (name, values)
+        for name, values in table
+    ]
 
 
 CHANGES = [
@@ -228,7 +256,9 @@ def to_csv(table: Columns, rng: Random, plain: bool) -> bytes:
         writer.writerows(rows)
     else:  # rows of different lengths
         writer.writerows(row[: rng.randint(0, len(row))] if rng.random() < 0.1 else row for row in rows)
-    encoding = "utf-8" if plain else rng.choice(["utf-8", "utf-8", "utf-8-sig", "utf-16", "latin-1", "cp1252", "utf-32"])
+    encoding = (
+        "utf-8" if plain else rng.choice(["utf-8", "utf-8", "utf-8-sig", "utf-16", "latin-1", "cp1252", "utf-32"])
+    )
     return text.getvalue().encode(encoding, "replace")
 
 

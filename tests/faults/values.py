@@ -172,7 +172,9 @@ def hostile_text(rng: Random) -> str:
     """Draw a text, sometimes of random characters."""
     if rng.random() < 0.8:
         return rng.choice(TEXTS)
-    return "".join(chr(rng.choice([rng.randrange(1, 128), rng.randrange(128, 0xD800)])) for _ in range(rng.randint(1, 12)))
+    return "".join(
+        chr(rng.choice([rng.randrange(1, 128), rng.randrange(128, 0xD800)])) for _ in range(rng.randint(1, 12))
+    )
 
 
 def hostile_value(rng: Random) -> Any:
@@ -181,7 +183,7 @@ def hostile_value(rng: Random) -> Any:
 
 
 def mutate_json(value: Any, rng: Random) -> Any:
-    """Change one place of a JSON value: another value, one less, one more, two exchanged, or a copy of another place."""
+    """Change one place of a JSON value: another value, one less, one more, or a copy of another place."""
     value = copy.deepcopy(value)
     places = list(list_places(value))
     if not places:
@@ -249,7 +251,9 @@ def mutate_bytes(content: bytes, rng: Random) -> bytes:
     elif action == "repeat":
         data[place:place] = data[place : place + length] * rng.choice([1, 5, 200])
     elif action == "insert":
-        data[place:place] = rng.choice([rng.randbytes(length), b"\x00" * length, b"\xff\xfe", b'"', b"\n", b"\r\n", b","])
+        data[place:place] = rng.choice(
+            [rng.randbytes(length), b"\x00" * length, b"\xff\xfe", b'"', b"\n", b"\r\n", b","]
+        )
     elif action == "zero":
         data[place : place + length] = b"\x00" * length
     elif action == "empty":

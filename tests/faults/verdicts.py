@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults.cases import Case
-from tests.faults.forks import Outcome, snapshot
+from tests.faults.forks import AGAIN, Outcome, snapshot
 
 CODES = (0, 2)
 """Exit codes of commands that were not interrupted."""
@@ -41,11 +41,17 @@ def find_problems(outcome: Outcome) -> list[str]:
         problems.append(f"exit code {outcome.code}")
     if "Traceback" in outcome.stderr or "Traceback" in outcome.stdout:
         problems.append("traceback")
-    if outcome.code == 2 and not problems:
-        problems += judge_message(outcome.stderr)
-    after = snapshot(outcome.folder)
-    if outcome.code != 0:
+    if outcome.code == 2 and not problems and not facts["rival"]:
+        problems += judge_message(outcome.stderr.partition(AGAIN)[0])
+    if facts["rival"] and facts["codes"] != [0, 2]:
+        problems.append(f"two writers with exit codes {facts['codes']}")
+    if facts["again"] not in (True, False, 0):
+        problems.append(f"exit code {facts['again']} when run again")
+    after = facts.get("after", snapshot(outcome.folder))
+    if outcome.code != 0 and not facts["rival"]:
         changed = [name for name in {**facts["before"], **after} if facts["before"].get(name) != after.get(name)]
+        if facts["command"] == "compare" and "--overwrite" in facts["arguments"]:  # starts again from nothing
+            changed = [name for name in changed if name in after]
         if facts.get("complete"):
             changed = [name for name in changed if not Path(name).is_relative_to(facts["output"])]
         problems += [f"partial output {name}" for name in changed if not KEPT.search(name)][:3]
@@ -146,12 +152,13 @@ def check_results(path: Path) -> list[str]:
         return [] if path.stat().st_size else ["empty output"]
     problems = []
     for file in path.glob("*.json"):
-        json.loads(file.read_text(encoding="utf-8"), parse_constant=lambda text: problems.append(f"{text} in {file}"))
+        constants: list[str] = []
+        json.loads(file.read_text(encoding="utf-8"), parse_constant=constants.append)
+        problems += [f"{text} in {file}" for text in constants]
     for file in path.glob("*.csv"):
         list(csv.reader(io.StringIO(file.read_text(encoding="utf-8"))))
-    for file in path.glob("*.html"):
-        if not file.read_text(encoding="utf-8").rstrip().endswith("</html>"):
-            problems.append(f"cut page {file}")
+    pages = {file: file.read_text(encoding="utf-8").rstrip() for file in path.glob("*.html")}
+    problems += [f"cut page {file}" for file, text in pages.items() if not text.endswith("</html>")]
     if not (path / "results.json").exists():
         problems.append("no results.json")
     return problems[:3]
