@@ -15,11 +15,11 @@ from tests.faults.values import FLOATS, HUGE_INTEGERS, INTEGERS, hostile_text
 SHARES = {
     "train": 30,
     "predict": 30,
-    "compare": 10,
-    "diagnose": 8,
+    "compare": 6,
+    "diagnose": 6,
     "export": 8,
     "reproduce": 6,
-    "demo": 2,
+    "demo": 1,
 }
 """How often a command is drawn; others 6."""
 MODELS = ["tram", "regression", "multi-label", "pi-dual", "numbers", "auto"]
@@ -118,7 +118,7 @@ def surround(case: Case, rng: Random) -> None:
     elif draw < 0.07:
         case.file_limit = rng.choice([0, 10, 300, 3000, 30_000])
     elif draw < 0.10 and case.interrupt is None:
-        case.interrupt = rng.uniform(0.0, 0.5)
+        case.interrupt = rng.uniform(0.05, 0.5)
 
 
 # ------------------------------------------------------------------------------ commands

@@ -124,8 +124,8 @@ def be_child(
             facts["codes"] = sorted([code, os.waitstatus_to_exitcode(os.waitpid(rival, 0)[1])])
         if case.again and code:
             print(AGAIN, file=sys.stderr)
-            facts |= {"after": snapshot(folder), "code": code, "again": run_lupi(case.arguments)}
-        if code == 0 or case.rival or facts["again"] == 0:
+            facts |= {"after": snapshot(folder), "rerun": run_lupi(case.arguments)}
+        if code == 0 or case.rival or facts.get("rerun") == 0:
             facts["problems"] = check(case)
         elif code == 130 or case.stdout == "full":  # the output may be whole before Ctrl-C, or before the last line
             facts["complete"] = not check(case)

@@ -45,8 +45,8 @@ def find_problems(outcome: Outcome) -> list[str]:
         problems += judge_message(outcome.stderr.partition(AGAIN)[0])
     if facts["rival"] and facts["codes"] != [0, 2]:
         problems.append(f"two writers with exit codes {facts['codes']}")
-    if facts["again"] not in (True, False, 0):
-        problems.append(f"exit code {facts['again']} when run again")
+    if facts.get("rerun"):
+        problems.append(f"exit code {facts['rerun']} when run again")
     after = facts.get("after", snapshot(outcome.folder))
     if outcome.code != 0 and not facts["rival"]:
         changed = [name for name in {**facts["before"], **after} if facts["before"].get(name) != after.get(name)]
