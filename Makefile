@@ -3,13 +3,17 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 DOCS := .venv/docs
 
-.PHONY: demo test check format bench docs
+.PHONY: demo test fuzz check format bench docs
 
 demo: $(INSTALLED)
 	$(BIN)/lupi demo --overwrite
 
 test: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -q
+
+# About half an hour on two cores; `python -m tests.faults.fuzz --case train:1234` runs one case again.
+fuzz: $(INSTALLED)
+	$(BIN)/python -m tests.faults.fuzz --cases 20000 --scenarios 1
 
 check: $(INSTALLED)
 	$(BIN)/ruff check .

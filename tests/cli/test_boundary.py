@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from lupi.cli.boundary import CommandLine, Output
+from lupi.cli.boundary import CommandLine, Output, print_error
 from lupi.cli.commands import Command
 
 PROGRAM = Path(__file__).parent / "programs" / "print_lines.py"
@@ -144,3 +144,12 @@ def test_a_full_disk_behind_the_output_is_said_after_the_work(tmp_path):
         assert process.wait() == 2
     assert error == "lupi: Expected standard output to be writable, but got: No space left on device.\n"
     assert (tmp_path / "done").exists()
+
+
+def test_long_words_are_cut_and_the_end_of_the_sentence_stays(capsys):
+    print_error(f"Expected `keep` to name a column, but got {'x' * 5000!r}: did you mean 'x'?")
+    line = capsys.readouterr().err
+    assert 200 < len(line) < 300
+    assert line.endswith("… did you mean 'x'?\n")
+    print_error("word " * 5000)
+    assert len(capsys.readouterr().err) < 2010

@@ -7,6 +7,7 @@ Whatever happens inside, a command ends with exit code 0 if its work is done, 2 
 import errno
 import io
 import os
+import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -15,9 +16,13 @@ from typing import Any, TextIO
 
 from typer.core import TyperGroup
 
-from lupi._internal.sanitizing import one_line
+from lupi._internal.sanitizing import shorten
 
 TRACEBACK = "LUPI_TRACEBACK"
+LONGEST = 2000
+"""Length of the longest message."""
+LONG_WORD = re.compile(r"(\S{200})\S{100,}")
+"""What takes more than a line or two, such as a column's name that was meant to be its values."""
 
 
 class CommandLine(TyperGroup):
@@ -139,4 +144,5 @@ def print_error(message: str, error: BaseException | None = None) -> None:
     """Print a sentence to standard error, after the traceback if the user asked for it."""
     if error is not None and os.environ.get(TRACEBACK):
         traceback.print_exception(error)
-    print(f"lupi: {one_line(message)}", file=sys.stderr)
+    message = LONG_WORD.sub(r"\1…", message)
+    print(f"lupi: {shorten(message, LONGEST)}", file=sys.stderr)

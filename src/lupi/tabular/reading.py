@@ -27,7 +27,9 @@ def open_table(path: str | Path, types: Mapping[str, pa.DataType] | None = None)
 def read_schema(table: TableFile) -> pa.Schema:
     """Return the names and types of a table's columns."""
     with explain_unreadable(table.path):
-        return table.schema
+        schema = table.schema
+        _ = schema.names  # decodes them
+    return schema
 
 
 def read_table(path: str | Path, columns: Sequence[str], types: Mapping[str, pa.DataType] | None = None) -> pa.Table:

@@ -1,6 +1,7 @@
 """What every file format offers: names and types of columns, all rows at once, or rows in batches."""
 
 import gzip
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -80,15 +81,50 @@ class MemoryTable(TableFile):
 
 @contextmanager
 def explain_unreadable(path: str | Path) -> Iterator[None]:
-    """Turn an error of Arrow into one sentence that says why a file cannot be read."""
+    """Turn an error of Arrow or gzip into one sentence that says why a file cannot be read."""
     try:
         yield
-    except (pa.ArrowException, OSError, KeyError) as error:
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"Expected {path} to be a readable table, but got: column names that are not UTF-8."
+        ) from error
+    except (EOFError, zlib.error, pa.ArrowException, OSError, KeyError) as error:
         why = " ".join(str(error).split()).rpartition("Invalid: ")[2].removesuffix(".")  # keep only the cause
         raise ValueError(f"Expected {path} to be a readable table, but got: {why[:300]}.") from error
 
 
+def check_text(table: pa.Table, path: Path, start: int = 0) -> pa.Table:
+    """Return a table after checking that its strings are UTF-8, which Arrow does not do for Parquet files.
+
+    Parameters
+    ----------
+    table : Table
+        Rows of a file.
+    path : Path
+        The file, for messages.
+    start : int
+        Number of the first row in the file, for messages.
+    """
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as error:
+            row = start + find_not_text(column)
+            raise ValueError(f"Expected column {name!r} of {path} to be UTF-8, but row {row} is not.") from error
+    return table
+
+
+def find_not_text(column: pa.ChunkedArray) -> int:
+    """Return the place of the first value that Python cannot decode."""
+    for place, value in enumerate(column):
+        try:
+            value.as_py()
+        except UnicodeDecodeError:
+            return place
+    return 0
+
+
 def read_text(path: Path, size: int = -1) -> str:
     """Read the first bytes of a file, or all, as UTF-8; a file whose name ends in .gz is decompressed."""
-    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+    with explain_unreadable(path), gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
         return file.read(size).decode("utf-8-sig", "replace")
