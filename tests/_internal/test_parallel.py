@@ -8,6 +8,7 @@ from pathlib import Path
 
 import joblib
 import pytest
+from joblib.externals.loky import get_reusable_executor
 
 from lupi._internal.parallel import run_parallel
 
@@ -61,3 +62,12 @@ def test_all_cores_are_no_more_than_the_work(monkeypatch):
     processes = {number for _, number in run_parallel([os.getpid] * 3, jobs=-1)}
     assert len(processes) <= 3
     assert os.getpid() not in processes
+
+
+def test_an_interrupt_is_for_the_parent_alone():
+    """Workers that Ctrl-C reached while they start would print a traceback each."""
+    look = partial(signal.getsignal, signal.SIGINT)
+    usual = look()
+    get_reusable_executor().shutdown(kill_workers=True)  # workers of earlier tests
+    assert [handler for _, handler in run_parallel([look] * 2, jobs=2)] == [signal.SIG_IGN] * 2
+    assert look() == usual == signal.default_int_handler

@@ -1,9 +1,11 @@
 """Call functions in several processes, which end when the one that started them does."""
 
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import joblib
@@ -30,7 +32,22 @@ def run_parallel(calls: Sequence[Callable[[], Result]], jobs: int) -> Iterator[t
     """
     workers = max(1, min(joblib.effective_n_jobs(jobs), len(calls)))
     work = (joblib.delayed(_call)(place, call, os.getpid()) for place, call in enumerate(calls))
-    yield from joblib.Parallel(n_jobs=workers, return_as="generator_unordered")(work)
+    with ignore_interrupts() if workers > 1 else nullcontext():
+        results = joblib.Parallel(n_jobs=workers, return_as="generator_unordered")(work)
+    yield from results
+
+
+@contextmanager
+def ignore_interrupts() -> Iterator[None]:
+    """Ignore Ctrl-C for a moment, as processes that start in it will for ever: their parent ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may
+        return
+    old = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, old)
 
 
 def _call(place: int, call: Callable[[], Any], parent: int) -> tuple[int, Any]:
