@@ -137,6 +137,9 @@ def main() -> None:
                     for kind in ("hang", "exit code", "traceback", "partial output", "leftover"):
                         failures[f"kind {kind}"] += problem.startswith(kind)
                 print(describe(outcome, problems), flush=True)
+            if sum(counts.values()) % 1000 == 0:
+                done = f"{sum(counts.values())} of {len(names)} cases"
+                print(f"{done} in {(time.monotonic() - start) / 60:.0f} minutes", flush=True)
             if options.case:
                 kept = shutil.copytree(
                     outcome.folder, tempfile.mkdtemp(prefix="lupi-case-"), symlinks=True, dirs_exist_ok=True
