@@ -17,6 +17,7 @@ import safetensors.torch
 from torch import Tensor
 
 from lupi._internal.files import current_folder, is_blank, replace_folder
+from lupi.estimators.archive import dump_encoders
 from lupi.tabular import encoding, text
 
 FORMAT = 2
@@ -55,8 +56,6 @@ def save_model_folder(path: str | Path, model: StoredModel, notes: Mapping[str, 
     ...     read_model_folder(Path(folder, "model")).weights
     {'w': tensor([1., 1.])}
     """
-    import skops.io  # slow to import, and training does not need it
-
     try:
         path, notes = Path(path).resolve(), dict(notes or {})
     except (RuntimeError, OSError) as error:  # the first before Python 3.13
@@ -66,7 +65,7 @@ def save_model_folder(path: str | Path, model: StoredModel, notes: Mapping[str, 
         raise FileExistsError(f"Expected {path} to be a new folder or a model to replace, but it is something else.")
     # Clone the weights, since safetensors refuses tensors that share memory, as tied weights do.
     weights = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in model.weights.items()}
-    files = {WEIGHTS: safetensors.torch.save(weights), ENCODERS: skops.io.dumps(model.encoders)}
+    files = {WEIGHTS: safetensors.torch.save(weights), ENCODERS: dump_encoders(model.encoders)}
     digests = {name: hash_bytes(content) for name, content in files.items()}
     facts = {"format": FORMAT, **model.facts, "notes": sorted(notes), "sha256": digests}
     digests[FACTS] = hash_bytes(encode_facts(facts))

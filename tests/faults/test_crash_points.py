@@ -1,0 +1,42 @@
+"""Whatever a command was writing when it died, the same command gives the result of an uninterrupted run, bit for bit.
+
+CI dies at a few points of each command. With the environment variable `LUPI_CRASH_POINTS` set to `all`, commands die at
+every write call; with a number, at that number of points each.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.faults.programs.crash_points import CASES
+
+FEW = {
+    "train": 3,
+    "train without exchange": 4,
+    "train with checkpoints": 3,
+    "compare again": 4,
+    "diagnose again": 2,
+    "predict again": 2,
+    "export": 2,
+    "demo again": 2,
+    "reproduce": 2,
+}
+"""Cases of CI, and points of each."""
+POINTS = os.environ.get("LUPI_CRASH_POINTS")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize("case", CASES if POINTS else FEW)
+def test_a_command_that_died_gives_the_same_when_run_again(case, tmp_path):
+    points = POINTS or str(FEW[case])
+    program = Path(__file__).parent / "programs" / "crash_points.py"
+    command = [sys.executable, program, tmp_path / "points", case, *([] if points == "all" else [points])]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["wrong"] == {}
+    assert found["points"] >= found["checked"] >= 2
