@@ -115,7 +115,7 @@ def test_an_older_diagnosis_is_replaced_when_asked(table):
         ([*ROLES, "--gold", "glod"], ["gold", "did you mean 'gold'"]),
         ([*ROLES, "--gold", "seconds"], ["'seconds'", "gold", "privileged"]),
         ([*ROLES, "--gold", "label"], ["gold", "target"]),
-        ([*ROLES, "--gold", "size"], ["gold", "'no'"]),
+        ([*ROLES, "--gold", "size", "--ignore", "gold"], ["gold", "'no'"]),
         ([*ROLES, "--annotator", "label"], ["annotator", "target"]),
         ([*ROLES, "--annotator", "who"], ["annotator"]),
         ([*ROLES, "--ignore", "gold", "--method", "trams"], ["trams"]),

@@ -68,7 +68,7 @@ def careless(n, seed=0):
     rng = np.random.default_rng(seed)
     truth, coin = rng.integers(2, size=n), rng.integers(2, size=n)
     y = np.where(coin, rng.integers(2, size=n), truth)
-    X = pd.DataFrame({"truth": truth.astype(float)})
+    X = pd.DataFrame({"answer": truth.astype(float)})
     return X, np.array(["no", "yes"])[y], pd.DataFrame({"annotator": np.array(["ann", "bob"])[coin]})
 
 
@@ -99,12 +99,12 @@ def test_examples_are_never_in_training_and_held_out_at_once(monkeypatch):
     fit = information.PrivilegedClassifier.fit
 
     def spy(self, X, y, *, privileged, example):
-        seen.append(set(X["truth"]))
+        seen.append(set(X["answer"]))
         return fit(self, X, y, privileged=privileged, example=example)
 
     monkeypatch.setattr(information.PrivilegedClassifier, "fit", spy)
     ids = np.repeat(np.arange(20), 3)
-    X, y, A = pd.DataFrame({"truth": ids.astype(float)}), np.tile([0, 1, 1], 20), careless(60)[2]
+    X, y, A = pd.DataFrame({"answer": ids.astype(float)}), np.tile([0, 1, 1], 20), careless(60)[2]
     held_out_losses(X, y, A, example=ids, folds=4, parameters={"epochs": 1})
     assert [len(examples) for examples in seen] == [15] * 4
     assert set.intersection(*seen) == set()

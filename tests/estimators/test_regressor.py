@@ -30,7 +30,7 @@ def changed(place, value):
         (np.array(["a", "b"] * 30), "y .* 'a' in row 0"),
         (pd.Series([1.5, "high", *range(58)], dtype=object), "y .* 'high' in row 1"),
         (["1", "2"] * 30, "y .* '1' in row 0"),
-        (changed(3, np.nan), "Input y contains NaN in row 3"),
+        (np.full(60, np.nan), "all 60 are missing"),
         (changed(3, np.inf), "Input y contains infinity in row 3"),
         (REAL[:10], "`y`.* 60 .* 10"),
         (np.stack([REAL, REAL], 1), r"1d array, got an array of shape \(60, 2\)"),

@@ -17,10 +17,11 @@ from lupi.tabular.columns import (
     choose_task,
     clean_inputs,
     find_annotator,
+    find_unlabelled,
     recognise_inputs,
     recognise_privileged,
 )
-from lupi.tabular.reading import to_pandas
+from lupi.tabular.containers import to_pandas
 
 
 def spec_of(**options):
@@ -155,15 +156,37 @@ def test_numbers_that_are_identifiers():
 
 
 def test_notes_for_a_second_look():
-    frame = pd.DataFrame({"sentence": np.repeat(range(30), 3), "x": np.repeat(np.linspace(0, 1, 30), 3), "Gold": 1})
+    frame = pd.DataFrame({"sentence": np.repeat(range(30), 3), "x": np.repeat(np.linspace(0, 1, 30), 3)})
     _, notes = kinds(frame)
-    assert [note.split("'")[1] for note in notes] == ["Gold", "sentence"]
+    assert [note.split("'")[1] for note in notes] == ["sentence"]
     assert kinds(frame[["x"]])[1] == []
 
 
-def test_lists_are_no_inputs():
-    with pytest.raises(ValueError, match=r"input column 'v'.*list<"):
-        kinds(pd.DataFrame({"v": [[1, 2], [3]]}))
+@pytest.mark.parametrize("name", ["gold", "Gold", "gold_label", "truth", "ground_truth", "GroundTruth", "true_label"])
+def test_true_labels_are_no_inputs(name):
+    frame = pd.DataFrame({"x": [0.5, 1.5], name: [0, 1]})
+    with pytest.raises(
+        ValueError, match=rf"without true labels, but '{name}' .* `ignore`.*`kind=\{{'{name}': 'number'"
+    ):
+        kinds(frame)
+    assert kinds(frame, {name: "number"})[0][name] == "number"
+
+
+@pytest.mark.parametrize("name", ["golden_retriever", "goldfish", "truthful", "label_count"])
+def test_names_that_only_contain_the_word(name):
+    assert kinds(pd.DataFrame({name: [0.5, 1.5]}))[0] == {name: "number"}
+
+
+@pytest.mark.parametrize(
+    "values", [[[0.5, 1.5], [2.5, 3.5]] * 20, [f"[{i}.5, 1.5]" for i in range(40)], [f"[{i}.5 1.5]" for i in range(40)]]
+)
+def test_lists_are_no_inputs_and_nobody_is_told_to_ignore_them(values):
+    with pytest.raises(ValueError, match=r"input column 'v'.*list.* to a column of its own\.$") as caught:
+        kinds(pd.DataFrame({"v": values}))
+    assert "ignore" not in str(caught.value)
+
+
+def test_types_that_kinds_cannot_read():
     with pytest.raises(ValueError, match=r"'n'.*text.*number"):
         kinds(pd.DataFrame({"n": [1, 2]}), {"n": "text"})
     schema = pa.schema({"v": pa.list_(pa.int64())})
@@ -198,8 +221,38 @@ def test_privileged_kinds():
         frame, pa.Schema.from_pandas(frame), roles, {"annotator": "number", "seconds": "category"}
     )
     assert (changed["annotator"], changed["seconds"], notes) == ("number", "category", [])
-    with pytest.raises(ValueError, match=r"'name'.*'text'"):
-        recognise_privileged(frame, pa.Schema.from_pandas(frame), roles, {"name": "text"})
+    assert recognise_privileged(frame, pa.Schema.from_pandas(frame), roles, {"name": "text"})[0]["name"] == "text"
+    with pytest.raises(ValueError, match=r"'seconds' to be strings to be read as text, but it is number"):
+        recognise_privileged(frame, pa.Schema.from_pandas(frame), roles, {"seconds": "text"})
+
+
+PRIVILEGED = pd.DataFrame(
+    {
+        "comment": [f"this is comment {i}" for i in range(50)],
+        "reason": ["I am not sure", "it is quite clear"] * 25,
+        "worker": [f"Ann Mary Smith {i}" for i in range(25)] * 2,
+        "assignment": [f"A{i:03}" for i in range(50)],
+        "session_id": range(50),
+    }
+)
+
+
+@pytest.mark.parametrize(("column", "kind"), [("comment", "text"), ("reason", "category"), ("worker", "category")])
+def test_comments_are_text_but_names_are_not(column, kind):
+    frame = PRIVILEGED[[column]]
+    roles = roles_of(["x"], privileged=(column,))
+    assert recognise_privileged(frame, pa.Schema.from_pandas(frame), roles, {})[0] == {column: kind}
+
+
+@pytest.mark.parametrize("column", ["assignment", "session_id"])
+def test_privileged_identifiers_are_refused(column):
+    frame = PRIVILEGED[[column]]
+    schema, roles = pa.Schema.from_pandas(frame), roles_of(["x"], privileged=(column,))
+    message = rf"privileged columns without identifiers, but '{column}' has 50 distinct values in 50 rows: .*`ignore`"
+    with pytest.raises(ValueError, match=message):
+        recognise_privileged(frame, schema, roles, {})
+    assert recognise_privileged(frame, schema, roles, {column: "category"})[0] == {column: "category"}
+    assert recognise_privileged(frame, schema, roles, {}, annotator=column)[0] == {column: "category"}
 
 
 def test_values_get_the_types_of_their_kinds():
@@ -216,17 +269,57 @@ def test_values_get_the_types_of_their_kinds():
 
 
 @pytest.mark.parametrize(
-    ("values", "stored", "message"),
+    ("values", "kind", "stored", "message"),
     [
-        ([1.0, None], "number", "^Expected input column 'a' to have a value in every row, but row 101 has none.$"),
-        (["x", None], "string", "^Expected input column 'a' to have a value in every row, but row 101 has none.$"),
-        (["1", "x"], "string", "^Expected input column 'a' to be finite numbers, but got 'x' in row 101.$"),
-        ([1.0, np.inf], "number", "'a'.*'inf' in row 101"),
+        (["x", None], "category", "string", "^Expected input column 'a' to have a value in every row, but row 101 has"),
+        (
+            ["x", None],
+            "text",
+            "string",
+            "^Expected input column 'a' to have a value in every row, but row 101 has none",
+        ),
+        (["1", "x"], "number", "string", "^Expected input column 'a' to be finite numbers, but got 'x' in row 101.$"),
+        ([1.0, np.inf], "number", "number", "'a'.*'inf' in row 101"),
     ],
 )
-def test_values_that_are_missing_or_no_numbers(values, stored, message):
+def test_values_that_are_missing_or_no_numbers(values, kind, stored, message):
     with pytest.raises(ValueError, match=message):
-        clean_inputs(pd.DataFrame({"a": values}), {"a": InputColumn("number", stored)}, start=100)
+        clean_inputs(pd.DataFrame({"a": values}), {"a": InputColumn(kind, stored)}, range(100, 102))
+
+
+@pytest.mark.parametrize(
+    ("values", "stored"),
+    [([1.5, None], "number"), (["1.5", None], "string"), (pd.array([2, None], "Int64"), "number")],
+)
+def test_numbers_may_be_missing(values, stored):
+    column = clean_inputs(pd.DataFrame({"a": values}), {"a": InputColumn("number", stored)})["a"]
+    assert column.isna().tolist() == [False, True]
+    assert column.iloc[0] == float(values[0])
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "unlabelled"),
+    [
+        ([0, 1, -1, 2], True, [2]),
+        ([0, 1, -1, 2], False, []),  # real numbers
+        ([0.0, 1.0, -1.0, np.nan], True, [2, 3]),
+        ([-1, 1, 1, -1], True, []),
+        ([-1, 0, 0, -1], True, []),  # nothing would be left to tell apart
+        ([-2, -1, 0, 1], True, []),  # a scale
+        ([-1, 0.5, 1, 2], True, []),
+        (["-1", "a", "b", None], True, [3]),
+        ([True, False, None, True], True, [2]),
+        (pd.array([0, 1, -1, None], "Int64"), True, [2, 3]),
+    ],
+)
+def test_rows_without_a_label(labels, classes, unlabelled):
+    found = find_unlabelled(pd.DataFrame({"y": labels}), classes=classes)
+    assert np.flatnonzero(found).tolist() == unlabelled
+
+
+def test_several_targets_are_missing_together():
+    labels = pd.DataFrame({"a": [0, 1, None, None], "b": [-1, 1, None, 0]})
+    assert find_unlabelled(labels, classes=True).tolist() == [False, False, True, False]
 
 
 @pytest.mark.parametrize(

@@ -94,11 +94,42 @@ def test_several_targets_are_multi_label(spec_of, tmp_path):
 
 @pytest.mark.parametrize(
     ("column", "values", "message"),
-    [("id", [None, "1"], r"example 'id'.*row 0"), ("label", ["no", None], r"'label'.*row 1")],
+    [("id", [None, "1"], r"example 'id'.*row 0"), ("label", [None, None], r"'label'.* null")],
 )
 def test_missing_ids_and_labels_are_named(spec_of, column, values, message):
     with pytest.raises(ValueError, match=message):
         read_dataset(spec_of(TABLE.assign(**{column: values * 12})))
+
+
+@pytest.mark.parametrize("missing", [None, -1])
+def test_rows_without_a_label_are_left_out_with_a_note(spec_of, tmp_path, missing):
+    labels = [0, missing, 1, 2] * 6
+    data = read_dataset(spec_of(TABLE.assign(label=labels), name="numbers.csv"))
+    assert data.train.y.tolist() == [0, 1, 2] * 6
+    assert data.rows[:4].tolist() == [0, 2, 3, 4]
+    assert data.privileged["seconds"][:4].tolist() == [3, 5, 6, 3]
+    what = "missing" if missing is None else "-1"
+    assert data.notes[0] == f"6 of 24 rows of the table have no label ({what}) and are left out."
+    tested = read_dataset(spec_of(TABLE.assign(label=[0, 1, 1, 2] * 6)), test=tmp_path / "numbers.csv")
+    assert len(tested.test.y) == 18
+    assert tested.notes[0].startswith("6 of 24 rows of")
+
+
+def test_the_row_of_an_error_is_that_of_the_table(spec_of):
+    table = TABLE.assign(label=[None, "no", "yes", "no"] * 6, city=["Bern"] * 5 + [None] + ["Rome"] * 18)
+    with pytest.raises(ValueError, match="'city' to have a value in every row, but row 5 has none"):
+        read_dataset(spec_of(table))
+
+
+def test_missing_numbers_stay_missing(spec_of):
+    data = read_dataset(spec_of(TABLE.assign(size=[0.5, 0.5, None, 2.5] * 6)))
+    assert data.train.X["size"].isna().sum() == 6
+
+
+def test_the_separator_is_a_choice(spec_of, tmp_path):
+    spec = spec_of(name="table.csv")
+    TABLE.to_csv(tmp_path / "table.csv", sep=";", index=False)
+    assert read_annotations(spec).choices[0] == "Table: values separated by semicolons."
 
 
 def test_choices_say_what_was_recognised(spec_of):
@@ -129,7 +160,7 @@ def test_integers_are_the_same_inputs_as_floats():
 
 
 def test_what_was_recognised_is_one_line_whatever_the_names(tmp_path):
-    hostile = {"annotator": "who\nNote: all is well\x1b[2J", "truth": "truth\n# heading"}
+    hostile = {"annotator": "who\nNote: all is well\x1b[2J", "truth": "city\n# heading"}
     TABLE.assign(truth="no").rename(columns=hostile).to_parquet(tmp_path / "t.parquet")
     spec = TableSpec(table=tmp_path / "t.parquet", target=["label"], privileged=[hostile["annotator"]], example="id")
     table = read_annotations(spec)

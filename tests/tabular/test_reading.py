@@ -9,8 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from lupi.tabular.columns import stored_as
+from lupi.tabular.containers import to_pandas
 from lupi.tabular.formats import base
-from lupi.tabular.reading import open_table, read_batches, read_table, to_pandas
+from lupi.tabular.reading import open_table, read_batches, read_table
 
 
 def write_csv(path, text):

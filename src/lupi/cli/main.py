@@ -5,13 +5,14 @@ from typing import Annotated
 import typer
 
 from lupi import __version__
-from lupi.cli import compare, demo, diagnose, export, predict, reproduce, train
+from lupi.cli import compare, demo, diagnose, export, import_labels, predict, reproduce, train
 from lupi.cli.boundary import CommandLine
 from lupi.cli.commands import Command
 
 app = typer.Typer(cls=CommandLine, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 for module in (demo, diagnose, compare, train, predict, export, reproduce):
     app.command(module.__name__.rpartition(".")[2], cls=Command)(module.run)
+app.command("import", cls=Command)(import_labels.run)  # no module can have this name
 
 
 def show_version(asked: bool) -> None:

@@ -22,6 +22,7 @@ from lupi.compare.statistics import BASELINE, Floats
 from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
 from lupi.likelihoods import Categorical, Gaussian
 from lupi.metrics import Posterior, reliability
+from lupi.tabular.columns import estimator_kinds, privileged_encoding
 from lupi.tabular.dataset import TableDataset
 from lupi.tabular.features import encode_columns, fit_encoders
 from lupi.tabular.folds import Rows
@@ -111,7 +112,7 @@ def make_privileged(
     among their values, numbers uniformly between 0 and 1.
     """
     rng = np.random.default_rng([seed, len(real)])
-    numbers = {name: "category" if kind == "category" else "quantile" for name, kind in kinds.items()}
+    numbers = privileged_encoding(kinds)
     if not variant.uses_privileged:
         return None, "quantile"
     if variant.change == ZEROS:
@@ -122,7 +123,7 @@ def make_privileged(
         for name, kind in kinds.items():
             values = np.asarray(real[name].dropna().unique())
             if len(values):
-                drawn = rng.choice(values, len(real)) if kind == "category" else rng.random(len(real))
+                drawn = rng.random(len(real)) if kind == "number" else rng.choice(values, len(real))
                 real = real.assign(**{name: drawn})
     return real, numbers
 
@@ -204,6 +205,7 @@ def train_variant(
         privileged, numbers = make_privileged(variant, task.privileged, data.schema.privileged, seed)
         annotator = data.annotator if privileged is not None and data.annotator in privileged else None
         options = {"numbers": numbers, "annotator": annotator, "random_state": seed}
+        options["kind"] = estimator_kinds(data.schema.inputs)
         models.append(make(**options, **parameters))
         tasks.append(task._replace(privileged=privileged))
     with warnings.catch_warnings(record=True) as caught:

@@ -17,6 +17,7 @@ from lupi.diagnose.page import diagnosis_page
 from lupi.diagnose.problem import Problem
 from lupi.report import write_report
 from lupi.tabular import TableDataset, TableSpec, read_dataset
+from lupi.tabular.columns import estimator_kinds
 from lupi.tabular.encoding import as_text
 from lupi.tabular.features import encode_columns, fit_encoders
 
@@ -102,11 +103,13 @@ def diagnose_table(
             method=method,
             folds=folds,
             seed=seed,
-            parameters={"device": device, **chosen},
+            parameters={"device": device, "kind": estimator_kinds(data.schema.inputs), **chosen},
         )
         found = diagnose(problem, jobs=jobs, progress=progress)
         if data.ids is None and found.labels is not None:
             found = replace(found, labels=found.labels.drop(columns="example"))
+        if found.labels is not None:  # count the rows of the table, not of those that have a label
+            found = replace(found, labels=found.labels.assign(row=data.rows[found.labels["row"]]))
         roles = asdict(data.schema.roles)
         roles["inputs"] = len(roles["inputs"])
         known = {

@@ -7,10 +7,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pandas.api.types import is_bool_dtype, is_numeric_dtype
 from sklearn.utils.validation import check_array
 
-from lupi.tabular.columns import check_name, find_annotator
-from lupi.tabular.encoding import as_frame, code_categories
+from lupi.tabular.columns import (
+    LISTS,
+    check_name,
+    check_privileged,
+    find_annotator,
+    find_unlabelled,
+    recognise_input,
+    recognise_privileged_column,
+)
+from lupi.tabular.containers import as_pandas
+from lupi.tabular.encoding import as_frame, code_categories, is_number
+
+ADVICE = {"identifier": "leave it out, or pass it as `example` or `privileged`", "truth": "leave it out"}
+"""What users of an estimator can do with a column that is no input."""
+KINDS = ("number", "category", "text")
 
 
 def check_length(name: str, length: int, expected: int) -> None:
@@ -41,18 +55,114 @@ def check_index(X: Any, privileged: Any) -> None:
         )
 
 
-def check_targets(y: Any) -> NDArray[Any]:
-    """Return y as an array without missing or infinite values."""
+def read_targets(y: Any) -> NDArray[Any]:
+    """Return y as an array, in which labels may be missing."""
+    y = as_pandas(y)
     if isinstance(y, pd.Series | pd.DataFrame):
         y = y.to_numpy()  # scikit-learn would turn nullable integers and booleans into floats
-    y = check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name="y")
-    missing = np.asarray(pd.isna(y))
-    infinite = np.isinf(y) if y.dtype.kind == "f" else np.zeros_like(missing)
+    return np.asarray(check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name="y"))
+
+
+def find_labelled(y: NDArray[Any], *, classes: bool) -> NDArray[np.bool_]:
+    """Return which rows have a label; raise a `ValueError` if none has, or if one has a part of it or infinity.
+
+    Examples
+    --------
+    >>> find_labelled(np.array([0, 1, -1, 1]), classes=True)
+    array([ True,  True, False,  True])
+    """
+    table = pd.DataFrame(y)
+    labelled = ~find_unlabelled(table.convert_dtypes() if y.dtype == object else table, classes=classes)
+    if not labelled.any():
+        raise ValueError(f"Input y contains NaN. Expected y to have labels, but all {len(y)} are missing.")
+    missing = np.asarray(pd.isna(y)).reshape(len(y), -1) & labelled[:, np.newaxis]
+    infinite = np.isinf(y).reshape(len(y), -1) if y.dtype.kind == "f" else np.zeros_like(missing)
     if (missing | infinite).any():
-        place = tuple(np.argwhere(missing | infinite)[0])
-        what = "NaN" if missing[place] else "infinity"  # the wording that `check_estimator` looks for
-        raise ValueError(f"Input y contains {what} in row {place[0]}.")
-    return np.asarray(y)
+        row, column = np.argwhere(missing | infinite)[0]
+        what = "NaN" if missing[row, column] else "infinity"  # the wording that `check_estimator` looks for
+        raise ValueError(f"Input y contains {what} in row {row}.")
+    return labelled
+
+
+def recognise_inputs(inputs: NDArray[Any] | pd.DataFrame, kind: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the kinds of input columns for `InputEncoder`; refuse identifiers, true labels and lists.
+
+    Parameters
+    ----------
+    inputs : ndarray or DataFrame
+        One row per example.
+    kind : mapping, optional
+        Kinds of columns that are not to be recognised. Neither are columns of the categorical type of pandas.
+
+    Examples
+    --------
+    >>> X = pd.DataFrame({"age": range(30), "note": [f"he is {i} years old" for i in range(30)]})
+    >>> recognise_inputs(X, None)
+    {'age': 'number', 'note': 'text'}
+    """
+    frame = inputs if isinstance(inputs, pd.DataFrame) else as_frame(inputs, "x", "X")
+    chosen = {str(name): value for name, value in (kind or {}).items()}
+    for name, value in chosen.items():
+        if value not in KINDS:
+            raise ValueError(f"Expected `kind` of column {name!r} to be one of {KINDS}, but got {value!r}.")
+        check_name(name, list(frame.columns), "kind", "X")
+        if (value == "number" and not is_numeric_dtype(frame[name].dtype)) or (
+            value == "text" and is_numeric_dtype(frame[name].dtype)
+        ):
+            got = f"it is {frame[name].dtype}"
+            raise ValueError(f"Expected column {name!r} to be one that can be read as {value}, but {got}.")
+    for name in frame.columns:
+        categorical = isinstance(frame[name].dtype, pd.CategoricalDtype)
+        if name not in chosen:
+            chosen[name] = "category" if categorical else recognise_input(frame[name], stored_as(frame[name]), ADVICE)
+    return chosen
+
+
+def stored_as(column: "pd.Series[Any]") -> str:
+    """Return the family of a column's type, as `lupi.tabular.columns.stored_as` does for Arrow."""
+    if is_number(column):
+        return "number"
+    return "boolean" if is_bool_dtype(column.dtype) else "string"
+
+
+def check_values(frame: pd.DataFrame, what: str) -> None:
+    """Raise a `ValueError` that names a column whose values are lists, arrays or dicts."""
+    for name, column in frame.items():
+        if column.dtype == object and len(known := column.dropna()):
+            got = type(known.iloc[0])
+            if issubclass(got, list | tuple | dict | np.ndarray):
+                what = f"Expected {what} {name!r} to have one value per row, but got {got.__name__}s{LISTS}."
+                raise ValueError(what)
+
+
+def choose_numbers(
+    privileged: pd.DataFrame, numbers: str | Mapping[str, str], annotator: str | int | None
+) -> str | Mapping[str, str]:
+    """Return the parameter `numbers` of `PrivilegedEncoder`, with columns of text; refuse identifiers.
+
+    Columns that `numbers` names, columns of the categorical type of pandas and the annotators are not recognised.
+
+    Examples
+    --------
+    >>> A = pd.DataFrame({"seconds": range(30), "comment": [f"see page {i} of it" for i in range(30)]})
+    >>> choose_numbers(A, "quantile", None)
+    {'comment': 'text'}
+    """
+    named = {str(name): value for name, value in numbers.items()} if isinstance(numbers, Mapping) else {}
+    texts = {}
+    for place, (name, column) in enumerate(privileged.items()):
+        known = is_number(column) or isinstance(column.dtype, pd.CategoricalDtype)
+        if known or name in named or annotator in (name, place):
+            continue
+        kind = recognise_privileged_column(column)
+        check_privileged(column, kind, f"leave it out, or pass `numbers={{{name!r}: 'category'}}` to use it")
+        if kind == "text":
+            texts[str(name)] = kind
+    if not texts:
+        return numbers
+    if isinstance(numbers, str) and numbers != "quantile":  # which is the default of a mapping
+        named = {str(name): numbers for name, column in privileged.items() if is_number(column)}
+    return named | texts
 
 
 def to_python(value: Any) -> Any:
@@ -72,7 +182,8 @@ def find_examples(example: Any, inputs: NDArray[Any] | pd.DataFrame) -> tuple[ND
         raise ValueError(f"Expected `example` to have an id in every row, but row {int(codes.argmin())} has none.")
     _, first = np.unique(codes, return_index=True)
     values = np.asarray(inputs)
-    equal = (values == values[first[codes]]).reshape(len(values), -1).all(axis=1)
+    same = np.asarray(pd.isna(values)) & np.asarray(pd.isna(values[first[codes]]))
+    equal = ((values == values[first[codes]]) | same).reshape(len(values), -1).all(axis=1)
     if not equal.all():
         i = int(equal.argmin())
         raise ValueError(

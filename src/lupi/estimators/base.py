@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
@@ -29,7 +29,8 @@ from lupi.estimators.onnx_export import Deployed, export_onnx
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from lupi.nn import MLP, Parts
 from lupi.nn.inference import ROWS_AT_ONCE, over_annotations, over_examples
-from lupi.tabular.encoding import InputEncoder, PrivilegedEncoder, check_inputs
+from lupi.tabular.containers import as_pandas
+from lupi.tabular.encoding import InputEncoder, PrivilegedEncoder, as_frame, check_inputs
 from lupi.training import Checkpoint, Settings, fit, fit_seeds, seed_noise
 
 Trunk = nn.Module | Callable[[], nn.Module]
@@ -49,6 +50,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
     _: KW_ONLY
     method_options: Mapping[str, Any] | None = None
     members: int = 1
+    kind: Mapping[str, str] | None = None
     trunk: Trunk | None = None
     hidden: Sequence[int] = (64, 64)
     tower: Sequence[int] = (64, 64)
@@ -82,11 +84,12 @@ class PrivilegedEstimator(BaseEstimator, ABC):
 
         Parameters
         ----------
-        X : array or DataFrame
-            Inputs, one row per annotation.
+        X : array or table
+            Inputs, one row per annotation. Tables may be those of pandas, polars, Arrow or Hugging Face.
         y : array
-            Labels, one per annotation.
-        privileged : array or DataFrame, optional
+            Labels, one per annotation. Rows whose label is missing are dropped with a warning. For classes, so are rows
+            whose label is −1, if the others are integers from 0 on and of two classes or more.
+        privileged : array or table, optional
             What is known about each label in training only, one row per annotation; values may be missing.
         example : array, optional
             Rows with equal ids are annotations of one example. They must have equal X, which the trunk sees once.
@@ -132,20 +135,35 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         settings = self._check_parameters()
         for name in ("predictor_", "_mixture"):  # so that a fit that fails leaves no model
             self.__dict__.pop(name, None)
+        X, privileged = as_pandas(X), as_pandas(privileged)
         arguments.check_index(X, privileged)
         inputs = self._check_inputs(X, reset=True)
-        n = inputs.shape[0]
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
+        y = arguments.read_targets(y)
+        labelled = arguments.find_labelled(y, classes=is_classifier(self))
+        arguments.check_length("y", len(y), inputs.shape[0])
+        if not labelled.all():
+            warnings.warn(f"{(~labelled).sum()} of {len(y)} rows have no label and are dropped.", stacklevel=3)
+            inputs, y = inputs[labelled], y[labelled]
+            if privileged is not None:
+                privileged = as_frame(privileged)
+                arguments.check_length("privileged", len(privileged), len(labelled))
+                privileged = privileged[labelled]
+            if example is not None:
+                arguments.check_length("example", len(example), len(labelled))
+                example = np.asarray(example)[labelled]
+        n = inputs.shape[0]
         target, self.likelihood_, outputs = self._fit_targets(y)
-        arguments.check_length("y", target.shape[0], n)
         row = np.arange(n)
         if example is not None:
             first, row = arguments.find_examples(example, inputs)
             inputs = inputs.iloc[first] if isinstance(inputs, pd.DataFrame) else inputs[first]
         a = self._fit_privileged(privileged, n)
         who = arguments.find_annotators(privileged, self.annotator, self.numbers)
-        self.input_encoder_ = InputEncoder().fit(inputs) if self.trunk is None else None
+        self.input_encoder_ = None
+        if self.trunk is None:
+            self.input_encoder_ = InputEncoder(arguments.recognise_inputs(inputs, self.kind)).fit(inputs)
         x = self._encode_inputs(inputs)
         seed = int(check_random_state(self.random_state).randint(2**31))
         if self.fabric is not None:
@@ -186,13 +204,14 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         return Settings(**{name: value for name, value in parameters.items() if name in names}, **options)
 
     def _check_inputs(self, X: Any, *, reset: bool) -> NDArray[Any] | pd.DataFrame:
-        if type(X).__module__.startswith("polars."):
-            X = X.to_pandas()
+        X = as_pandas(X)
         if isinstance(X, Tensor):
             X = (X.float() if X.is_floating_point() else X).numpy(force=True)
         if self.trunk is None and isinstance(X, pd.DataFrame):
             validate_data(self, X, reset=reset, skip_check_array=True)
-            return check_inputs(X)
+            inputs = check_inputs(X)
+            arguments.check_values(inputs, "input column")
+            return inputs
         X = validate_data(self, X, reset=reset, ensure_all_finite=False, allow_nd=self.trunk is not None)
         if self.trunk is None:
             check_inputs(X)
@@ -209,7 +228,10 @@ class PrivilegedEstimator(BaseEstimator, ABC):
     def _fit_privileged(self, privileged: Any, n: int) -> Tensor | SparseRows:
         self.privileged_encoder_ = None
         if privileged is not None:
-            self.privileged_encoder_ = PrivilegedEncoder(self.numbers, self.quantiles).fit(privileged)
+            frame = as_frame(privileged)
+            arguments.check_values(frame, "privileged column")
+            numbers = arguments.choose_numbers(frame, self.numbers, self.annotator)
+            self.privileged_encoder_ = PrivilegedEncoder(numbers, self.quantiles).fit(frame)
         elif not isinstance(self.method, str) or needs_privileged(methods.kind(self.method)):
             warnings.warn(
                 f"{type(self).__name__}.fit got no `privileged` information: method {self.method!r} trains "
@@ -310,6 +332,11 @@ class PrivilegedEstimator(BaseEstimator, ABC):
 
         return self._check_finite(self._decode(over_annotations(method, conditional, data).cpu().double()).numpy())
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.trunk is None
+        return tags
+
     def save(self, path: str | Path, *, privileged: bool = True) -> None:
         """Write the model to a folder that `lupi.load` reads.
 
@@ -402,13 +429,15 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         if encoder is None and X is None:
             raise ValueError("Expected `X` to be a few inputs, since the trunk is your own, but got None.")
         if encoder is not None and not encoder.numeric_:
-            name = next(name for name, kind in encoder.encoder_.kinds_.items() if kind == "category")
-            raise ValueError(f"Expected all columns of X to be numbers for an ONNX file, but {name!r} is a category.")
+            name, kind = next(item for item in encoder.encoder_.kinds_.items() if item[1] != "standardize")
+            what = f"{name!r} is {'text' if kind == 'text' else 'a category'}"
+            raise ValueError(f"Expected all columns of X to be numbers for an ONNX file, but {what}.")
         if X is not None:
             X = self._check_inputs(X, reset=False)
         elif encoder is not None:
             scale = np.where(np.isinf(encoder.scale_), 0.0, encoder.scale_)  # a constant column stays constant
             X = np.random.default_rng(0).normal(encoder.mean_, scale, size=(10, self.n_features_in_))
+            X[0, encoder.missing_] = np.nan
         x = self._encode_inputs(X) if encoder is None else torch.from_numpy(np.array(X, dtype=np.float32))
         export_onnx(Deployed(copy.deepcopy(self.predictor_).cpu(), self._decode, encoder), x, path)
 

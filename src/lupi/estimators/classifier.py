@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
-from lupi.estimators.arguments import check_targets, to_python
+from lupi.estimators.arguments import to_python
 from lupi.estimators.base import PrivilegedEstimator
 from lupi.likelihoods import Bernoulli, Categorical, Likelihood
 
@@ -36,12 +36,18 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
         one. The default is an MLP on columns, which are standardised or one-hot encoded.
     hidden : sequence of int
         Hidden widths of the default trunk.
+    kind : dict, optional
+        Kinds of columns of X that should not be recognised, by name: "number", "category" or "text". By default,
+        strings of three words or more are text, which is encoded by TF-IDF, and other strings are categories. Columns
+        that look like identifiers, or are named like true labels, are refused. A missing number is replaced by the
+        mean, and one more feature says where.
     tower : (int, int)
         Widths of the tower, which joins features and privileged information.
     tower_skip : bool
         Whether the conditional head also sees the features directly, as in the paper's ImageNet variant.
     numbers : str or mapping
-        Encoding of privileged numbers: "quantile", "standardize" or "category", for all columns or by column.
+        Encoding of privileged numbers: "quantile", "standardize" or "category", for all columns or by column. By
+        column, strings may be "category" or "text"; by default they are recognised, and identifiers are refused.
     quantiles : int
         Number of quantile bins.
     annotator : str or int, optional
@@ -98,7 +104,6 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
     """
 
     def _fit_targets(self, y: Any) -> tuple[Tensor, Likelihood, int]:
-        y = check_targets(y)
         self.multi_label_ = y.ndim == 2 and y.shape[1] > 1
         if self.multi_label_:
             wrong = np.argwhere((y != 0) & (y != 1))

@@ -37,12 +37,15 @@ class Deployed(nn.Module):
             self.mean = nn.Buffer(mean.float())
             self.rest = nn.Buffer((mean - self.mean).float())  # one float32 number cannot hold a date in seconds
             self.scale = nn.Buffer(torch.from_numpy(encoder.scale_).float())
+            self.missing = nn.Buffer(torch.from_numpy(encoder.missing_))
         self.eval()
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the expected y."""
         if self.encoded:
             x = ((x - self.mean - self.rest) / self.scale).clamp(-FARTHEST, FARTHEST)
+            absent = torch.isnan(x)
+            x = torch.cat([torch.where(absent, 0.0, x), absent[:, self.missing].to(x.dtype)], dim=1)
         return self.decode(self.predictor(x))
 
 

@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
-from lupi.estimators.arguments import check_targets, to_python
+from lupi.estimators.arguments import to_python
 from lupi.estimators.base import PrivilegedEstimator
 from lupi.likelihoods import Gaussian, Likelihood
 from lupi.tabular.standardizing import LARGEST, find_offset, find_too_large
@@ -43,7 +43,7 @@ class PrivilegedRegressor(RegressorMixin, PrivilegedEstimator):
     """
 
     def _fit_targets(self, y: Any) -> tuple[Tensor, Likelihood, int]:
-        y = column_or_1d(check_targets(y), warn=True)
+        y = column_or_1d(y, warn=True)
         if y.dtype.kind not in "biuf":
             for row, value in enumerate(y):
                 if not isinstance(value, Real):

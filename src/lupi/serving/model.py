@@ -80,7 +80,8 @@ class TableModel:
             `prediction` and, for classification, `probability_<class>`; for several targets `prediction_<target>` and
             `probability_<target>`.
         """
-        X = encode_columns(clean_inputs(table, self.schema.inputs, start), self.encoders)
+        rows = range(start, start + len(table))
+        X = encode_columns(clean_inputs(table, self.schema.inputs, rows), self.encoders)
         if isinstance(self.estimator, PrivilegedRegressor):
             return pd.DataFrame({"prediction": self.estimator._predict(X, start=start)})
         names = self.record["classes"]

@@ -19,7 +19,7 @@ from lupi.estimators.base import needs_privileged
 from lupi.estimators.folder import is_replaceable
 from lupi.serving.model import TableModel
 from lupi.tabular import TableSpec
-from lupi.tabular.columns import clean_inputs, privileged_encoding
+from lupi.tabular.columns import clean_inputs, estimator_kinds, privileged_encoding
 from lupi.tabular.dataset import read_annotations
 from lupi.tabular.features import encode_columns, fit_encoders
 from lupi.training import Checkpoint
@@ -154,12 +154,13 @@ def fit_table(
     frame, schema, roles = table.frame, table.schema, table.schema.roles
     for line in (*table.choices, *(f"Note: {note}" for note in table.notes)):
         say(line)
-    X = clean_inputs(frame, schema.inputs)
+    X = clean_inputs(frame, schema.inputs, frame.index.to_numpy())
     encoders = fit_encoders(X, schema.inputs, spec.text_encoder, device)
     kind = PrivilegedRegressor if schema.task == "regression" else PrivilegedClassifier
     privileged = frame[list(roles.privileged)] if roles.privileged and methods.kind(method).uses_privileged else None
     annotator = table.annotator if privileged is not None and table.annotator in privileged else None
     options = {"numbers": privileged_encoding(schema.privileged), "annotator": annotator, **settings}
+    options["kind"] = estimator_kinds(schema.inputs)
     if checkpoint is not None and Path(checkpoint.path).exists():
         say(f"Resuming from {checkpoint.path}.")
     estimator = kind(method, device=device, random_state=seed, verbose=progress, checkpoint=checkpoint, **options)

@@ -1,15 +1,18 @@
-"""How a table becomes arrays: read files, assign roles and kinds to columns, encode values."""
+"""How a table becomes arrays: read files and exports, assign roles and kinds to columns, encode values."""
 
 from lupi.tabular.columns import Schema
 from lupi.tabular.dataset import TableDataset, read_dataset
 from lupi.tabular.encoding import InputEncoder, PrivilegedEncoder
+from lupi.tabular.importers import IMPORTERS, ImportedTable, read_export, to_long
 from lupi.tabular.kinds import KINDS, Kind
 from lupi.tabular.reading import read_table
 from lupi.tabular.spec import TableSpec
 from lupi.tabular.text import TfidfEncoder, TransformerEncoder
 
 __all__ = [
+    "IMPORTERS",
     "KINDS",
+    "ImportedTable",
     "InputEncoder",
     "Kind",
     "PrivilegedEncoder",
@@ -19,5 +22,7 @@ __all__ = [
     "TfidfEncoder",
     "TransformerEncoder",
     "read_dataset",
+    "read_export",
     "read_table",
+    "to_long",
 ]

@@ -10,12 +10,13 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from pandas.api.types import is_numeric_dtype
+from numpy.typing import NDArray
+from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from lupi._internal.json_types import from_json
 from lupi.tabular.encoding import ID, Column, as_text, is_id, is_number
 from lupi.tabular.formats.separated import is_separated
-from lupi.tabular.kinds import KINDS
+from lupi.tabular.kinds import KINDS, RowNumbers
 from lupi.tabular.spec import TableSpec
 
 MAX_CATEGORIES = 1_000
@@ -23,6 +24,16 @@ MAX_CATEGORIES = 1_000
 MAX_CLASSES = 100
 """A target with more distinct integers is a quantity, unless the user chooses the task."""
 TASKS = ("classification", "regression")
+LISTS = "; write each of its values, such as the numbers of an embedding, to a column of its own"
+"""Advice for columns of lists."""
+TRUTH = re.compile(r"(?<![a-z])(gold|(ground)?truth|true[ _.-]?labels?)(?![a-z])", re.IGNORECASE)
+"""Names of columns of true labels."""
+TABLE_ADVICE = {
+    "identifier": "name it in `example`, `privileged` or `ignore`",
+    "truth": "name it in `ignore`, or in `gold` where that is an argument",
+    "privileged": "name it in `ignore`",
+}
+"""What users of a table can do with a column that cannot be an input or privileged information."""
 CSV_TYPES = {"number": pa.float64(), "boolean": pa.bool_(), "string": pa.string(), "date": pa.timestamp("ns")}
 
 
@@ -151,7 +162,8 @@ def check_types(schema: pa.Schema, names: Sequence[str], role: str, allowed: Seq
     for name in names:
         if (stored := stored_as(schema.field(name).type)) not in allowed:
             families = ", ".join(f"{family}s" for family in allowed if family != "null")
-            raise ValueError(f"Expected {role} column {name!r} to be one of {families}, but it is {stored}.")
+            advice = LISTS if re.search("list|struct|map", stored) else ""
+            raise ValueError(f"Expected {role} column {name!r} to be one of {families}, but it is {stored}{advice}.")
 
 
 def check_kinds(given: Mapping[str, str], names: Sequence[str], roles: Roles) -> None:
@@ -163,6 +175,12 @@ def check_kinds(given: Mapping[str, str], names: Sequence[str], roles: Roles) ->
         check_name(column, names, "kind")
         if column not in (*roles.inputs, *roles.privileged):
             raise ValueError(f"Expected `kind` to name an input or privileged column, but got {column!r}.")
+
+
+def check_reads(name: str, kind: str, stored: str) -> None:
+    """Raise a `ValueError` unless a column that is stored in this way can be read as this kind."""
+    if not KINDS[kind].reads(stored):
+        raise ValueError(f"Expected column {name!r} to be strings to be read as {kind}, but it is {stored}.")
 
 
 def recognise_inputs(
@@ -180,11 +198,8 @@ def recognise_inputs(
     inputs, notes = {}, []
     for name in roles.inputs:
         stored = stored_as(schema.field(name).type)
-        kind = given.get(name) or recognise_input(first[name], stored)
-        if not KINDS[kind].reads(stored):
-            raise ValueError(f"Expected column {name!r} to be strings to be read as {kind}, but it is {stored}.")
-        if name not in given and re.search(r"gold|truth", name, re.IGNORECASE):
-            notes.append(f"Input column {name!r} sounds like true labels; if it is, name it in `ignore`.")
+        kind = given.get(name) or recognise_input(first[name], stored, TABLE_ADVICE)
+        check_reads(name, kind, stored)
         inputs[name] = InputColumn(kind, stored)
     counts = [name for name in inputs if name not in given and pa.types.is_integer(schema.field(name).type)]
     different = {name: first[name].nunique() for name in counts}
@@ -198,26 +213,56 @@ def recognise_inputs(
     return inputs, notes
 
 
-def recognise_input(column: Column, stored: str) -> str:
-    """Return the kind of an input column by its values, one per example; refuse identifiers."""
+def recognise_input(column: Column, stored: str, advice: Mapping[str, str]) -> str:
+    """Return the kind of an input column by its values; refuse true labels, lists and identifiers.
+
+    Parameters
+    ----------
+    column : Series
+        The values, one per example.
+    stored : str
+        The family of types that they are stored as.
+    advice : mapping
+        What users can do with an "identifier" and with the "truth", for messages.
+    """
     name, values, count = str(column.name), column.count(), column.nunique()
     kind = next(kind.name for kind in KINDS.values() if kind.recognises(column, stored))
+    use = f"pass `kind={{{name!r}: {kind!r}}}` to use it as an input"
+    if TRUTH.search(name):
+        what = f"{name!r} is named like them: {advice['truth']}, or {use}"
+        raise ValueError(f"Expected input columns without true labels, but {what}.")
+    if stored == "string" and holds_lists(column):
+        got = f"lists such as {str(column.dropna().iloc[0])[:30]!r}"
+        raise ValueError(f"Expected input column {name!r} to have one value per row, but got {got}{LISTS}.")
     if kind == "number" and stored == "number" and is_id(column):
         why = "holds integers and is named like an id"
     elif kind == "category" and (count > max(20, 0.9 * values) or count > MAX_CATEGORIES):
         why = f"has {count:,} distinct strings in {values:,} examples"
     else:
         return kind
-    raise ValueError(
-        f"Expected input columns without identifiers, but {name!r} {why}: name it in `example`, `privileged` or "
-        f"`ignore`, or pass `kind={{{name!r}: {kind!r}}}` to use it as an input."
-    )
+    what = f"{name!r} {why}: {advice['identifier']}, or {use}"
+    raise ValueError(f"Expected input columns without identifiers, but {what}.")
+
+
+def holds_lists(column: Column) -> bool:
+    """Return whether strings are lists, such as the embeddings that a CSV file can only hold as strings.
+
+    Examples
+    --------
+    >>> holds_lists(pd.Series(["[0.5, 1.5]", "[2.5 3.5]"])), holds_lists(pd.Series(["[sic]", "a, b"]))
+    (True, False)
+    """
+    some = [str(value).strip() for value in column.dropna().head(100)]
+    return bool(some) and all(re.fullmatch(r"\[[^\]]*[,\s][^\]]*\]", value, re.DOTALL) for value in some)
 
 
 def recognise_privileged(
-    frame: pd.DataFrame, schema: pa.Schema, roles: Roles, given: Mapping[str, str]
+    frame: pd.DataFrame, schema: pa.Schema, roles: Roles, given: Mapping[str, str], annotator: str | None = None
 ) -> tuple[dict[str, str], list[str]]:
-    """Recognise the kinds of privileged columns, number or category, with notes for the user."""
+    """Recognise the kinds of privileged columns, with notes for the user; refuse identifiers.
+
+    The column of annotators, if users name it, is a category whatever its values.
+    """
     check_types(schema, roles.privileged, "privileged", ("boolean", "number", "string", "date", "duration", "null"))
     kinds, notes = {}, []
     for name in roles.privileged:
@@ -226,8 +271,12 @@ def recognise_privileged(
             if KINDS[given[name]].privileged is None:
                 chosen = f"`kind={{{name!r}: {given[name]!r}}}`"
                 raise ValueError(f"Expected privileged column {name!r} to be a category or a number, but got {chosen}.")
+            check_reads(name, given[name], stored_as(schema.field(name).type))
             continue
         kinds[name] = recognise_privileged_column(frame[name])
+        if name != annotator:
+            use = f"{TABLE_ADVICE['privileged']}, or pass `kind={{{name!r}: {kinds[name]!r}}}` to use it"
+            check_privileged(frame[name], kinds[name], use)
         if kinds[name] == "category" and is_number(frame[name]):
             notes.append(
                 f"Privileged column {name!r} holds integers that look like ids, so each value is a category; "
@@ -237,14 +286,40 @@ def recognise_privileged(
 
 
 def recognise_privileged_column(column: Column) -> str:
-    """Return the kind of a privileged column by its name and values; dates and durations are quantities."""
+    """Return the kind of a privileged column by its name and values; dates and durations are quantities.
+
+    Strings are text if most differ and they read like sentences, such as the comments of annotators.
+
+    Examples
+    --------
+    >>> recognise_privileged_column(pd.Series([2.5, 3.0], name="seconds"))
+    'number'
+    >>> recognise_privileged_column(pd.Series([f"I like film {i}" for i in range(30)], name="comment"))
+    'text'
+    """
     if is_number(column):
         return "category" if is_id(column) else "number"
-    return "number" if column.dtype.kind in "mM" else "category"
+    if column.dtype.kind in "mM":
+        return "number"
+    if is_bool_dtype(column.dtype) or isinstance(column.dtype, pd.CategoricalDtype) or ID.search(str(column.name)):
+        return "category"
+    return (
+        "text" if column.nunique() > column.count() / 2 and KINDS["text"].recognises(column, "string") else "category"
+    )
 
 
-def clean_inputs(frame: pd.DataFrame, inputs: Mapping[str, InputColumn], start: int = 0) -> pd.DataFrame:
-    """Return the input columns with the types of their kinds, and refuse missing values.
+def check_privileged(column: Column, kind: str, advice: str) -> None:
+    """Raise a `ValueError` if a privileged column holds identifiers: strings, or ids, that nearly all differ."""
+    values, count = column.count(), column.nunique()
+    if kind == "category" and count > max(20, 0.9 * values):
+        why = f"has {count:,} distinct values in {values:,} rows"
+        raise ValueError(f"Expected privileged columns without identifiers, but {column.name!r} {why}: {advice}.")
+
+
+def clean_inputs(
+    frame: pd.DataFrame, inputs: Mapping[str, InputColumn], rows: RowNumbers | None = None
+) -> pd.DataFrame:
+    """Return the input columns with the types of their kinds, and refuse missing values of kinds that need one.
 
     Parameters
     ----------
@@ -252,22 +327,38 @@ def clean_inputs(frame: pd.DataFrame, inputs: Mapping[str, InputColumn], start: 
         Rows of a table.
     inputs : mapping
         The input columns.
-    start : int
-        Number of the first of these rows in the table, for messages.
+    rows : sequence of int, optional
+        Numbers of these rows in the table, for messages; by default they are counted from 0.
 
     Examples
     --------
     >>> clean_inputs(pd.DataFrame({"zip": [8001, 3011]}), {"zip": InputColumn("category", "number")})["zip"].tolist()
     ['8001', '3011']
     """
-    for name in inputs:
+    rows = range(len(frame)) if rows is None else rows
+    for name, column in inputs.items():
         missing = frame[name].isna().to_numpy()
-        if missing.any():
-            row = start + int(np.argmax(missing))
+        if missing.any() and not KINDS[column.kind].may_be_missing:
+            row = rows[int(np.argmax(missing))]
             raise ValueError(f"Expected input column {name!r} to have a value in every row, but row {row} has none.")
     return pd.DataFrame(
-        {name: KINDS[column.kind].clean(frame[name], column.stored, start) for name, column in inputs.items()}
+        {name: KINDS[column.kind].clean(frame[name], column.stored, rows) for name, column in inputs.items()}
     )
+
+
+def estimator_kinds(inputs: Mapping[str, InputColumn]) -> dict[str, str]:
+    """Return the parameter `kind` of an estimator of cleaned inputs, so that it does not recognise them once more.
+
+    Examples
+    --------
+    >>> estimator_kinds({"zip": InputColumn("category", "number"), "note": InputColumn("text", "string")})
+    {'zip': 'category'}
+    """
+    return {
+        name: "category" if column.kind == "category" else "number"
+        for name, column in inputs.items()
+        if KINDS[column.kind].make_encoder(None, "cpu") is None
+    }
 
 
 def check_matches(schema: pa.Schema, inputs: Mapping[str, InputColumn], path: str | Path) -> None:
@@ -334,13 +425,43 @@ def check_target(column: Column, *, binary: bool, of: str = "") -> None:
     """Raise a `ValueError` unless a target has a value in every row, 0 or 1 if `binary`; `of` names the table."""
     missing = column.isna().to_numpy()
     if missing.any():
-        row = int(np.argmax(missing))
+        row = column.index[int(np.argmax(missing))]
         raise ValueError(f"Expected target {column.name!r}{of} to have a value in every row, but row {row} has none.")
     wrong = ~column.isin([0, 1]).to_numpy()
     if binary and wrong.any():
-        row = int(np.argmax(wrong))
-        got = as_text(column.iloc[row])
-        raise ValueError(f"Expected several targets to be 0 or 1, but {column.name!r}{of} has {got!r} in row {row}.")
+        place = int(np.argmax(wrong))
+        got = f"{as_text(column.iloc[place])!r} in row {column.index[place]}"
+        raise ValueError(f"Expected several targets to be 0 or 1, but {column.name!r}{of} has {got}.")
+
+
+def find_unlabelled(labels: pd.DataFrame, *, classes: bool) -> NDArray[np.bool_]:
+    """Return which rows have no label: all of their targets are missing or, for a single target of classes, −1.
+
+    −1 means unlabelled only if all other labels are integers from 0 on and of two classes or more; it is a class beside
+    names, beside other negative numbers, and in {−1, 1}.
+
+    Parameters
+    ----------
+    labels : DataFrame
+        The targets.
+    classes : bool
+        Whether they are classes rather than real numbers.
+
+    Examples
+    --------
+    >>> find_unlabelled(pd.DataFrame({"y": [0, 1, -1, None]}), classes=True)
+    array([False, False,  True,  True])
+    >>> find_unlabelled(pd.DataFrame({"y": [1, 1, -1, None]}), classes=True)
+    array([False, False, False,  True])
+    """
+    missing = np.asarray(labels.isna().all(axis=1))
+    column = labels.iloc[:, 0]
+    if not classes or labels.shape[1] > 1 or not is_number(column):
+        return missing
+    values = column.to_numpy(np.float64, na_value=np.nan)
+    others = np.unique(values[~missing & (values != -1)])
+    counts = len(others) > 1 and np.isfinite(others).all() and (others >= 0).all() and (others % 1 == 0).all()
+    return missing | (values == -1) if counts else missing
 
 
 # -------------------------------------------------------------------------------- schema

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from lupi._internal.sanitizing import one_line
 from lupi.tabular import columns
 from lupi.tabular.columns import InputColumn, Roles, Schema
+from lupi.tabular.containers import to_pandas
 from lupi.tabular.encoding import Column, as_text
 from lupi.tabular.features import encode_columns, fit_encoders
-from lupi.tabular.reading import open_table, read_schema, read_table, to_pandas
+from lupi.tabular.reading import open_table, read_schema, read_table
 from lupi.tabular.spec import TableSpec
 
 
@@ -29,7 +30,7 @@ class AnnotationTable:
     Parameters
     ----------
     frame : DataFrame
-        The columns in use, as they are in the table.
+        The columns in use, as they are in the table, of the rows that have a label; its index counts the table's rows.
     schema : Schema
         Roles, kinds and task.
     annotator : str or None
@@ -65,10 +66,13 @@ def read_annotations(spec: TableSpec) -> AnnotationTable:
     table = read_table(spec.table, list(used), dict.fromkeys(strings, pa.string()))
     for role, named in {"target": roles.target, "example": example, "gold": gold, "annotator": annotator}.items():
         columns.check_types(table.schema, named, role, ("boolean", "number", "string"))
-    frame = to_pandas(table)
+    frame, unlabelled = drop_unlabelled(to_pandas(table), roles.target, classes=False)
     task, reason = columns.choose_task(frame, roles.target, spec.task)
+    if task == "classification":
+        frame, coded = drop_unlabelled(frame, roles.target, classes=True)
+        unlabelled += coded
     inputs, notes = columns.recognise_inputs(frame, table.schema, roles, spec.kind)
-    kinds, more = columns.recognise_privileged(frame, table.schema, roles, spec.kind)
+    kinds, more = columns.recognise_privileged(frame, table.schema, roles, spec.kind, spec.annotator)
     schema = Schema(roles, task, inputs, kinds)
     who, choice = choose_annotator(spec, frame, schema)
     choices = [
@@ -78,8 +82,24 @@ def read_annotations(spec: TableSpec) -> AnnotationTable:
         "Privileged: " + (", ".join(f"{name} ({kind})" for name, kind in kinds.items()) or "none") + ".",
         choice,
     ]
-    lines = [[one_line(text) for text in texts] for texts in (choices, (*notes, *more))]
+    lines = [[one_line(text) for text in texts] for texts in (choices, (*unlabelled, *notes, *more))]
     return AnnotationTable(frame=frame, schema=schema, annotator=who, choices=lines[0], notes=lines[1])
+
+
+def drop_unlabelled(
+    frame: pd.DataFrame, target: Sequence[str], *, classes: bool, of: str = "the table"
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return the rows that have a label, and a note on the others; see `lupi.tabular.columns.find_unlabelled`."""
+    unlabelled = columns.find_unlabelled(frame[list(target)], classes=classes)
+    if unlabelled.all():
+        raise ValueError(f"Expected target {target[0]!r} of {of} to have values, but all are missing.")
+    if not unlabelled.any():
+        return frame, []
+    values = frame.loc[unlabelled, target[0]]
+    what = "missing" if values.isna().all() else "-1" if values.notna().all() else "missing or -1"
+    return frame[~unlabelled], [
+        f"{unlabelled.sum():,} of {len(frame):,} rows of {of} have no label ({what}) and are left out."
+    ]
 
 
 def choose_annotator(spec: TableSpec, frame: pd.DataFrame, schema: Schema) -> tuple[str | None, str]:
@@ -155,6 +175,8 @@ class TableDataset:
         The example ids as they are in the table.
     choices, notes : list of str
         What was recognised, and what deserves a second look.
+    rows : ndarray
+        The number of each row in the table, which may have rows without a label between them.
     digest : str
         Fingerprint of names and values.
     """
@@ -172,6 +194,7 @@ class TableDataset:
     ids: Column | None
     choices: list[str]
     notes: list[str]
+    rows: NDArray[np.int64]
     digest: str
 
 
@@ -200,13 +223,13 @@ def read_dataset(spec: TableSpec, *, test: Path | None = None, device: str = "cp
     table = read_annotations(spec)
     frame, schema = table.frame, table.schema
     target = schema.roles.target
-    test_frame = None if test is None else read_test(test, schema, frame)
+    test_frame, unlabelled = (None, []) if test is None else read_test(test, schema, frame)
     classes: tuple[Any, ...] = ()
     if schema.task == "classification":
         classes = target if len(target) > 1 else tuple(np.unique(frame[target[0]]))
     train = code_rows(frame, schema, classes, spec.table)
     tested = None if test_frame is None else code_rows(test_frame, schema, classes, test)
-    notes = list(table.notes)
+    notes = [*table.notes, *unlabelled]
     if tested is not None:
         seen = np.isin(hash_rows(tested.X), hash_rows(train.X))
         if seen.any():
@@ -231,12 +254,13 @@ def read_dataset(spec: TableSpec, *, test: Path | None = None, device: str = "cp
         ids=frame[schema.roles.example] if schema.roles.example else None,
         choices=table.choices,
         notes=notes,
+        rows=frame.index.to_numpy(),
         digest=fingerprint([frame] if test_frame is None else [frame, test_frame]),
     )
 
 
-def read_test(path: Path, schema: Schema, train: pd.DataFrame) -> pd.DataFrame:
-    """Read a test table, which has the input columns and the target, with the types of training."""
+def read_test(path: Path, schema: Schema, train: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Read a test table, which has the input columns and the target, with the types of training; with notes on it."""
     stored, target = read_schema(open_table(path)), schema.roles.target
     for name in target:
         if name not in stored.names:
@@ -247,18 +271,18 @@ def read_test(path: Path, schema: Schema, train: pd.DataFrame) -> pd.DataFrame:
     families = {name: columns.stored_as(trained.field(name).type) for name in target}
     strings = [*example, *(name for name, family in families.items() if family == "string")]
     rows = read_table(path, [*target, *example, *schema.inputs], schema.csv_types(strings))
-    frame = to_pandas(rows)
+    frame, notes = drop_unlabelled(to_pandas(rows), target, classes=schema.task == "classification", of=str(path))
     for name, family in families.items():
         got = columns.stored_as(rows.schema.field(name).type)
         if family != got:
             raise ValueError(f"Expected target {name!r} of {path} to be a {family} as in training, but it is a {got}.")
         columns.check_target(frame[name], binary=len(target) > 1, of=f" of {path}")
-    return frame
+    return frame, notes
 
 
 def code_rows(frame: pd.DataFrame, schema: Schema, classes: tuple[Any, ...], path: Path | None) -> TableRows:
     """Clean the inputs, code the targets and number the examples."""
-    X = columns.clean_inputs(frame, schema.inputs)
+    X = columns.clean_inputs(frame, schema.inputs, frame.index.to_numpy())
     target, example = schema.roles.target, schema.roles.example
     y: NDArray[Any]
     if schema.task == "regression":
@@ -268,13 +292,14 @@ def code_rows(frame: pd.DataFrame, schema: Schema, classes: tuple[Any, ...], pat
     else:
         y = pd.Index(classes).get_indexer(pd.Index(frame[target[0]]))
         if (y < 0).any():
-            row = int((y < 0).argmax())
-            got = frame[target[0]].iloc[row]
-            raise ValueError(f"Expected {path} to have labels of the training table, but row {row} has {got!r}.")
+            place = int((y < 0).argmax())
+            got = f"row {frame.index[place]} has {frame[target[0]].iloc[place]!r}"
+            raise ValueError(f"Expected {path} to have labels of the training table, but {got}.")
     ids = frame[example] if example in frame else pd.Series(hash_rows(X))
     codes, _ = pd.factorize(ids)
     if (codes < 0).any():
-        raise ValueError(f"Expected example {example!r} to have an id in every row, but row {codes.argmin()} has none.")
+        row = frame.index[int(codes.argmin())]
+        raise ValueError(f"Expected example {example!r} to have an id in every row, but row {row} has none.")
     return TableRows(X, y, codes.astype(np.int64))
 
 

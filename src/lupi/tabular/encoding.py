@@ -25,10 +25,12 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
 from lupi._internal.checks import check_integer
+from lupi.tabular.containers import as_pandas
 from lupi.tabular.standardizing import Standardizer, measure, standardize
+from lupi.tabular.text import TfidfEncoder, encode_texts
 
 Column: TypeAlias = "pd.Series[Any]"
-Table: TypeAlias = Any  # a DataFrame or Series of pandas or polars, an array, or a list of rows
+Table: TypeAlias = Any  # a table or column of pandas, polars, Arrow or Hugging Face, an array, or a list of rows
 
 TRUSTED = (
     "lupi.tabular.encoding.InputEncoder",
@@ -38,7 +40,7 @@ TRUSTED = (
     "sklearn.compose._column_transformer._RemainderColsList",  # a list, in scikit-learn before 1.7
 )
 ID = re.compile(r"(\bid|_id|Id|ID|annotator|worker|rater|labell?er|coder|judge|reviewer|participant|user|model)$")
-ENCODINGS = ("quantile", "standardize", "category")
+ENCODINGS = ("quantile", "standardize", "category", "text")
 
 
 def as_frame(table: Table, prefix: str = "a", what: str = "privileged information") -> pd.DataFrame:
@@ -49,7 +51,7 @@ def as_frame(table: Table, prefix: str = "a", what: str = "privileged informatio
     Parameters
     ----------
     table
-        A DataFrame or Series of pandas or polars, an array or a list of rows; 1-D is one column.
+        A table or column of pandas, polars, Arrow or Hugging Face, an array or a list of rows; 1-D is one column.
     prefix
         Columns without names become ``{prefix}0``, ``{prefix}1``, and so on.
     what
@@ -60,8 +62,7 @@ def as_frame(table: Table, prefix: str = "a", what: str = "privileged informatio
     >>> as_frame([[True, 2], [False, None]]).dtypes.astype(str).to_dict()
     {'a0': 'boolean', 'a1': 'Int64'}
     """
-    if type(table).__module__.startswith("polars."):
-        table = table.to_pandas()
+    table = as_pandas(table)
     if isinstance(table, pd.Series):
         table = table.to_frame(f"{prefix}0" if table.name in (None, "") else table.name)
     if isinstance(table, pd.DataFrame):
@@ -91,15 +92,17 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     """Encode privileged information as a sparse float32 matrix.
 
     Strings, booleans and categories become one column per category seen in training, in sorted order. Numbers
-    become one column per quantile bin, or are standardised. Missing values have a column of their own where the
-    training rows had any. A category, or a missing value, that training did not see is a row of zeros.
+    become one column per quantile bin, or are standardised. Texts become their TF-IDF features, standardised. Missing
+    values have a column of their own where the training rows had any. A category, or a missing value, that training did
+    not see is a row of zeros, and a missing text is an empty one.
 
     Parameters
     ----------
     numbers
         How numbers are encoded: ``"quantile"`` (one-hot by quantile bin), ``"standardize"`` ((x − mean) / sd, 0 where
         missing or constant in training) or ``"category"`` (one-hot by value, such as numbered annotators); or a mapping
-        from column names to these, where other numbers are encoded by ``"quantile"``.
+        from column names to these, where other numbers are encoded by ``"quantile"``. In a mapping, strings may be
+        ``"category"``, the default, or ``"text"``.
     quantiles
         Maximum number of bins. A fraction i / q of the training rows lies below edge i of q. Equal edges are merged,
         and the outer bins extend to infinity. A column with at most this number of distinct values has a bin for each.
@@ -113,6 +116,8 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         The inner edges of the bins of each quantile column.
     labels_ : dict of str to list of str
         Bins or categories of each one-hot column, in order.
+    texts_ : dict of str to TfidfEncoder
+        The encoder of each text column.
     transformer_ : ColumnTransformer
         The transformer from cells to features.
 
@@ -142,6 +147,7 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         self.kinds_: dict[str, str] = _choose_encodings(frame, self.numbers, quantiles)
         self.edges_: dict[str, NDArray[np.float64]] = {}
         self.labels_: dict[str, list[str]] = {}
+        self.texts_: dict[str, TfidfEncoder] = {}
         for name, kind in self.kinds_.items():
             if kind == "quantile":
                 self.edges_[name] = _edges(frame[name], quantiles)
@@ -150,8 +156,11 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
                 self.labels_[name] = [bins[0].replace("[", "("), *bins[1:]]
             elif kind == "category":
                 self.labels_[name] = _category_labels(frame[name])
+            elif kind == "text":
+                self.texts_[name] = TfidfEncoder().fit([str(text) for text in frame[name].dropna().unique()])
+        cells = self._cells(frame)
         steps: list[tuple[str, BaseEstimator, list[str]]] = []
-        for one_hot, run in groupby(self.kinds_, key=self.labels_.__contains__):
+        for one_hot, run in groupby(map(str, cells), key=self.labels_.__contains__):
             if one_hot:
                 step = OneHotEncoder(handle_unknown="ignore", dtype=np.float32)
             else:
@@ -159,7 +168,7 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
                 step = make_pipeline(Standardizer(), imputer)
             steps.append((str(len(steps)), step, list(run)))
         with config_context(transform_output="default"):  # the steps exchange arrays, whatever users set
-            transformer = ColumnTransformer(steps, sparse_threshold=1.0).fit(self._cells(frame))
+            transformer = ColumnTransformer(steps, sparse_threshold=1.0).fit(cells)
         self.transformer_: ColumnTransformer = transformer
         return self
 
@@ -186,11 +195,18 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         return np.array(names, dtype=object)
 
     def _cells(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return each column as numbers or as codes: the index of its label, their number if missing, −1 if unseen."""
+        """Return each column as numbers or as codes: the index of its label, their number if missing, −1 if unseen.
+
+        A text becomes several numbers.
+        """
         cells: dict[str, NDArray[Any]] = {}
         for name, kind in self.kinds_.items():
             if kind == "category":
                 cells[name] = _category_codes(frame[name], self.labels_[name])
+                continue
+            if kind == "text":
+                features = encode_texts(self.texts_[name], frame[name])
+                cells |= {f"{name}[{i}]": column for i, column in enumerate(features.T)}
                 continue
             cells[name] = values = _numbers(frame[name])
             if kind == "quantile":
@@ -203,15 +219,24 @@ class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     """Encode ordinary inputs as a dense float32 matrix.
 
     Numbers and booleans are standardised, (x − mean) / sd, and clipped to ±1e6; columns that are constant in training
-    become zeros. Strings and categories become one column per category seen in training, all zeros for unseen ones.
-    Missing and infinite values are errors, and so are training values above 1e36.
+    become zeros. A missing number becomes the mean, 0, and each column that misses values in training has one more
+    feature that says where. Strings and categories become one column per category seen in training, all zeros for
+    unseen ones. Missing strings, infinite values and training values above 1e36 are errors.
+
+    Parameters
+    ----------
+    kind : mapping of str to str, optional
+        Columns of strings that are ``"text"``, which is encoded by TF-IDF, and of numbers that are ``"category"``.
 
     Attributes
     ----------
     columns_ : list of str
         Names of the input columns; ``x0``, ``x1``, … if they have none.
     numeric_ : bool
-        Whether all columns are numbers or booleans. The features are then ``(X - mean_) / scale_``, clipped.
+        Whether all columns are numbers or booleans. The features are then ``(X - mean_) / scale_``, clipped, and the
+        indicators of missing values.
+    missing_ : ndarray of int
+        Positions of the columns of numbers that miss values in training.
     mean_, scale_ : ndarray of float64
         Only if ``numeric_``. The scale of a constant column is infinite.
     encoder_ : PrivilegedEncoder
@@ -224,18 +249,31 @@ class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     >>> InputEncoder().fit_transform(X)
     array([[-1.,  1.,  0.],
            [ 1.,  0.,  1.]], dtype=float32)
+    >>> InputEncoder().fit_transform([[20.0], [40.0], [float("nan")]])
+    array([[-1.,  0.],
+           [ 1.,  0.],
+           [ 0.,  1.]], dtype=float32)
     """
+
+    def __init__(self, kind: Mapping[str, str] | None = None) -> None:
+        self.kind = kind
 
     def fit(self, X: Table, y: object = None) -> Self:  # noqa: ARG002  scikit-learn's signature
         """Learn the scales and categories of the training rows."""
         frame = check_inputs(X)
         self.columns_ = list(frame.columns)
-        numeric = [name for name in self.columns_ if is_numeric_dtype(frame[name].dtype)]
+        chosen = {name: kind for name, kind in (self.kind or {}).items() if kind in ("text", "category")}
+        numeric = [name for name in self.columns_ if is_numeric_dtype(frame[name].dtype) and name not in chosen]
         self.numeric_ = numeric == self.columns_
+        absent = {name: frame[name].isna() for name in numeric}
+        for name in numeric:
+            if absent[name].all():
+                raise ValueError(f"Expected input column {name!r} to have a value in some row, but all are missing.")
+        self.missing_ = np.array([self.columns_.index(name) for name in numeric if absent[name].any()], dtype=np.int64)
         if self.numeric_:
             self.mean_, self.scale_ = measure(_matrix(frame), self.columns_)
         else:
-            self.encoder_ = PrivilegedEncoder(numbers=dict.fromkeys(numeric, "standardize")).fit(frame)
+            self.encoder_ = PrivilegedEncoder(numbers=dict.fromkeys(numeric, "standardize") | chosen).fit(frame)
         return self
 
     def transform(self, X: Table) -> NDArray[np.float32]:
@@ -243,15 +281,34 @@ class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         check_is_fitted(self)
         frame = _matching(check_inputs(X), self.columns_, "x", "X")
         if not self.numeric_:
+            numbers = [name for name, kind in self.encoder_.kinds_.items() if kind == "standardize"]
+            self._warn_of_missing([name for name in numbers if frame[name].isna().any()])
             return self.encoder_.transform(frame).toarray()
         if not all(map(is_numeric_dtype, frame.dtypes)):
             frame = pd.DataFrame({name: _numbers(frame[name]) for name in self.columns_})
-        return standardize(_matrix(frame), self.mean_, self.scale_, np.float32)
+        features = standardize(_matrix(frame), self.mean_, self.scale_, np.float32)
+        absent = np.isnan(features)
+        if absent.any():
+            self._warn_of_missing([self.columns_[i] for i in np.flatnonzero(absent.any(axis=0))])
+            features[absent] = 0
+        return np.hstack([features, absent[:, self.missing_]]) if len(self.missing_) else features
+
+    def _warn_of_missing(self, names: list[str]) -> None:
+        """Warn of columns that miss values, unless they missed some in training."""
+        known = {self.columns_[i] for i in self.missing_}
+        for name in names:
+            if name not in known:
+                warnings.warn(
+                    f"Input column {name!r} misses values, as it did not in training; they are replaced by the mean.",
+                    stacklevel=5,
+                )
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:  # noqa: ARG002
-        """Return the names of the features: ``age``, ``city=Bern``."""
+        """Return the names of the features: ``age``, ``age=missing``, ``city=Bern``."""
         check_is_fitted(self)
-        return np.array(self.columns_, dtype=object) if self.numeric_ else self.encoder_.get_feature_names_out()
+        if not self.numeric_:
+            return self.encoder_.get_feature_names_out()
+        return np.array([*self.columns_, *(f"{self.columns_[i]}=missing" for i in self.missing_)], dtype=object)
 
 
 def _choose_encodings(frame: pd.DataFrame, numbers: str | Mapping[str, str], quantiles: int) -> dict[str, str]:
@@ -267,6 +324,10 @@ def _choose_encodings(frame: pd.DataFrame, numbers: str | Mapping[str, str], qua
     kinds: dict[str, str] = {}
     for name in frame.columns:
         kind = named.get(name, default if is_number(frame[name]) else "category")
+        if kind == "text" and is_numeric_dtype(frame[name].dtype):
+            raise ValueError(
+                f"Expected column {name!r} to be strings to be read as text, but it is {frame[name].dtype}."
+            )
         own_bins = kind == "quantile" and frame[name].nunique() <= quantiles
         if kind != "category" and name not in named and not own_bins and is_id(frame[name]):
             warnings.warn(
@@ -394,16 +455,16 @@ def _typed(column: Column) -> Column:
 
 
 def check_inputs(X: Table) -> pd.DataFrame:
-    """Return X as a frame; raise a `ValueError` that names the column and row of a missing or infinite value."""
+    """Return X as a frame; raise a `ValueError` that names the place of an infinite number or a missing string."""
     if isinstance(X, np.ndarray | list) and np.ndim(X) == 1:
         raise ValueError("Expected X to be a 2-D array, but got a 1-D array. Reshape your data.")
     frame = as_frame(X, "x", "X")
-    if all(map(is_numeric_dtype, frame.dtypes)) and np.isfinite(_matrix(frame)).all():
+    if all(map(is_numeric_dtype, frame.dtypes)) and not np.isinf(_matrix(frame)).any():
         return frame
     unnamed = list(frame.columns) == _default_names(frame.shape[1], "x")
     for position, (name, column) in enumerate(frame.items()):
         numeric = is_numeric_dtype(column.dtype)
-        missing = column.isna().to_numpy()
+        missing = column.isna().to_numpy() & ~numeric
         infinite = np.isinf(column.to_numpy(np.float64, na_value=0)) if numeric else np.zeros_like(missing)
         if missing.any() or infinite.any():
             row = int(np.argmax(missing | infinite))

@@ -6,6 +6,7 @@ import pandas as pd
 
 from lupi.tabular.columns import InputColumn
 from lupi.tabular.kinds import KINDS, ColumnEncoder
+from lupi.tabular.text import encode_texts
 
 
 def fit_encoders(
@@ -54,8 +55,7 @@ def encode_columns(X: pd.DataFrame, encoders: Mapping[str, ColumnEncoder]) -> pd
         if name not in encoders:
             parts.append(column.to_frame())
             continue
-        codes, distinct = pd.factorize(column)
-        rows = encoders[str(name)].transform([str(value) for value in distinct])[codes]
+        rows = encode_texts(encoders[str(name)], column)
         names = [f"{name}[{i}]" for i in range(rows.shape[1])]
         parts.append(pd.DataFrame(rows, columns=names, index=X.index))
     return pd.concat(parts, axis="columns")

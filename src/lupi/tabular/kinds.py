@@ -5,7 +5,7 @@ To add a kind, subclass `Kind` and add an instance to `KINDS`.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Protocol, Self
+from typing import ClassVar, Protocol, Self, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from lupi.tabular.encoding import Column, as_text
 from lupi.tabular.text import make_text_encoder
+
+RowNumbers: TypeAlias = Sequence[int] | NDArray[np.int64]
 
 
 class ColumnEncoder(Protocol):
@@ -37,6 +39,8 @@ class Kind(ABC):
     """Whether users may choose this kind for a column."""
     privileged: ClassVar[str | None] = None
     """How `PrivilegedEncoder` encodes such a privileged column; None if it cannot."""
+    may_be_missing: ClassVar[bool] = False
+    """Whether values of an input column may be missing."""
 
     @abstractmethod
     def recognises(self, column: Column, stored: str) -> bool:
@@ -50,8 +54,8 @@ class Kind(ABC):
         """Return whether a column may be stored in this way when it was stored as `trained` in training."""
         return trained == stored or {trained, stored} == {"number", "boolean"}
 
-    def clean(self, values: Column, stored: str, start: int) -> Column:  # noqa: ARG002
-        """Return values for an estimator, or refuse them; `start` is the number of the first row."""
+    def clean(self, values: Column, stored: str, rows: RowNumbers) -> Column:  # noqa: ARG002
+        """Return values for an estimator, or refuse them; `rows` are the numbers of their rows."""
         return values
 
     def make_encoder(self, text_encoder: str | None, device: str) -> ColumnEncoder | None:  # noqa: ARG002
@@ -65,6 +69,7 @@ class Boolean(Kind):
     name = "boolean"
     choosable = False
     privileged = "category"
+    may_be_missing = True
 
     def recognises(self, column: Column, stored: str) -> bool:  # noqa: ARG002
         return stored == "boolean"
@@ -74,6 +79,7 @@ class Text(Kind):
     """Strings of which most have three words or more."""
 
     name = "text"
+    privileged = "text"
 
     def recognises(self, column: Column, stored: str) -> bool:
         if stored != "string":
@@ -100,7 +106,7 @@ class Category(Kind):
     def accepts(self, trained: str, stored: str) -> bool:
         return stored in (trained, "string")
 
-    def clean(self, values: Column, stored: str, start: int) -> Column:  # noqa: ARG002
+    def clean(self, values: Column, stored: str, rows: RowNumbers) -> Column:  # noqa: ARG002
         return pd.Series([as_text(value) for value in values], index=values.index, dtype=object)
 
 
@@ -109,15 +115,20 @@ class Number(Kind):
 
     name = "number"
     privileged = "quantile"
+    may_be_missing = True
 
     def recognises(self, column: Column, stored: str) -> bool:  # noqa: ARG002
         return True
 
-    def clean(self, values: Column, stored: str, start: int) -> Column:
-        numbers = pd.to_numeric(values.astype(str), errors="coerce") if stored == "string" else values
-        if stored in ("string", "number") and not np.isfinite(numbers).all():
-            row = int(np.argmin(np.isfinite(numbers)))
-            got = f"{as_text(values.iloc[row])!r} in row {start + row}"
+    def clean(self, values: Column, stored: str, rows: RowNumbers) -> Column:
+        if stored not in ("string", "number"):
+            return values
+        numbers = pd.to_numeric(values.astype(object).map(str), errors="coerce") if stored == "string" else values
+        numbers = numbers.astype(np.float64) if numbers.dtype == object else numbers
+        wrong = ~(np.isfinite(numbers.to_numpy(np.float64, na_value=np.nan)) | values.isna().to_numpy())
+        if wrong.any():
+            place = int(wrong.argmax())
+            got = f"{as_text(values.iloc[place])!r} in row {rows[place]}"
             raise ValueError(f"Expected input column {values.name!r} to be finite numbers, but got {got}.")
         return numbers
 

@@ -1,14 +1,13 @@
 """Read tables: CSV, TSV, JSON, Excel, Parquet and folders of Parquet, whole or in batches."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
-import pandas as pd
 import pyarrow as pa
 
 from lupi.tabular.formats import open_file
-from lupi.tabular.formats.base import TableFile, explain_unreadable
+from lupi.tabular.formats.base import MemoryTable, TableFile, explain_unreadable
+from lupi.tabular.importers import IMPORTERS, read_export
 
 
 def open_table(path: str | Path, types: Mapping[str, pa.DataType] | None = None) -> TableFile:
@@ -17,10 +16,15 @@ def open_table(path: str | Path, types: Mapping[str, pa.DataType] | None = None)
     Parameters
     ----------
     path : str or Path
-        A CSV, TSV, JSON, JSON Lines, Excel or Parquet file, or a folder of Parquet files.
+        A CSV, TSV, JSON, JSON Lines, Excel or Parquet file, a folder of Parquet files, or the export of a labelling
+        tool with its name, such as ``label-studio:export.json``.
     types : mapping, optional
         Types of columns of a CSV or JSON Lines file. The types of other columns are inferred.
     """
+    tool, colon, export = str(path).partition(":")
+    if colon and tool in IMPORTERS and not Path(path).exists():
+        frame = read_export(tool, export).frame
+        return MemoryTable(Path(path), pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata())
     return open_file(path, types)
 
 
@@ -74,39 +78,3 @@ def read_batches(table: TableFile, columns: Sequence[str]) -> Iterator[pa.Table]
     """Read a table of any length in batches, in order, with bounded memory where its format allows it."""
     with explain_unreadable(table.path):
         yield from table.batches(columns)
-
-
-def to_pandas(table: pa.Table) -> pd.DataFrame:
-    """Convert an Arrow table to pandas; decimals become floats, dictionaries their values.
-
-    Examples
-    --------
-    >>> to_pandas(pa.table({"age": [20, 40]}))["age"].tolist()
-    [20, 40]
-    """
-    for place, field in enumerate(table.schema):
-        plain = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        plain = pa.float64() if pa.types.is_decimal(plain) else plain
-        if plain != field.type:
-            with explain_strings(field.name, table.column(place)):
-                table = table.set_column(place, field.name, table.column(place).cast(plain))
-        if pa.types.is_string(plain) or pa.types.is_large_string(plain):
-            with explain_strings(field.name, table.column(place)):
-                table.column(place).validate(full=True)
-    frame: pd.DataFrame = table.to_pandas(date_as_object=False, ignore_metadata=True)
-    return frame
-
-
-@contextmanager
-def explain_strings(name: str, column: pa.ChunkedArray) -> Iterator[None]:
-    """Turn an error of Arrow into one that names the first string of a column that is not UTF-8."""
-    try:
-        yield
-    except pa.ArrowException as error:
-        for row, value in enumerate(column):
-            try:
-                value.as_py()
-            except UnicodeDecodeError as wrong:
-                got = f"{wrong.object[:50]!r} in row {row}"
-                raise ValueError(f"Expected column {name!r} to be UTF-8, but got {got}.") from error
-        raise

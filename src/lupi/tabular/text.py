@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
@@ -167,6 +168,20 @@ class TransformerEncoder:
             version = hash_folder(folder) if folder.is_dir() else f"{self.name}@{model.config._commit_hash}"
             self._parts = tokenizer, model, version
         return self._parts
+
+
+def encode_texts(encoder: TfidfEncoder | TransformerEncoder | Any, column: "pd.Series[Any]") -> NDArray[np.float32]:
+    """Return the features of a column of texts; every distinct text is encoded once, and a missing one becomes zeros.
+
+    Examples
+    --------
+    >>> encoder = TfidfEncoder().fit(["good cast", "bad plot"])
+    >>> encode_texts(encoder, pd.Series(["good cast", None, "good cast"])).sum(1) > 0
+    array([ True, False,  True])
+    """
+    codes, distinct = pd.factorize(column)
+    rows = encoder.transform([str(value) for value in distinct])
+    return np.vstack([rows, np.zeros((1, rows.shape[1]), rows.dtype)])[codes]  # a missing text has code −1
 
 
 def make_text_encoder(name: str | None, device: str = "cpu") -> TfidfEncoder | TransformerEncoder:

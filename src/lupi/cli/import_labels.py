@@ -1,0 +1,44 @@
+"""The command `lupi import`."""
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lupi.cli import options
+from lupi.cli.commands import say
+
+
+def run(
+    tool: Annotated[str, typer.Argument(help="label-studio, argilla, prodigy, doccano, wide or huggingface.")],
+    export: Annotated[Path, typer.Argument(metavar="EXPORT", help="File or folder that the tool has exported.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="File for the table, .parquet or .csv.")],
+    label: Annotated[str | None, typer.Option(help="Field of labels, if the export has several.")] = None,
+    example: Annotated[str | None, typer.Option(help="Column of ids, for wide and huggingface.")] = None,
+    annotators: Annotated[
+        list[str] | None, typer.Option(help="Comma-separated columns of annotators, for wide.")
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="Split of a dataset, for huggingface.")] = None,
+    overwrite: options.Overwrite = False,
+) -> None:
+    """Turn the export of a labelling tool into a table with one row per label, and say how to go on.
+
+    Other commands also take an export itself, with the name of the tool: label-studio:export.json.
+    """
+    from lupi.tabular import read_export
+
+    given = {"label": label, "example": example, "annotators": annotators, "split": split}
+    chosen = {name: value for name, value in given.items() if value}
+    table = read_export(tool, export, **chosen)
+    table.save(output, overwrite=overwrite)
+    for note in table.notes:
+        say(f"Note: {note}")
+    who = f" by {table.frame['annotator'].nunique():,} annotators" if "annotator" in table.frame else ""
+    rows, examples = len(table.frame), table.frame[table.example].nunique()
+    print(f"Table: {output}, {rows:,} labels of {examples:,} examples{who}")
+    roles = [f"--target {shlex.quote(name)}" for name in table.target]
+    roles += [f"--privileged {shlex.quote(','.join(table.privileged))}"] if table.privileged else []
+    roles += [f"--example {shlex.quote(table.example)}"]
+    roles += [f"--gold {shlex.quote(table.gold)}"] if table.gold else []
+    print(f"Next: lupi diagnose {shlex.quote(str(output))} {' '.join(roles)} -o run/")

@@ -1,0 +1,73 @@
+"""Tables of other libraries as pandas: polars, Arrow and Hugging Face Datasets, none of which is imported."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+
+def to_pandas(table: pa.Table) -> pd.DataFrame:
+    """Convert an Arrow table to pandas; decimals become floats, dictionaries their values.
+
+    Examples
+    --------
+    >>> to_pandas(pa.table({"age": [20, 40]}))["age"].tolist()
+    [20, 40]
+    """
+    for place, field in enumerate(table.schema):
+        plain = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        plain = pa.float64() if pa.types.is_decimal(plain) else plain
+        if plain != field.type:
+            with explain_strings(field.name, table.column(place)):
+                table = table.set_column(place, field.name, table.column(place).cast(plain))
+        if pa.types.is_string(plain) or pa.types.is_large_string(plain):
+            with explain_strings(field.name, table.column(place)):
+                table.column(place).validate(full=True)
+    frame: pd.DataFrame = table.to_pandas(date_as_object=False, ignore_metadata=True)
+    return frame
+
+
+@contextmanager
+def explain_strings(name: str, column: pa.ChunkedArray) -> Iterator[None]:
+    """Turn an error of Arrow into one that names the first string of a column that is not UTF-8."""
+    try:
+        yield
+    except pa.ArrowException as error:
+        for row, value in enumerate(column):
+            try:
+                value.as_py()
+            except UnicodeDecodeError as wrong:
+                got = f"{wrong.object[:50]!r} in row {row}"
+                raise ValueError(f"Expected column {name!r} to be UTF-8, but got {got}.") from error
+        raise
+
+
+def as_pandas(table: Any) -> Any:
+    """Return a table or column of another library as one of pandas, and anything else as it is.
+
+    Parameters
+    ----------
+    table
+        A DataFrame, LazyFrame or Series of polars, a table or column of Arrow, or a ``Dataset`` of Hugging Face.
+
+    Examples
+    --------
+    >>> as_pandas(pa.table({"age": [20, 40]}))["age"].tolist()
+    [20, 40]
+    >>> as_pandas([20, 40])
+    [20, 40]
+    """
+    library = type(table).__module__.partition(".")[0]
+    if library == "datasets" and isinstance(table, Mapping):
+        raise ValueError(f"Expected one split of a Hugging Face dataset, but got {', '.join(map(str, table))}.")
+    if library == "datasets" and not hasattr(table, "to_pandas"):
+        return list(table)  # a column
+    if library == "polars" and hasattr(table, "collect"):
+        table = table.collect()  # a LazyFrame
+    if isinstance(table, pa.RecordBatch):
+        table = pa.Table.from_batches([table])
+    if isinstance(table, pa.Table):
+        return to_pandas(table)
+    return table.to_pandas() if library in ("polars", "datasets", "pyarrow") else table

@@ -1,0 +1,67 @@
+"""Importers of exports of labelling tools, one file each. To add a tool, write a function and add it to `IMPORTERS`.
+
+A tool's export becomes an `ImportedTable`: one row per label, with what is known about it in privileged columns.
+"""
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from lupi.tabular.formats.base import explain_unreadable
+from lupi.tabular.importers.argilla import read_argilla
+from lupi.tabular.importers.base import ImportedTable
+from lupi.tabular.importers.doccano import read_doccano
+from lupi.tabular.importers.huggingface import read_huggingface
+from lupi.tabular.importers.label_studio import read_label_studio
+from lupi.tabular.importers.prodigy import read_prodigy
+from lupi.tabular.importers.wide import read_wide, to_long
+
+__all__ = ["IMPORTERS", "ImportedTable", "read_export", "to_long"]
+
+IMPORTERS: dict[str, Callable[..., ImportedTable]] = {
+    "label-studio": read_label_studio,
+    "argilla": read_argilla,
+    "prodigy": read_prodigy,
+    "doccano": read_doccano,
+    "wide": read_wide,
+    "huggingface": read_huggingface,
+}
+"""The functions that read the exports of tools, by the name of the tool."""
+
+
+def read_export(tool: str, path: str | Path, **options: Any) -> ImportedTable:
+    r"""Read the export of a labelling tool as a table with one row per label.
+
+    Parameters
+    ----------
+    tool : str
+        A name of `IMPORTERS`: label-studio, argilla, prodigy, doccano, wide or huggingface.
+    path : str or Path
+        The export.
+    **options : Any
+        Options of the importer: `label` names the field of labels where an export has several; "wide" takes `example`
+        and `annotators`, and "huggingface" takes `label`, `example` and `split`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "wide.csv")
+    ...     _ = file.write_text("id,ann,bob\np,1,0\nq,-1,1\n")
+    ...     table = read_export("wide", file)
+    >>> table.frame["label"].tolist(), table.frame["annotator"].tolist(), table.notes
+    ([1, 0, 1], ['ann', 'bob', 'bob'], ['1 of 4 cells have no label.'])
+    """
+    if tool not in IMPORTERS:
+        raise ValueError(f"Expected `tool` to be one of {', '.join(IMPORTERS)}, but got {tool!r}.")
+    known = [name for name in inspect.signature(IMPORTERS[tool]).parameters if name != "path"]
+    for option in options:
+        if option not in known:
+            takes = ", ".join(f"`{name}`" for name in known)
+            raise ValueError(f"Expected {tool!r} to take the options {takes}, but got `{option}`.")
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"Expected an export, but there is no {path}.")
+    with explain_unreadable(path):
+        return IMPORTERS[tool](path, **options)

@@ -1,0 +1,215 @@
+"""What importers have in common: labels with what is known about them become a table with one row per label."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from lupi._internal.files import claim_output, explain_os_errors, replace_file
+
+EXAMPLE, LABEL, GOLD = "example", "label", "gold"
+"""Names of the columns of ids, labels and true labels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportedTable:
+    """A table with one row per label, and the roles of its columns. Columns without a role are inputs.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The table.
+    target : tuple of str
+        The column of labels, or a column of 0 and 1 for each label where annotators could give several.
+    privileged : tuple of str
+        The columns that say who gave a label, when, in how much time, and what a model had predicted.
+    example : str
+        The column of ids; rows with equal ids are labels of one example.
+    gold : str or None
+        The column of true labels.
+    notes : list of str
+        What was left out or renamed.
+    """
+
+    frame: pd.DataFrame
+    target: tuple[str, ...]
+    privileged: tuple[str, ...]
+    example: str = EXAMPLE
+    gold: str | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write the table to a file.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file, .parquet or .csv.
+        overwrite : bool
+            Whether to replace an existing file.
+        """
+        path = Path(path)
+        kind = path.suffix.lower()
+        if kind not in (".parquet", ".csv"):
+            raise ValueError(f"Expected `output` to be a .parquet or .csv file, but got {path}.")
+        with claim_output(path, overwrite=overwrite), explain_os_errors(path), replace_file(path) as partial:
+            if kind == ".parquet":
+                self.frame.to_parquet(partial, index=False)
+            else:
+                self.frame.to_csv(partial, index=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelRow:
+    """One label: of which example, with which inputs, and what is known about it.
+
+    Parameters
+    ----------
+    example
+        Id of the example.
+    inputs : mapping
+        What is known about the example.
+    label
+        A name or number, a list of names, or None if there is none.
+    privileged : mapping
+        What is known about the label; missing values are None.
+    gold
+        The true label, or None.
+    """
+
+    example: Any
+    inputs: Mapping[str, Any]
+    label: Any
+    privileged: Mapping[str, Any]
+    gold: Any = None
+
+
+def make_table(rows: Sequence[LabelRow], path: object, left_out: Mapping[str, int] | None = None) -> ImportedTable:
+    """Make a table from labels, and leave out rows without a label and columns without a value.
+
+    Parameters
+    ----------
+    rows : sequence of LabelRow
+        The labels.
+    path
+        Where they were found, for messages.
+    left_out : mapping, optional
+        How many labels an importer has left out already, by reason.
+
+    Examples
+    --------
+    >>> row = LabelRow(example=7, inputs={"text": "good"}, label=["yes"], privileged={"annotator": "ann"})
+    >>> make_table([row], "export.json").frame.to_dict("records")
+    [{'example': '7', 'text': 'good', 'label': 'yes', 'annotator': 'ann'}]
+    """
+    labelled = [row for row in rows if not is_empty(row.label)]
+    counts = {**(left_out or {}), "empty": len(rows) - len(labelled)}
+    notes = [f"{count:,} {reason} labels are left out." for reason, count in counts.items() if count]
+    if not labelled:
+        raise ValueError(f"Expected {path} to have labels, but it has none{': ' + ' '.join(notes) if notes else '.'}")
+    labels = encode_labels([row.label for row in labelled])
+    privileged = make_columns([row.privileged for row in labelled])
+    privileged = privileged.dropna(axis="columns", how="all")
+    taken = {EXAMPLE, GOLD, *map(str, labels), *map(str, privileged)}
+    inputs, more = clean_fields([row.inputs for row in labelled], taken)
+    example = pd.DataFrame({EXAMPLE: [str(row.example) for row in labelled]})
+    gold = make_columns([{GOLD: first(row.gold)} for row in labelled]).dropna(axis="columns", how="all")
+    return ImportedTable(
+        frame=pd.concat([example, inputs, labels, privileged, gold], axis="columns"),
+        target=tuple(map(str, labels)),
+        privileged=tuple(map(str, privileged)),
+        gold=GOLD if GOLD in gold else None,
+        notes=[*notes, *more],
+    )
+
+
+def is_empty(label: Any) -> bool:
+    """Return whether a label is missing, an empty string or an empty list."""
+    return label is None or label == "" or label == [] or (isinstance(label, float) and np.isnan(label))
+
+
+def first(label: Any) -> Any:
+    """Return the first of a list of labels, and any other label as it is."""
+    return (label[0] if label else None) if isinstance(label, list) else label
+
+
+def encode_labels(labels: Sequence[Any]) -> pd.DataFrame:
+    """Return a column of labels or, if some label is a list of several, a column of 0 and 1 for each name.
+
+    Examples
+    --------
+    >>> encode_labels([["a"], "b"]).to_dict("list")
+    {'label': ['a', 'b']}
+    >>> encode_labels([["a"], ["a", "b"]]).to_dict("list")
+    {'label_a': [1, 1], 'label_b': [0, 1]}
+    """
+    lists = [label if isinstance(label, list) else [label] for label in labels]
+    for names in lists:
+        if any(isinstance(name, list | dict) for name in names):
+            raise ValueError(f"Expected labels of whole examples, but got {names[0]!r}, which is a part of one.")
+    if all(len(names) == 1 for names in lists):
+        return make_columns([{LABEL: names[0]} for names in lists])
+    known = sorted({str(name) for names in lists for name in names})
+    return pd.DataFrame({f"{LABEL}_{name}": [int(name in map(str, names)) for names in lists] for name in known})
+
+
+def clean_fields(records: Sequence[Mapping[str, Any]], taken: set[str]) -> tuple[pd.DataFrame, list[str]]:
+    """Return the fields of examples as columns, with notes: nested ones are left out, names that are taken change."""
+    notes, names = [], list(dict.fromkeys(name for record in records for name in record))
+    nested = {
+        name for name in names if any(isinstance(record.get(name), list | dict | np.ndarray) for record in records)
+    }
+    if nested:
+        notes.append(f"Fields with lists or objects are left out: {', '.join(sorted(nested))}.")
+    new = {name: f"input_{name}" if name in taken else name for name in names if name not in nested}
+    notes += [f"Input field {old!r} is now {name!r}." for old, name in new.items() if old != name]
+    columns = make_columns([{name: record.get(old) for old, name in new.items()} for record in records])
+    return columns.dropna(axis="columns", how="all"), notes
+
+
+def make_columns(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return records as columns of one type each; where types differ, values become strings."""
+    names = list(dict.fromkeys(name for record in records for name in record))
+    columns = {}
+    for name in names:
+        values = [record.get(name) for record in records]
+        kinds = {type(value) for value in values if value is not None}
+        if len(kinds) > 1 and not kinds <= {int, float}:
+            values = [None if value is None else str(value) for value in values]
+        columns[name] = pd.Series(values, dtype=object).infer_objects()
+    return pd.DataFrame(columns, index=range(len(records)))
+
+
+def to_seconds(value: Any) -> Any:
+    """Return a time as a timestamp in UTC: an ISO 8601 string, or seconds since 1970."""
+    return None if value is None else pd.to_datetime(value, unit=None if isinstance(value, str) else "s", utc=True)
+
+
+def choose_field(fields: Sequence[str], label: str | None, path: object, what: str) -> str:
+    """Return the field to take labels from: the one that is named, or the only one.
+
+    Parameters
+    ----------
+    fields : sequence of str
+        The fields of an export that have labels.
+    label : str or None
+        The field that users name.
+    path
+        The export, for messages.
+    what : str
+        What the tool calls such fields.
+    """
+    known = sorted(set(fields))
+    if label is not None and label in known:
+        return label
+    if not known:
+        raise ValueError(f"Expected {path} to have labels, but it has none.")
+    listed = ", ".join(map(repr, known))
+    if label is not None:
+        raise ValueError(f"Expected `label` to be one of the {what} {listed}, but got {label!r}.")
+    if len(known) > 1:
+        raise ValueError(f"Expected `label` to name one of the {what} {listed}, since {path} has several.")
+    return known[0]

@@ -1,0 +1,66 @@
+"""From the export of a labelling tool to a report, a model and predictions."""
+
+import pandas as pd
+import pytest
+
+from tests.cli.helpers import refused, run
+from tests.tabular.importers.exports import EXPORTS
+
+QUICK = ["--epochs", 1, "--jobs", 1, "--folds", 2]
+
+
+def succeed(*arguments):
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+@pytest.mark.parametrize("tool", EXPORTS)
+def test_three_commands_from_an_export_to_a_report_a_model_and_predictions(tool, tmp_path):
+    export = EXPORTS[tool](tmp_path)
+    table = f"{tool}:{export}"
+    roles = ["--target", "label", "--privileged", "annotator", "--example", "example"]
+    if tool in ("label-studio", "huggingface"):
+        roles += ["--privileged", "seconds"]
+    if tool in ("label-studio", "argilla", "prodigy"):
+        roles += ["--privileged", "prediction_score"]
+    if tool in ("label-studio", "argilla"):
+        roles += ["--privileged", "prediction,prediction_version"]
+    if tool in ("label-studio", "prodigy"):
+        roles += ["--privileged", "timestamp"]
+    succeed("diagnose", table, *roles, *QUICK, "-o", tmp_path / "run")
+    succeed("train", table, *roles, "--method", "tram", "--epochs", 1, "-o", tmp_path / "model")
+    succeed("predict", tmp_path / "model", table, "-o", tmp_path / "predictions.csv")
+    assert (tmp_path / "run" / "report.html").stat().st_size > 10_000
+    predictions = pd.read_csv(tmp_path / "predictions.csv")
+    assert len(predictions) in (71, 72)
+    assert predictions.filter(like="probability").sum(axis=1).round(5).eq(1).all()
+
+
+def test_import_writes_a_table_and_says_how_to_go_on(tmp_path):
+    export = EXPORTS["label-studio"](tmp_path)
+    result = succeed("import", "label-studio", export, "-o", tmp_path / "labels.parquet")
+    table, after = result.stdout.splitlines()
+    assert table == f"Table: {tmp_path / 'labels.parquet'}, 72 labels of 24 examples by 3 annotators"
+    assert after == (
+        f"Next: lupi diagnose {tmp_path / 'labels.parquet'} --target label --privileged annotator,seconds,timestamp,"
+        "prediction,prediction_score,prediction_version --example example -o run/"
+    )
+    arguments = after.removeprefix("Next: lupi ").removesuffix(" -o run/").split()
+    succeed(*arguments, *QUICK, "-o", tmp_path / "run")
+
+
+def test_notes_and_options_of_an_import(tmp_path):
+    export = EXPORTS["wide"](tmp_path)
+    result = succeed("import", "wide", export, "--annotators", "ann,bob", "--example", "id", "-o", tmp_path / "t.csv")
+    assert result.stdout.startswith("Note: Annotators: ann, bob; inputs: eve, x.")
+    assert len(pd.read_csv(tmp_path / "t.csv")) == 48
+
+
+def test_imports_that_are_refused(tmp_path):
+    export, output = EXPORTS["prodigy"](tmp_path), tmp_path / "t.parquet"
+    refused(run("import", "labelbox", export, "-o", output), "'labelbox'")
+    refused(run("import", "prodigy", tmp_path / "none.jsonl", "-o", output), "there is no")
+    refused(run("import", "prodigy", export, "--split", "train", "-o", output), "`--label`, but got `--split`")
+    refused(run("import", "prodigy", export, "-o", tmp_path / "t.xlsx"), "`--output` to be a .parquet or .csv file")
+    refused(run("diagnose", f"argilla:{export}", "--target", "label", "-o", output), "Expected")

@@ -1,0 +1,114 @@
+"""What all importers have in common: equal contents become equal labels."""
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from lupi.tabular import IMPORTERS, read_export, to_long
+from lupi.tabular.reading import open_table, read_table
+from tests.tabular.importers.exports import ANNOTATORS, EXPORTS, labels
+
+GIVEN = [(text, who, label) for _, text, who, label, _ in labels()]
+
+
+def test_every_importer_has_an_export():
+    assert list(EXPORTS) == list(IMPORTERS)
+
+
+@pytest.mark.parametrize("tool", [tool for tool in EXPORTS if tool != "wide"])
+def test_equal_contents_are_equal_labels(tool, tmp_path):
+    table = read_export(tool, EXPORTS[tool](tmp_path))
+    who = table.frame["annotator"].str.removeprefix("films-").replace(dict(zip("123", ANNOTATORS, strict=True)))
+    found = list(zip(table.frame["text"], who, table.frame["label"], strict=True))
+    assert sorted(found) == sorted(GIVEN)
+    assert (table.target, table.example, table.gold, table.notes) == (("label",), "example", None, [])
+    if tool != "huggingface":  # its rows are examples
+        assert (table.frame.groupby("text")["example"].nunique() == 1).all()
+
+
+def test_a_wide_table_has_the_labels_of_its_cells(tmp_path):
+    table = read_export("wide", EXPORTS["wide"](tmp_path))
+    kept = [row for n, row in enumerate(labels()) if not (row[0] == 3 and row[2] == "eve")]
+    expected = [(str(i), who, int(label == "yes")) for i, _, who, label, _ in kept]
+    found = list(zip(table.frame["example"], table.frame["annotator"], table.frame["label"], strict=True))
+    assert found == expected
+    assert table.notes == ["Annotators: ann, bob, eve; inputs: x.", "1 of 72 cells have no label."]
+
+
+def test_what_is_known_about_labels_is_privileged(tmp_path):
+    facts = {tool: read_export(tool, make(tmp_path)).privileged for tool, make in EXPORTS.items() if tool != "wide"}
+    predicted = ("prediction", "prediction_score", "prediction_version")
+    assert facts == {
+        "label-studio": ("annotator", "seconds", "timestamp", *predicted),
+        "argilla": ("annotator", *predicted),
+        "prodigy": ("annotator", "timestamp", "prediction_score"),
+        "doccano": ("annotator",),
+        "huggingface": ("annotator", "seconds"),
+    }
+
+
+@pytest.mark.parametrize("name", ["labels.parquet", "labels.csv"])
+def test_tables_are_saved(name, tmp_path):
+    table = read_export("label-studio", EXPORTS["label-studio"](tmp_path))
+    table.save(tmp_path / name)
+    read = pd.read_parquet(tmp_path / name) if name.endswith("parquet") else pd.read_csv(tmp_path / name)
+    assert read["label"].tolist() == table.frame["label"].tolist()
+    with pytest.raises(FileExistsError, match="`output` to be new"):
+        table.save(tmp_path / name)
+    table.save(tmp_path / name, overwrite=True)
+    with pytest.raises(ValueError, match=r"`output` to be a \.parquet or \.csv file"):
+        table.save(tmp_path / "labels.json")
+
+
+@pytest.mark.parametrize("tool", EXPORTS)
+def test_an_export_with_its_tool_is_a_table(tool, tmp_path):
+    export = EXPORTS[tool](tmp_path)
+    table = read_export(tool, export)
+    table.save(tmp_path / "labels.parquet")
+    names = open_table(f"{tool}:{export}").schema.names
+    assert names == list(table.frame)
+    rows = read_table(f"{tool}:{export}", names)
+    assert rows.to_pylist() == pq.read_table(tmp_path / "labels.parquet").to_pylist()
+
+
+def test_a_file_may_have_the_name_of_a_tool(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wide:t.csv").write_text("a\n1\n")
+    assert read_table("wide:t.csv", ["a"]).num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("tool", "options", "message"),
+    [
+        ("labelbox", {}, "`tool` to be one of label-studio, argilla, .* 'labelbox'"),
+        ("prodigy", {"split": "train"}, "'prodigy' to take the options `label`, but got `split`"),
+        ("wide", {"label": "x"}, "'wide' to take the options `example`, `annotators`, but got `label`"),
+    ],
+)
+def test_importers_and_options_that_do_not_exist(tool, options, message):
+    with pytest.raises(ValueError, match=message):
+        read_export(tool, "export.json", **options)
+
+
+def test_an_export_that_does_not_exist():
+    with pytest.raises(FileNotFoundError, match=r"there is no none\.json"):
+        read_export("prodigy", "none.json")
+
+
+@pytest.mark.parametrize("tool", ["label-studio", "argilla", "prodigy", "doccano"])
+@pytest.mark.parametrize("text", ["[]", '[{"a": 1}]', "{", '[{"data": {}, "annotations": []}]'])
+def test_files_that_are_no_exports(tool, text, tmp_path):
+    (tmp_path / "e.json").write_text(text)
+    with pytest.raises(ValueError, match="Expected "):
+        read_export(tool, tmp_path / "e.json")
+
+
+@pytest.mark.parametrize("missing", [None, -1])
+def test_matrices_are_wide_tables(missing):
+    matrix = pd.DataFrame([[0, 1], [1, missing], [2, 2]])
+    long = to_long(matrix if missing is None else matrix.to_numpy()).frame
+    assert long.to_dict("list") == {
+        "example": ["0", "0", "1", "2", "2"],
+        "label": [0, 1, 1, 2, 2],
+        "annotator": ["0", "1", "0", "0", "1"],
+    }
