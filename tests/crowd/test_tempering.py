@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from lupi.crowd import choose_exponent, infer, tempering
-from lupi.crowd.likelihood import example_evidence
+from lupi.crowd.likelihood import LabelModel, example_evidence
 from lupi.crowd.tempering import DEFAULT, GRID, leave_one_out_log_likelihood
 
 
@@ -18,24 +18,26 @@ def test_leave_one_out_is_that_of_dropping_each_label(draw_votes, seed, exponent
     rng = np.random.default_rng(seed)
     eta, errors = rng.normal(size=6), rng.dirichlet([1, 1], 3)
     errors = np.array([[0, *errors[0]], [errors[1, 0], 0, errors[1, 1]], [*errors[2], 0]])
+    model = LabelModel(log_odds=eta, errors=errors, share=np.zeros(2), habits=np.full((2, 3), 1 / 3))
     scores = []
     for n in range(6):
         rest = np.arange(6) != n
         if not (votes.example[rest] == votes.example[n]).any():
             continue
         less = replace(votes, example=votes.example[rest], annotator=votes.annotator[rest], label=votes.label[rest])
-        others = np.exp(log_prior + exponent * example_evidence(less, eta[rest], errors))[votes.example[n]]
+        evidence = example_evidence(less, replace(model, log_odds=eta[rest]))
+        others = np.exp(log_prior + exponent * evidence)[votes.example[n]]
         y = votes.label[n]
         of_label = expit(-eta[n]) * errors[:, y]
         of_label[y] = expit(eta[n])
         scores.append(np.log(others @ of_label / others.sum()))
-    evidence = example_evidence(votes, eta, errors)
-    found = leave_one_out_log_likelihood(votes, log_prior, evidence, eta, errors, np.array([exponent]))
+    evidence = example_evidence(votes, model)
+    found = leave_one_out_log_likelihood(votes, log_prior, evidence, model, np.array([exponent]))
     assert found == pytest.approx(np.mean(scores))
 
 
 def arguments(found):
-    return found.votes, found.log_prior, found.evidence, found.log_odds, found.errors
+    return found.votes, found.log_prior, found.evidence, found.model
 
 
 def test_the_exponent_is_the_shrunken_square_of_what_predicts_left_out_labels_best(simulate):

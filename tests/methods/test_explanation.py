@@ -45,14 +45,15 @@ def make_crowd(examples=60, annotators=5, classes=3, each=3, seed=0, unannotated
 
 def enumerate_truth(data, prior, found, exponent):
     """P(z | labels, x) by enumeration of z, example by example, in plain probabilities."""
-    posterior = []
+    posterior, model = [], found.model
     for position, example in enumerate(data.annotated.tolist()):
         weights = []
         for z in range(prior.shape[1]):
             weight = prior[position, z]
             for n in (data.row == example).nonzero().flatten().tolist():
-                right, y = 1 / (1 + np.exp(-found.log_odds[n])), int(data.y[n])
-                weight *= (right if y == z else (1 - right) * found.errors[z, y]) ** exponent
+                right, y, who = 1 / (1 + np.exp(-model.log_odds[n])), int(data.y[n]), int(data.annotator[n])
+                work = right if y == z else (1 - right) * model.errors[z, y]
+                weight *= ((1 - model.share[who]) * work + model.share[who] * model.habits[who, y]) ** exponent
             weights.append(weight)
         posterior.append(np.array(weights) / sum(weights))
     return np.array(posterior)

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_expit
 
+from lupi.crowd.habits import FEW
 from lupi.crowd.inference import Inference
-from lupi.crowd.likelihood import error_evidence, log_softmax, softmax
+from lupi.crowd.likelihood import error_evidence, log_errors, log_softmax, softmax
 from lupi.crowd.tempering import weigh_evidence
 from lupi.crowd.votes import Floats, Votes
 
@@ -68,8 +69,9 @@ def sample_reliability(
 ) -> tuple[Floats, Floats, Floats]:
     """Sample the probability that a label of an annotator is correct, and return its mean and interval.
 
-    The estimates of z, b, μ, σ_b² and β depend on each other, so an interval that takes the others as certain is too
-    short. Gibbs sampling draws all of them, with the errors C and the weights w as estimated. The draws of z temper the
+    The estimates of z, b, μ, σ_b², β and s depend on each other, so an interval that takes the others as certain is too
+    short. Gibbs sampling draws all of them, and which labels are habits, with the errors C, the weights w and the
+    distributions h of habits as estimated. The draws of z temper the
     labels' likelihood by `found.exponent`, because labels of one example share errors; given z, the labels of an
     annotator belong to different examples and count in full.
 
@@ -102,24 +104,31 @@ def sample_reliability(
 
 def _draw(found: Inference, exponent: float, sweeps: int, rng: np.random.Generator) -> list[Floats]:
     """Draw the reliability of the annotators, after a tenth of that number as burn-in."""
-    v = found.votes
-    J, of_errors = v.annotators, error_evidence(v, found.errors)
-    cell = v.example * v.classes + v.label
+    v, model = found.votes, found.model
+    J, cell, row = v.annotators, v.example * v.classes + v.label, np.arange(v.examples)
+    of_error, of_habit = log_errors(model.errors), model.habits[v.annotator, v.label]
     theta, mu, variance, scale = found.mean + found.effects, found.mean, found.variances[0], 1.0
-    offset = found.log_odds - theta[v.annotator]
-    information = np.bincount(v.annotator, found.right * (1 - found.right), J)
-    step = 2.4 / np.sqrt(1 / variance + information)
+    offset, share, works = model.log_odds - theta[v.annotator], model.share, 1.0 - model.share[v.annotator]
+    right = expit(model.log_odds)
+    step = 2.4 / np.sqrt(1 / variance + np.bincount(v.annotator, works * right * (1 - right), J))
     log_prior, draws = found.log_prior, list[Floats]()
     for sweep in range(sweeps // 10 + sweeps):
-        gain = np.bincount(cell, theta[v.annotator] + offset, of_errors.size).reshape(of_errors.shape)
-        q = softmax(log_prior + exponent * (of_errors + gain))
-        z = (np.cumsum(q, 1) > rng.random((v.examples, 1))).argmax(1)
+        eta = theta[v.annotator] + offset
+        evidence = error_evidence(v, model.errors, works)
+        evidence += np.bincount(cell, works * eta, evidence.size).reshape(evidence.shape)
+        z = (np.cumsum(softmax(log_prior + exponent * evidence), 1) > rng.random((v.examples, 1))).argmax(1)
         sign = np.where(z[v.example] == v.label, 1.0, -1.0)
+        if share.any():  # which labels are habits, given z, and how many of each annotator's are
+            work = (1 - share)[v.annotator] * np.exp(log_expit(sign * eta) + of_error[z[v.example], v.label])
+            habit = share[v.annotator] * of_habit
+            works = (rng.random(len(eta)) * (work + habit) < work).astype(float)
+            counts = np.bincount(v.annotator, 1 - works, J), np.bincount(v.annotator, works, J)
+            share = rng.beta(0.5 + counts[0], FEW + counts[1])  # most annotators have no habits
         # Metropolis steps for each annotator, given z; then μ and σ_b² given the annotators.
-        density = log_density(theta, v, sign, offset, mu, variance)
+        density = log_density(theta, v, works, sign, offset, mu, variance)
         for _ in range(3):
             new = theta + step * rng.normal(size=J)
-            new_density = log_density(new, v, sign, offset, mu, variance)
+            new_density = log_density(new, v, works, sign, offset, mu, variance)
             accept = np.log(rng.random(J)) < new_density - density
             theta, density = np.where(accept, new, theta), np.where(accept, new_density, density)
         precision = 1 / 4 + J / variance
@@ -128,16 +137,23 @@ def _draw(found: Inference, exponent: float, sweeps: int, rng: np.random.Generat
         # A Metropolis step for the sharpness of the prior (a factor of β), given z.
         new_scale = float(scale * np.exp(0.1 * rng.normal()))
         new_prior = log_softmax(new_scale * found.log_prior)
-        gain_of_prior = (new_prior - log_prior)[np.arange(v.examples), z].sum()
+        gain_of_prior = (new_prior - log_prior)[row, z].sum()
         gain_of_prior += (np.log(found.beta * scale) ** 2 - np.log(found.beta * new_scale) ** 2) / 2
         if np.log(rng.random()) < gain_of_prior:
             scale, log_prior = new_scale, new_prior
         if sweep >= sweeps // 10:
-            draws.append(v.mean_by_annotator(expit(theta[v.annotator] + offset)))
+            lucky = model.habits[v.annotator, z[v.example]]
+            of_label = (1 - share)[v.annotator] * expit(theta[v.annotator] + offset) + share[v.annotator] * lucky
+            draws.append(v.mean_by_annotator(of_label))
     return draws
 
 
-def log_density(theta: Floats, votes: Votes, sign: Floats, offset: Floats, mu: float, variance: float) -> Floats:
-    """Return the log-density of each annotator's log-odds, where `sign` is 1 for right labels and −1 for wrong ones."""
-    log = log_expit(sign * (theta[votes.annotator] + offset))
+def log_density(
+    theta: Floats, votes: Votes, works: Floats, sign: Floats, offset: Floats, mu: float, variance: float
+) -> Floats:
+    """Return the log-density of each annotator's log-odds.
+
+    `works` is 1 for labels that are no habits and 0 for others, `sign` 1 for right labels and −1 for wrong ones.
+    """
+    log = works * log_expit(sign * (theta[votes.annotator] + offset))
     return np.asarray(np.bincount(votes.annotator, log, votes.annotators) - (theta - mu) ** 2 / (2 * variance))

@@ -7,12 +7,13 @@ annotators and classes fit in memory, annotators with few labels borrow strength
 a label count too (the seconds it took, the confidence the annotator stated):
 
     true label      z_i ~ softmax(β log p(·|x_i)),                        log β ~ N(0, 1)
-    given label     y_n = z with probability σ(η_n), else drawn from C[z, ·]
+    given label     y_n ~ h_j with probability s_j: a habit of annotator j, whatever the truth is;
+                    else y_n = z with probability σ(η_n), else drawn from C[z, ·]
     log-odds        η_n = μ + b_annotator(n) + features_n · w,            μ ~ N(1, 2²), b ~ N(0, σ_b²), w ~ N(0, σ_w²)
 
-L-BFGS maximizes the likelihood of the labels, with the true labels summed out, in μ, b, w and β; EM updates C and the
-variances. Last, the posterior of the true labels is tempered: P(z | labels, x) ∝ prior · likelihood^exponent, see
-`lupi.crowd.tempering`.
+L-BFGS maximizes the likelihood of the labels, with the true labels summed out, in μ, b, w and β; EM updates C, the
+variances and the habits, see `lupi.crowd.habits`. Last, the posterior of the true labels is tempered:
+P(z | labels, x) ∝ prior · likelihood^exponent, see `lupi.crowd.tempering`.
 
 References
 ----------
@@ -29,9 +30,11 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_array, hstack, issparse
 from scipy.special import expit
 
+from lupi.crowd.habits import start_model, update_habits
 from lupi.crowd.likelihood import (
-    add_log_odds,
+    LabelModel,
     error_evidence,
+    example_evidence,
     label_evidence,
     log_softmax,
     marginal_log_likelihood,
@@ -46,6 +49,11 @@ SMALLEST = 1e-6
 """Lower bound of the model's probabilities: no prediction makes a label impossible."""
 ROUNDS = 10
 """Number of rounds of L-BFGS and EM updates at most."""
+STEPS = 10
+"""Steps of EM for the habits before anything else is estimated: else annotators whose constant answer the model has
+learnt would look reliable, and the others would not."""
+MEAN = 1.0
+"""Prior mean of μ."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -68,10 +76,8 @@ class Inference:
     """Exponent of the labels' likelihood in `truth` and `others`."""
     beta: float
     """β of the recalibration."""
-    log_odds: Floats
-    """η, the log-odds that each label is right, before its value and the other labels are known."""
-    errors: Floats
-    """C, [true label, given label] with a zero diagonal: the distribution of wrong labels."""
+    model: LabelModel
+    """How labels come about: log-odds, errors and habits."""
     mean: float
     """μ, the log-odds of an average annotator."""
     effects: Floats
@@ -83,14 +89,18 @@ class Inference:
 
     @property
     def right(self) -> Floats:
-        """σ(η), the probability that each label is right, before its value and the other labels are known."""
-        return np.asarray(expit(self.log_odds))
+        """The probability that each label is right, before its value and the other labels are known."""
+        v, share = self.votes, self.model.share[self.votes.annotator]
+        lucky = np.empty(len(share))
+        for rows in split_rows(len(share), v.classes):
+            lucky[rows] = (self.model.habits[v.annotator[rows]] * np.exp(self.log_prior[v.example[rows]])).sum(1)
+        return np.asarray((1 - share) * expit(self.model.log_odds) + share * lucky)
 
     @property
     def others(self) -> Floats:
         """P(z | the other labels of the example, x), [labels, classes], tempered."""
         v = self.votes
-        own = label_evidence(v, self.log_odds, self.errors, np.arange(len(v.label)))
+        own = label_evidence(v, self.model, np.arange(len(v.label)))
         return softmax(self.log_prior[v.example] + self.exponent * (self.evidence[v.example] - own))
 
     @property
@@ -219,14 +229,14 @@ def infer_votes(votes: Votes, p: ArrayLike, *, features: Any = None, exponent: f
     log_prior = np.log(p.clip(SMALLEST))
     fitted = _fit(ordered, log_prior, csr_array(columns)[order])
     eta = np.empty(count)
-    eta[order] = fitted.eta
+    eta[order] = fitted.model.log_odds
+    model = replace(fitted.model, log_odds=eta)
     beta = float(np.exp(fitted.log_beta))
     for rows in split_rows(*p.shape):
         log_prior[rows] = log_softmax(beta * log_prior[rows])
-    evidence = fitted.of_errors
-    add_log_odds(evidence, votes, eta)
+    evidence = example_evidence(votes, model)
     if exponent is None:
-        exponent = choose_exponent(votes, log_prior, evidence, eta, fitted.errors)
+        exponent = choose_exponent(votes, log_prior, evidence, model)
     truth = fitted.truth
     for rows in split_rows(*p.shape):
         truth[rows] = softmax(log_prior[rows] + exponent * evidence[rows])
@@ -239,8 +249,7 @@ def infer_votes(votes: Votes, p: ArrayLike, *, features: Any = None, exponent: f
         truth=truth,
         exponent=float(exponent),
         beta=beta,
-        log_odds=eta,
-        errors=fitted.errors,
+        model=model,
         mean=fitted.mean,
         effects=fitted.effects,
         weights=fitted.weights,
@@ -250,16 +259,14 @@ def infer_votes(votes: Votes, p: ArrayLike, *, features: Any = None, exponent: f
 
 @dataclass(kw_only=True)
 class _Fit:
-    """Estimates, with arrays that `infer_votes` may overwrite."""
+    """Estimates, with an array of truths that `infer_votes` may overwrite."""
 
     mean: float
     effects: Floats
     weights: Floats
     log_beta: float
-    eta: Floats
     variances: tuple[float, float]
-    errors: Floats
-    of_errors: Floats
+    model: LabelModel
     truth: Floats
 
 
@@ -268,26 +275,31 @@ def _fit(votes: Votes, log_p: Floats, features: csr_array) -> _Fit:
     (J, K), labels = (votes.annotators, votes.classes), np.arange(len(votes.label))
     who = csr_array((np.ones(len(labels)), (labels, votes.annotator)), shape=(len(labels), J))
     design = csr_array(hstack([csr_array(np.ones((len(labels), 1))), who, features]))
-    counts, truth = scatter(votes), np.zeros((votes.examples, K))
+    truth, log_prior = np.zeros((votes.examples, K)), log_p.copy()
     centre = np.zeros(design.shape[1] + 1)  # of μ, b, w, log β
-    centre[0] = 1
-    t, variances, errors = centre, (1.0, 1.0), (1 - np.eye(K)) / (K - 1)
+    centre[0] = MEAN
+    t, variances = centre, (1.0, 1.0)
+    model = start_model(votes, MEAN)
+    for _ in range(STEPS):
+        model, weight = update_habits(votes, model, log_prior)
     for step in range(ROUNDS):
-        of_errors = error_evidence(votes, errors)
+        of_errors, counts = error_evidence(votes, model.errors, weight), scatter(votes, weight)
         prior = np.concatenate([[4.0], np.full(J, variances[0]), np.full(features.shape[1], variances[1]), [1.0]])
-        arguments = (votes, log_p, of_errors, design, centre, prior)
+        arguments = (votes, log_p, of_errors, design, centre, prior, weight)
         t = minimize(negative_log_posterior, t, arguments, jac=True, method="L-BFGS-B", options={"maxiter": 20}).x
-        eta = design @ t[:-1]
-        gain, change, wrong = scatter(votes, eta), 0.0, np.zeros((K, K))
+        model = replace(model, log_odds=np.asarray(design @ t[:-1]))
+        gain, change, wrong = scatter(votes, weight * model.log_odds), 0.0, np.zeros((K, K))
         for rows in split_rows(*truth.shape):
-            q = softmax(log_softmax(np.exp(t[-1]) * log_p[rows]) + of_errors[rows] + gain[rows].toarray())
+            log_prior[rows] = log_softmax(np.exp(t[-1]) * log_p[rows])
+            q = softmax(log_prior[rows] + of_errors[rows] + gain[rows].toarray())
             change = max(change, float(np.abs(q - truth[rows]).max()))
             wrong += (counts[rows].T @ q).T
             truth[rows] = q
         if change < 1e-3 or step == ROUNDS - 1:
             break
-        errors = _normalize_errors(wrong)
-        variance = 1 / (1 / prior[:-1] + (design * design).T @ (expit(eta) * expit(-eta)))
+        model, weight = update_habits(votes, replace(model, errors=_normalize_errors(wrong)), log_prior)
+        right = expit(model.log_odds)
+        variance = 1 / (1 / prior[:-1] + (design * design).T @ (weight * right * (1 - right)))
         square = t[:-1] ** 2 + variance
         variances = (_mean_variance(square[1 : J + 1]), _mean_variance(square[J + 1 :]))
     return _Fit(
@@ -295,19 +307,24 @@ def _fit(votes: Votes, log_p: Floats, features: csr_array) -> _Fit:
         effects=t[1 : J + 1],
         weights=t[J + 1 : -1],
         log_beta=float(t[-1]),
-        eta=np.asarray(eta),
         variances=variances,
-        errors=errors,
-        of_errors=of_errors,
+        model=model,
         truth=truth,
     )
 
 
 def negative_log_posterior(
-    t: Floats, votes: Votes, log_p: Floats, of_errors: Floats, design: csr_array, centre: Floats, variance: Floats
+    t: Floats,
+    votes: Votes,
+    log_p: Floats,
+    of_errors: Floats,
+    design: csr_array,
+    centre: Floats,
+    variance: Floats,
+    weight: Floats,
 ) -> tuple[float, Floats]:
     """Return the negative log-posterior of (μ, b, w, log β) = t up to a constant, and its gradient."""
-    value, slope, slope_beta = marginal_log_likelihood(votes, log_p, of_errors, design @ t[:-1], t[-1])
+    value, slope, slope_beta = marginal_log_likelihood(votes, log_p, of_errors, design @ t[:-1], t[-1], weight)
     away = (t - centre) / variance
     return float((t - centre) @ away / 2 - value), away - np.append(design.T @ slope, slope_beta)
 

@@ -1,12 +1,14 @@
-"""The likelihood of labels that are right with a probability of their own, with the true labels summed out.
+"""The likelihood of labels, with the true labels summed out.
 
     true label      z_i ~ softmax(β log p(·|x_i))
-    given label     y_n = z with probability σ(η_n), else drawn from C[z, ·]
+    given label     y_n ~ h_j with probability s_j: a habit of annotator j, whatever the truth is;
+                    else y_n = z with probability σ(η_n), else drawn from C[z, ·]
 
 Examples are processed in chunks: only what is handed in and out is as large as examples × classes.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +19,20 @@ from lupi.crowd.votes import Floats, Integers, Votes
 
 CHUNK = 2**20
 """Number of cells, examples × classes, that are processed at once."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LabelModel:
+    """How labels come about."""
+
+    log_odds: Floats
+    """η, [labels] log-odds that a label that is no habit is right."""
+    errors: Floats
+    """C, [true label, given label] with a zero diagonal: the distribution of wrong labels."""
+    share: Floats
+    """s, [annotators] the share of labels that are habits."""
+    habits: Floats
+    """h, [annotators, classes] the distribution of these labels."""
 
 
 def split_rows(rows: int, classes: int) -> Iterator[slice]:
@@ -56,45 +72,50 @@ def log_softmax(logits: Floats) -> Floats:
     return np.asarray(logits - normalize(logits.copy())[1])
 
 
-def label_evidence(votes: Votes, eta: Floats, errors: Floats, labels: Integers) -> Floats:
+def label_evidence(votes: Votes, model: LabelModel, labels: Integers) -> Floats:
     """Return log P(y_n | z) of some labels for each true label z, [len(labels), classes]."""
-    given = votes.label[labels]
-    own = log_errors(errors).T[given] + log_expit(-eta[labels])[:, None]
-    own[np.arange(len(labels)), given] += eta[labels]
+    who, given = votes.annotator[labels], votes.label[labels]
+    work, habit = work_evidence(votes, model, labels), model.habits[who, given]
+    with np.errstate(divide="ignore"):  # the logarithm of a share of 0
+        return np.asarray(
+            np.logaddexp(work + np.log1p(-model.share[who])[:, None], np.log(model.share[who] * habit)[:, None])
+        )
+
+
+def work_evidence(votes: Votes, model: LabelModel, labels: Integers) -> Floats:
+    """Return log P(y_n | z, no habit) of some labels for each true label z, [len(labels), classes]."""
+    given, eta = votes.label[labels], model.log_odds[labels]
+    own = log_errors(model.errors).T[given] + log_expit(-eta)[:, None]
+    own[np.arange(len(labels)), given] += eta
     return np.asarray(own)
 
 
-def example_evidence(votes: Votes, eta: Floats, errors: Floats) -> Floats:
+def example_evidence(votes: Votes, model: LabelModel) -> Floats:
     """Return the log-probability of each example's labels for each true label, [examples, classes]."""
-    total = error_evidence(votes, errors)
-    add_log_odds(total, votes, eta)
+    total, labels = np.zeros((votes.examples, votes.classes)), np.argsort(votes.example, kind="stable")
+    example = votes.example[labels]
+    for rows in split_rows(len(labels), votes.classes):
+        own = label_evidence(votes, model, labels[rows])
+        first = np.flatnonzero(np.diff(example[rows], prepend=-1))
+        total[example[rows][first]] += np.add.reduceat(own, first)  # an example may go on in the next chunk
     return total
 
 
-def error_evidence(votes: Votes, errors: Floats) -> Floats:
-    """Return the part of the evidence that depends on C, [examples, classes]."""
-    counts, log = scatter(votes), log_errors(errors).T
+def error_evidence(votes: Votes, errors: Floats, weight: Floats) -> Floats:
+    """Return the part of the weighted evidence that depends on C, [examples, classes]."""
+    counts, log = scatter(votes, weight), log_errors(errors).T
     total = np.empty((votes.examples, votes.classes))
     for rows in split_rows(*total.shape):
         total[rows] = counts[rows] @ log
     return total
 
 
-def add_log_odds(total: Floats, votes: Votes, eta: Floats) -> None:
-    """Add, in place, the part of the evidence that depends on η."""
-    gain = scatter(votes, eta)
-    wrong = np.bincount(votes.example, log_expit(-eta), votes.examples)
-    for rows in split_rows(*total.shape):
-        total[rows] += gain[rows].toarray()
-        total[rows] += wrong[rows, None]
-
-
 def marginal_log_likelihood(
-    votes: Votes, log_p: Floats, of_errors: Floats, eta: Floats, log_beta: float
+    votes: Votes, log_p: Floats, of_errors: Floats, eta: Floats, log_beta: float, weight: Floats
 ) -> tuple[float, Floats, float]:
-    """Return the log-probability of all labels and its gradient in η and log β.
+    """Return the log-probability of all labels, each to the power of its weight, and its gradient in η and log β.
 
-    With the posterior q and the prior π of the true labels, d/dη_n = q_i[y_n] − σ(η_n) and
+    With the posterior q and the prior π of the true labels, d/dη_n = weight_n (q_i[y_n] − σ(η_n)) and
     d/d log β = β Σ_i Σ_k (q_i[k] − π_i[k]) log p_i[k].
 
     Parameters
@@ -109,19 +130,21 @@ def marginal_log_likelihood(
         Log-odds that each label is right.
     log_beta : float
         log β.
+    weight : array
+        The probability that each label is no habit.
     """
     beta, wrong = np.exp(log_beta), log_expit(-eta)
-    value, slope, slope_beta = float(wrong.sum()), np.expm1(wrong), 0.0  # expm1(log σ(−η)) = −σ(η)
+    value, slope, slope_beta = float(weight @ wrong), weight * np.expm1(wrong), 0.0  # expm1(log σ(−η)) = −σ(η)
     for rows in split_rows(*log_p.shape):
         labels = slice(*np.searchsorted(votes.example, [rows.start, rows.stop]))
         cells = votes.example[labels] - rows.start, votes.label[labels]
         logits = beta * log_p[rows]
         joint = logits + of_errors[rows]
-        np.add.at(joint, cells, eta[labels])
+        np.add.at(joint, cells, weight[labels] * eta[labels])
         prior, log_total = normalize(logits)
         q, log_joint = normalize(joint)
         value += float((log_joint - log_total).sum())
-        slope[labels] += q[cells]
+        slope[labels] += weight[labels] * q[cells]
         q -= prior
         slope_beta += float(beta * np.vdot(q, log_p[rows]))
     return value, slope, slope_beta

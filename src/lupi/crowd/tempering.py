@@ -7,7 +7,7 @@ likelihoods as if they were independent is over-confident. The cure is P(z | lab
 import numpy as np
 from scipy.special import logsumexp
 
-from lupi.crowd.likelihood import label_evidence, log_softmax, split_rows
+from lupi.crowd.likelihood import LabelModel, label_evidence, log_softmax, split_rows
 from lupi.crowd.votes import Floats, Integers, Votes
 
 DEFAULT = 0.4
@@ -18,7 +18,7 @@ MOST = 50_000
 """Number of labels that are left out in turn at most; of more, evenly spaced ones are."""
 
 
-def choose_exponent(votes: Votes, log_prior: Floats, evidence: Floats, eta: Floats, errors: Floats) -> float:
+def choose_exponent(votes: Votes, log_prior: Floats, evidence: Floats, model: LabelModel) -> float:
     """Choose the exponent by the labels, without true labels.
 
     Let a be the exponent under which the other labels of an example best predict one that is left out. The result is
@@ -29,7 +29,7 @@ def choose_exponent(votes: Votes, log_prior: Floats, evidence: Floats, eta: Floa
     weight = weigh_evidence(votes)
     if not weight:
         return DEFAULT
-    best = float(GRID[leave_one_out_log_likelihood(votes, log_prior, evidence, eta, errors, GRID).argmax()])
+    best = float(GRID[leave_one_out_log_likelihood(votes, log_prior, evidence, model, GRID).argmax()])
     return float(np.exp(weight * 2 * np.log(best) + (1 - weight) * np.log(DEFAULT)))
 
 
@@ -46,7 +46,7 @@ def find_shared(votes: Votes) -> Integers:
 
 
 def leave_one_out_log_likelihood(
-    votes: Votes, log_prior: Floats, evidence: Floats, eta: Floats, errors: Floats, exponents: Floats
+    votes: Votes, log_prior: Floats, evidence: Floats, model: LabelModel, exponents: Floats
 ) -> Floats:
     """Return the mean log-probability of a label given the other labels of its example, for each exponent.
 
@@ -57,7 +57,7 @@ def leave_one_out_log_likelihood(
     total = np.zeros(len(exponents))
     for rows in split_rows(len(labels), votes.classes):
         example = votes.example[labels[rows]]
-        own = label_evidence(votes, eta, errors, labels[rows])
+        own = label_evidence(votes, model, labels[rows])
         others = evidence[example] - own
         for i, exponent in enumerate(exponents):
             total[i] += logsumexp(log_softmax(log_prior[example] + exponent * others) + own, axis=1).sum()

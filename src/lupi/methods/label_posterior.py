@@ -35,8 +35,10 @@ from lupi.nn.noise import seed_noise
 
 PATIENCE = 3
 """Epochs without a lower loss on its held-out fold after which a network that learns from labels stops."""
-FEW = 5000
-"""Up to this number of examples, there are four times as many points between them, else as many."""
+POINTS = 20_000
+"""Number of points between inputs; at least as many as there are inputs, and at most `VECTORS` or `IMAGES` times."""
+VECTORS, IMAGES = 4, 19
+"""Limits for vectors and images. On 1000 images 19 were better than 4; on tables they were not."""
 
 
 class LabelPosterior(Method):
@@ -61,7 +63,8 @@ class LabelPosterior(Method):
     exponent : float, optional
         Exponent of the likelihood of the labels; by default `lupi.crowd.infer_votes` chooses it.
     between : int, optional
-        Points between training inputs, as a multiple of their number; by default 4, or 1 for large sets.
+        Points between training inputs, as a multiple of their number; by default up to 4 for vectors and 19 for images,
+        and 1 for large sets.
 
     Examples
     --------
@@ -129,7 +132,7 @@ class LabelPosterior(Method):
 
     def adapt(self, data: Annotations, settings: Any) -> Any:
         """Adapt settings to a network that learns from posteriors: a cosine schedule, and no early stopping."""
-        epochs = math.ceil(2 * settings.epochs / (1 + self.count_between(data)))
+        epochs = math.ceil(settings.epochs * max(0.4, 2 / (1 + self.count_between(data))))
         return replace(settings, schedule="cosine", patience=None, epochs=epochs)
 
     # ---------------------------------------------------------------------------- cross-fitting
@@ -232,7 +235,10 @@ class LabelPosterior(Method):
         """Return the number of points between inputs, as a multiple of the inputs; 0 if they cannot be mixed."""
         if not (isinstance(data.x, Tensor) and (data.x.is_floating_point() or data.x.dtype == torch.uint8)):
             return 0
-        return self.between if self.between is not None else 4 if data.annotated.shape[0] <= FEW else 1
+        if self.between is not None:
+            return self.between
+        most = VECTORS if len(data.x.shape) == 2 else IMAGES
+        return min(most, max(1, round(POINTS / data.annotated.shape[0])))
 
     def make_points(self, data: Annotations) -> Tensor | None:
         """Return the points between inputs, the same in every call."""

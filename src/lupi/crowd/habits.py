@@ -1,0 +1,70 @@
+"""Habits: labels that do not depend on the truth, such as those of a spammer who always gives the same answer.
+
+A mixture as in MACE: with probability s_j, annotator j gives a label out of habit, drawn from h_j, and else works. EM
+estimates both, given the rest of the model.
+
+References
+----------
+Hovy et al., "Learning whom to trust with MACE" (NAACL 2013).
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from lupi.crowd.likelihood import LabelModel, example_evidence, label_evidence, log_softmax, split_rows, work_evidence
+from lupi.crowd.votes import Floats, Votes
+
+START = 0.1
+"""The share of habits before they are estimated."""
+FEW = 5.0
+"""A share is estimated as if its annotator had this number of labels more, none of them a habit."""
+
+
+def start_model(votes: Votes, mean: float) -> LabelModel:
+    """Return a model in which all annotators are alike, except for the distribution of their labels.
+
+    A single annotator has no habits: nobody else could reveal them.
+    """
+    K = votes.classes
+    return LabelModel(
+        log_odds=np.full(len(votes.label), mean),
+        errors=(1 - np.eye(K)) / (K - 1),
+        share=np.full(votes.annotators, START if votes.annotators > 1 else 0.0),
+        habits=estimate_habits(votes, np.ones(len(votes.label))),
+    )
+
+
+def update_habits(votes: Votes, model: LabelModel, log_prior: Floats) -> tuple[LabelModel, Floats]:
+    """Take a step of EM, and return the model with new habits, and the probability that each label is none.
+
+    Parameters
+    ----------
+    votes : Votes
+        The labels.
+    model : LabelModel
+        How labels come about.
+    log_prior : array, [examples, classes]
+        Log of the prior of the true labels.
+    """
+    weight = np.ones(len(votes.label))
+    if not model.share.any():
+        return model, weight
+    evidence, labels = example_evidence(votes, model), np.arange(len(votes.label))
+    for rows in split_rows(len(labels), votes.classes):
+        example, who = votes.example[rows], votes.annotator[rows]
+        others = log_softmax(log_prior[example] + evidence[example] - label_evidence(votes, model, labels[rows]))
+        work = (1 - model.share[who]) * np.exp(others + work_evidence(votes, model, labels[rows])).sum(1)
+        weight[rows] = work / (work + model.share[who] * model.habits[who, votes.label[rows]])
+    each = np.bincount(votes.annotator, 1 - weight, votes.annotators)
+    share = each / (np.bincount(votes.annotator, minlength=votes.annotators) + FEW)
+    return replace(model, share=share, habits=estimate_habits(votes, 1 - weight)), weight
+
+
+def estimate_habits(votes: Votes, weight: Floats) -> Floats:
+    """Return the distribution of each annotator's weighted labels, with one label of the average annotator added."""
+    shape = votes.annotators, votes.classes
+    count = np.bincount(votes.annotator * votes.classes + votes.label, weight, votes.annotators * votes.classes)
+    overall = np.bincount(votes.label, minlength=votes.classes) + 1.0
+    count = count.reshape(shape) + overall / overall.sum()
+    return np.asarray(count / count.sum(1, keepdims=True))
