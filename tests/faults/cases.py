@@ -48,6 +48,8 @@ class Case:
         Whether to run the command once more without limits, which must succeed.
     rival : list of str, optional
         A command line that runs at the same time. One of the two must succeed, the other must say why not.
+    real : bool
+        Whether to run `python -m lupi` instead of a fork of this process.
     """
 
     command: str
@@ -58,6 +60,7 @@ class Case:
     interrupt: float | None = None
     again: bool = False
     rival: list[str] | None = None
+    real: bool = False
 
 
 def pick_command(number: int) -> str:

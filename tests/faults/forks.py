@@ -105,13 +105,17 @@ def be_child(
         signal.signal(signal.SIGINT, signal.default_int_handler)
         os.chdir(folder)
         case = make(name, folder)
-        facts = {**vars(case), "before": snapshot(folder)}
+        target = os.path.relpath(os.path.realpath(case.output), folder)
+        facts = {**vars(case), "before": snapshot(folder), "target": target}
         notes.write_text(json.dumps(facts))
         if case.file_limit is not None:
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (case.file_limit, resource.RLIM_INFINITY))
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
         redirect(case, out, err)
+        if case.real:
+            os.environ["PYTHONIOENCODING"] = case.stdout if case.stdout == "ascii" else "utf-8"
+            os.execv(sys.executable, [sys.executable, "-m", "lupi", *case.arguments])
         if case.interrupt is not None:
             signal.signal(signal.SIGALRM, lambda *_: os.killpg(0, signal.SIGINT))
             signal.setitimer(signal.ITIMER_REAL, max(case.interrupt, 1e-3))

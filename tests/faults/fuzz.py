@@ -25,7 +25,7 @@ import torch
 
 from tests.faults.cases import OUTPUTS, Case, base_command, make_case, pick_command
 from tests.faults.forks import Outcome, run_cases
-from tests.faults.scenarios import FULL_DISK, TWO_WRITERS, list_scenarios, make_scenario
+from tests.faults.scenarios import FULL_DISK, REAL, TWO_WRITERS, list_scenarios, make_scenario
 from tests.faults.verdicts import check_outputs, find_problems
 
 TIMEOUT = 60.0
@@ -67,7 +67,7 @@ def import_modules(names: list[str]) -> None:
 
 def make_any(name: str, folder: Path, bases: Path) -> Case:
     """Write the files of a case of any kind."""
-    return (make_scenario if name.startswith((FULL_DISK, TWO_WRITERS)) else make_case)(name, folder, bases)
+    return (make_scenario if name.startswith((FULL_DISK, TWO_WRITERS, REAL)) else make_case)(name, folder, bases)
 
 
 def describe(outcome: Outcome, problems: list[str]) -> str:
@@ -108,6 +108,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="cases that run at the same time")
     parser.add_argument("--command", help="run cases of this command only")
     parser.add_argument("--scenarios", type=int, default=0, help="run one full disk in this number, and two writers")
+    parser.add_argument("--real", type=int, default=0, help="number of cases to run in processes of their own as well")
     parser.add_argument("--case", help="run one case, such as train:1234, and show its files")
     parser.add_argument("--verbose", action="store_true", help="print a line for every case")
     options = parser.parse_args()
@@ -117,6 +118,7 @@ def main() -> None:
     counts, codes, failures = Counter[str](), Counter[str](), Counter[str]()
     numbers = range(options.start, options.start + options.cases)
     names = [f"{options.command or pick_command(number)}:{number}" for number in numbers]
+    names += [f"{REAL}{name}" for name in names if "compare" not in name][: options.real]
     names += list_scenarios(options.scenarios) if options.scenarios else []
     names, start = ([options.case] if options.case else names), time.monotonic()
     try:

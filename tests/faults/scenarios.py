@@ -1,14 +1,14 @@
-"""Two kinds of cases that are the same for every seed: a disk that fills up, and two writers of one output."""
+"""Other kinds of cases: a disk that fills up, two writers of one output, and real processes."""
 
 from pathlib import Path
 from random import Random
 
 from lupi.reproduce import load_experiment
 from tests.faults.arguments import COMMANDS, render
-from tests.faults.cases import MAKERS, Case, Scene, small_settings
+from tests.faults.cases import MAKERS, Case, Scene, make_case, small_settings
 from tests.faults.folders import copy_folder
 
-FULL_DISK, TWO_WRITERS = "full-disk-", "two-writers-"
+FULL_DISK, TWO_WRITERS, REAL = "full-disk-", "two-writers-", "real-"
 WRITING = [name for name in COMMANDS if name in MAKERS]
 """The commands that write an output and need no more than a table or a model."""
 LIMITS = (0, 1, 100, 300, 1000, 2000, 3000, 5000, 10_000, 20_000, 50_000, 100_000, 300_000)
@@ -74,5 +74,9 @@ def make_two_writers(name: str, folder: Path, bases: Path) -> Case:
 
 def make_scenario(name: str, folder: Path, bases: Path) -> Case:
     """Write the files of a case into an empty folder, and return its command line."""
+    if name.startswith(REAL):
+        case = make_case(name.removeprefix(REAL), folder, bases)
+        case.real, case.interrupt = True, None  # it would come while Python is starting
+        return case
     make = make_full_disk if name.startswith(FULL_DISK) else make_two_writers
     return make(name, folder, bases)

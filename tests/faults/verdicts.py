@@ -53,7 +53,7 @@ def find_problems(outcome: Outcome) -> list[str]:
         if facts["command"] == "compare" and "--overwrite" in facts["arguments"]:  # starts again from nothing
             changed = [name for name in changed if name in after]
         if facts.get("complete"):
-            changed = [name for name in changed if not Path(name).is_relative_to(facts["output"])]
+            changed = [name for name in changed if not Path(name).is_relative_to(facts["target"])]
         problems += [f"partial output {name}" for name in changed if not KEPT.search(name)][:3]
     new = after.keys() - facts["before"].keys()
     problems += [f"leftover {name}" for name in sorted(new) if LEFTOVER.search(name)][:3]
@@ -76,7 +76,7 @@ def judge_message(stderr: str) -> list[str]:
         return [f"not a message of lupi: {last[:200]}"]
     # Where a message names the file, another library may say the rest.
     ours, *detail = re.split(r"but got(?: another)?: ", last, maxsplit=1)
-    if not re.match(r"lupi: [A-Z]\w* .*", ours) or not (detail or re.search(r"[.:!?)]$", last)):
+    if not re.match(r"lupi: [A-Z]\w* .*", ours) or not (detail or re.search(r"[.:!?)…]$", last)):
         return [f"not a sentence: {last[:300]}"]
     if BARE.search(ours):
         return [f"a bare error: {last[:300]}"]
