@@ -8,9 +8,10 @@ from typing import Any
 
 from lupi.reproduce import EXPERIMENTS, ON_DATA, load_experiment
 from tests.faults.arguments import ALL, COLUMNS, COMMANDS, HUGE_WORK, Arguments, change_arguments, pick_method, render
-from tests.faults.folders import copy_folder, damage_model, damage_results
+from tests.faults.folders import copy_folder, damage_export, damage_model, damage_results
 from tests.faults.tables import TARGETS, hostile_table, small_table, to_csv, write_table
 from tests.faults.values import FLOATS, HUGE_INTEGERS, INTEGERS, hostile_text
+from tests.tabular.importers.exports import EXPORTS
 
 SHARES = {
     "train": 30,
@@ -254,6 +255,21 @@ def hostile_setting(value: Any, rng: Random) -> str:
     return rng.choice([hostile_text(rng), rng.choice(HUGE_INTEGERS)])
 
 
+def make_import(scene: Scene) -> Arguments:
+    rng, folder, hostile = scene.rng, scene.folder, scene.hostile
+    tool = rng.choice(list(EXPORTS))
+    (folder / "export").mkdir()
+    export = EXPORTS[tool](folder / "export")
+    if rng.random() < max(hostile["table"], hostile["folder"]):
+        damage_export(folder / "export", rng)
+    tool = rng.choice(list(EXPORTS)) if rng.random() < 0.1 * hostile["options"] else tool
+    return {
+        "tool": [tool],
+        "export": [str(export.relative_to(folder))],
+        "output": [rng.choice(["out.parquet", "out.csv"])],
+    }
+
+
 def make_unknown(scene: Scene) -> Arguments:
     """Return arguments for a command that this file does not know: a table for what must be given."""
     rng, folder, hostile = scene.rng, scene.folder, scene.hostile
@@ -269,6 +285,7 @@ MAKERS = {
     "export": make_export,
     "demo": make_demo,
     "reproduce": make_reproduce,
+    "import": make_import,
 }
 
 

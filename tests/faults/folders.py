@@ -177,6 +177,22 @@ def damage_results(folder: Path, rng: Random) -> None:
             rng.choice([*OTHER, change_run, change_run])(folder, rng)
 
 
+def change_line(folder: Path, rng: Random) -> None:
+    """Change places of one line of a file of JSON Lines."""
+    path = rng.choice(sorted(folder.rglob("*.jsonl")))
+    lines = path.read_text().splitlines()
+    place = rng.randrange(len(lines))
+    lines[place] = json.dumps(mutate_json(json.loads(lines[place]), rng))
+    path.write_text("\n".join(lines))
+
+
+def damage_export(folder: Path, rng: Random) -> None:
+    """Change the export of a labelling tool."""
+    for _ in range(rng.choice([1, 1, 2, 5])):
+        with suppress(*NOTHING_TO_CHANGE):
+            rng.choice([change_json, change_json, change_line, change_line, *OTHER])(folder, rng)
+
+
 def copy_folder(source: Path, target: Path) -> None:
     """Copy a folder with its links."""
     shutil.copytree(source, target, symlinks=True)

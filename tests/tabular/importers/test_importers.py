@@ -1,11 +1,17 @@
 """What all importers have in common: equal contents become equal labels."""
 
+from random import Random
+
+import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
 
 from lupi.tabular import IMPORTERS, read_export, to_long
 from lupi.tabular.reading import open_table, read_table
+from tests.faults.folders import damage_export
 from tests.tabular.importers.exports import ANNOTATORS, EXPORTS, labels
 
 GIVEN = [(text, who, label) for _, text, who, label, _ in labels()]
@@ -112,3 +118,36 @@ def test_matrices_are_wide_tables(missing):
         "label": [0, 1, 1, 2, 2],
         "annotator": ["0", "1", "0", "0", "1"],
     }
+
+
+@pytest.mark.parametrize("tool", EXPORTS)
+def test_exports_that_are_not_as_the_tool_writes_them(tool, tmp_path):
+    """Whatever is changed in an export, it can be read, or the error names the file."""
+    errors = []
+    for number in range(40):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        path = EXPORTS[tool](folder)
+        damage_export(folder, Random(number))
+        try:
+            read_export(tool, path)
+        except (ValueError, OSError) as error:
+            errors.append(str(error))
+    assert all(error.startswith("Expected ") for error in errors), errors
+    assert errors
+
+
+def test_strings_whose_places_are_not_in_the_file(tmp_path):
+    """Arrow would end the process if it were asked for such a string."""
+    path = EXPORTS["huggingface"](tmp_path)
+    file = path / "data-00000-of-00001.arrow"
+    rows = pa.ipc.open_stream(file.read_bytes()).read_all()
+    texts = rows.column("text").chunk(0)
+    offsets = np.frombuffer(texts.buffers()[1], np.int32).copy()
+    offsets[3] = -5
+    broken = pa.Array.from_buffers(pa.string(), len(texts), [None, pa.py_buffer(offsets), texts.buffers()[2]])
+    rows = rows.set_column(0, "text", pa.chunked_array([broken]))
+    with pa.ipc.new_stream(str(file), rows.schema) as writer:
+        writer.write_table(rows)
+    with pytest.raises(ValueError, match="dataset to be a readable table"):
+        read_export("huggingface", path)

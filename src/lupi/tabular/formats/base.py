@@ -93,37 +93,6 @@ def explain_unreadable(path: str | Path) -> Iterator[None]:
         raise ValueError(f"Expected {path} to be a readable table, but got: {why[:300]}.") from error
 
 
-def check_text(table: pa.Table, path: Path, start: int = 0) -> pa.Table:
-    """Return a table after checking that its strings are UTF-8, which Arrow does not do for Parquet files.
-
-    Parameters
-    ----------
-    table : Table
-        Rows of a file.
-    path : Path
-        The file, for messages.
-    start : int
-        Number of the first row in the file, for messages.
-    """
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        try:
-            column.validate(full=True)
-        except pa.ArrowInvalid as error:
-            row = start + find_not_text(column)
-            raise ValueError(f"Expected column {name!r} of {path} to be UTF-8, but row {row} is not.") from error
-    return table
-
-
-def find_not_text(column: pa.ChunkedArray) -> int:
-    """Return the place of the first value that Python cannot decode."""
-    for place, value in enumerate(column):
-        try:
-            value.as_py()
-        except UnicodeDecodeError:
-            return place
-    return 0
-
-
 def read_text(path: Path, size: int = -1) -> str:
     """Read the first bytes of a file, or all, as UTF-8; a file whose name ends in .gz is decompressed."""
     with explain_unreadable(path), gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:

@@ -10,7 +10,7 @@ import pyarrow.dataset
 import pyarrow.parquet
 
 from lupi.tabular.formats import base
-from lupi.tabular.formats.base import TableFile, check_text
+from lupi.tabular.formats.base import TableFile
 
 
 class ParquetFile(TableFile):
@@ -35,16 +35,13 @@ class ParquetFile(TableFile):
 
     def read(self, columns: Sequence[str]) -> pa.Table:
         """Read columns of all rows."""
-        return check_text(self.dataset.to_table(columns=list(columns)), self.path)
+        return self.dataset.to_table(columns=list(columns))
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Read columns in batches."""
         schema = pa.schema([self.schema.field(name) for name in columns])
-        rows = 0
         for fragment in self.dataset.get_fragments():
-            for batch in fragment_batches(fragment, schema):
-                yield check_text(batch, self.path, rows)
-                rows += batch.num_rows
+            yield from fragment_batches(fragment, schema)
 
     def count_rows(self) -> int:
         """Count the rows."""

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from lupi.tabular.formats.base import explain_unreadable
 from lupi.tabular.importers.argilla import read_argilla
 from lupi.tabular.importers.base import ImportedTable
@@ -64,4 +66,10 @@ def read_export(tool: str, path: str | Path, **options: Any) -> ImportedTable:
     if not path.exists():
         raise FileNotFoundError(f"Expected an export, but there is no {path}.")
     with explain_unreadable(path):
-        return IMPORTERS[tool](path, **options)
+        try:
+            return IMPORTERS[tool](path, **options)
+        except Exception as error:  # a file may hold anything
+            if isinstance(error, pa.ArrowException | OSError) or str(error).startswith("Expected "):
+                raise
+            why = f"{type(error).__name__}: {error}"[:200].removesuffix(".")
+            raise ValueError(f"Expected {path} to be what {tool} exports, but got: {why}.") from error

@@ -102,9 +102,11 @@ def load_dataset(path: Path, split: str | None) -> tuple[pa.Table, Mapping[str, 
 
 
 def read_arrow(path: Path) -> pa.Table:
-    """Read a file in Arrow's stream format."""
+    """Read a file in Arrow's stream format, and check it: values that are not in the file would end the process."""
     with pa.memory_map(str(path)) as source:
-        return pa.ipc.open_stream(source).read_all()
+        table = pa.ipc.open_stream(source).read_all()
+    table.validate(full=True)
+    return table
 
 
 def name_classes(frame: pd.DataFrame, features: Mapping[str, Any], label: str, aligned: list[str]) -> pd.DataFrame:
