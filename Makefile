@@ -13,7 +13,7 @@ test: $(INSTALLED)
 
 # About half an hour on two cores; `python -m tests.faults.fuzz --case train:1234` runs one case again.
 fuzz: $(INSTALLED)
-	$(BIN)/python -m tests.faults.fuzz --cases 20000 --scenarios 1
+	$(BIN)/python -m tests.faults.fuzz --cases 20000 --real 20 --scenarios 1
 
 check: $(INSTALLED)
 	$(BIN)/ruff check .
