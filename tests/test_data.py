@@ -401,8 +401,8 @@ def test_inputs_may_be_a_file(tmp_path, one_to_one):
     on_disk, in_memory = Annotations(source, *parts), Annotations(torch.from_numpy(values), *parts)
     index = torch.from_numpy(rng.permutation(len(row))[:9])
     for draw in ("by_annotation", "by_example"):
-        *one, kind = getattr(on_disk, draw)(index % 40)
-        *other, other_kind = getattr(in_memory, draw)(index % 40)
+        *one, kind, _ = getattr(on_disk, draw)(index % 40)
+        *other, other_kind, _ = getattr(in_memory, draw)(index % 40)
         assert kind == other_kind == one_to_one
         for drawn, expected in zip(one, other, strict=True):
             assert torch.equal(drawn, expected)

@@ -1,5 +1,6 @@
 """The conformance suite over every method and likelihood, and proof that it finds faults."""
 
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
@@ -10,6 +11,7 @@ from torch import nn
 from lupi import methods, testing
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 from lupi.methods import TRAM, NoPI
+from lupi.methods.base import Stage
 from lupi.methods.imputation import MeanImputation
 from lupi.methods.no_pi import no_pi
 
@@ -100,6 +102,27 @@ class OrderBound(NoPI):
         return {"marginal": super().losses(batch)["marginal"] * batch.row[0]}
 
 
+class Weightless(NoPI):
+    """Ignores the weights."""
+
+    def losses(self, batch):
+        return super().losses(batch._replace(weight=None))
+
+
+class Careless(NoPI):
+    """Loses the weights before training."""
+
+    def stages(self, data):  # noqa: ARG002
+        yield Stage("train", self, lambda data: replace(data, weight=None))
+
+
+class Hard(NoPI):
+    """Ignores how probable the classes of a soft label are."""
+
+    def losses(self, batch):
+        return super().losses(batch._replace(y=batch.y if batch.y.ndim == 1 else 0 * batch.y))
+
+
 class Stuck(NoPI):
     def losses(self, batch):
         return {"marginal": 0 * super().losses(batch)["marginal"]}
@@ -143,6 +166,9 @@ def like_imputation(kind, parts):
         (partial(like_imputation, Forgetful), testing.check_state, "does not determine"),
         (partial(like_imputation, Hasty), testing.check_observe, "`stages` changes 'imputed'"),
         (partial(like_no_pi, OrderBound), testing.check_order, "not close"),
+        (partial(like_no_pi, Weightless), testing.check_weights, "weights differ from repeated"),
+        (partial(like_no_pi, Careless), testing.check_weights, "loses the weights"),
+        (partial(like_no_pi, Hard), testing.check_soft_labels, "one-hot labels differ"),
         (partial(like_no_pi, Stuck), testing.check_gradients, "does not reach"),
         (partial(like_no_pi, Stuck), testing.check_training, "the loss of stage"),
     ],

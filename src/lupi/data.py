@@ -35,6 +35,8 @@ class Batch(NamedTuple):
     """[annotations, ...]"""
     one_to_one: bool = False
     """Whether annotation i is known to be the only one of example i, so that `row` is 0, 1, …"""
+    weight: Tensor | None = None
+    """[annotations] weights, with mean one over the training set; all are one if None"""
 
     def spread(self, values: Tensor) -> Tensor:
         """Repeat values of examples for their annotations: `values[row]`.
@@ -43,10 +45,24 @@ class Batch(NamedTuple):
         """
         return values if self.one_to_one else values[self.row]
 
+    def mean(self, values: Tensor) -> Tensor:
+        """Return the mean of values of annotations, [annotations, ...], each multiplied by its weight.
+
+        Examples
+        --------
+        >>> one = torch.ones(2, 1)
+        >>> batch = Batch(one, torch.arange(2), one, one, weight=torch.tensor([0.5, 1.5]))
+        >>> batch.mean(torch.tensor([4.0, 8.0]))
+        tensor(7.)
+        """
+        if self.weight is None:
+            return values.mean()
+        return (self.weight.reshape(-1, *[1] * (values.ndim - 1)) * values).mean()
+
     def to(self, device: torch.device | str) -> Batch:
         """Move every tensor to a device."""
         x, row, a, y = (part.to(device) for part in self[:4])
-        return Batch(x, row, a, y, self.one_to_one)
+        return Batch(x, row, a, y, self.one_to_one, None if self.weight is None else self.weight.to(device))
 
 
 class Rows(Protocol):
@@ -119,9 +135,13 @@ class SparseRows:
     def mean(self, dim: int) -> Tensor:
         """Return the mean over rows (`dim` 0, as for a tensor) without making them dense."""
         assert dim == 0
+        return (self.weighted_sum(torch.ones((), device=self.value.device)) / self.shape[0]).float()
+
+    def weighted_sum(self, weight: Tensor) -> Tensor:
+        """Return the sum of rows times their weights, [columns], in double precision."""
         total = self.value.new_zeros(self.width, dtype=torch.float64)
-        total.index_add_(0, self.index.flatten().long(), self.value.flatten().double())
-        return (total / self.shape[0]).float()
+        value = self.value.double() * weight.double().reshape(-1, 1)
+        return total.index_add_(0, self.index.flatten().long(), value.flatten())
 
     def to(self, device: torch.device | str) -> SparseRows:
         """Move the rows to a device."""
@@ -141,9 +161,12 @@ class Annotations:
     a : Tensor or SparseRows
         [annotations, privileged features] privileged information of each label.
     y : Tensor
-        [annotations, ...] labels.
+        [annotations, ...] labels; for classes, also distributions over them, [annotations, classes].
     annotator : Tensor, optional
         [annotations] int64 numbers from 0 of who gave each label. Batches do not carry them.
+    weight : Tensor, optional
+        [annotations] how much each label counts, 0 or more. An annotation of weight 2 counts like two, and only ratios
+        of weights matter.
 
     Examples
     --------
@@ -161,10 +184,11 @@ class Annotations:
     a: Tensor | SparseRows
     y: Tensor
     annotator: Tensor | None = None
+    weight: Tensor | None = None
 
     def __post_init__(self) -> None:
         n = self.row.shape[0]
-        for name, rows in (("a", self.a), ("y", self.y), ("annotator", self.annotator)):
+        for name, rows in (("a", self.a), ("y", self.y), ("annotator", self.annotator), ("weight", self.weight)):
             if rows is not None and rows.shape[0] != n:
                 raise ValueError(f"Expected `{name}` to have {n} rows, as `row` has, but got {rows.shape[0]}.")
         if n and not (int(self.row.min()) >= 0 and int(self.row.max()) < self.x.shape[0]):
@@ -172,6 +196,8 @@ class Annotations:
                 f"Expected `row` to be from 0 to {self.x.shape[0] - 1}, the rows of `x`, but got "
                 f"{int(self.row.min())} to {int(self.row.max())}."
             )
+        if self.weight is not None and not bool(((self.weight >= 0) & self.weight.isfinite()).all()):
+            raise ValueError("Expected `weight` to be finite and not negative, but some are not.")
 
     def __len__(self) -> int:
         return self.row.shape[0]
@@ -219,7 +245,7 @@ class Annotations:
             example, row = index, torch.arange(index.shape[0], device=index.device)
         else:
             example, row = torch.unique(self.row[index], return_inverse=True)
-        return Batch(self.inputs(example), row, *self.pairs(index), self.one_to_one)
+        return Batch(self.inputs(example), row, *self.pairs(index), self.one_to_one, self.weights(index))
 
     def by_example(self, example: Tensor) -> Batch:
         """Return a batch of some examples with all of their annotations."""
@@ -227,7 +253,7 @@ class Annotations:
         row = torch.repeat_interleave(torch.arange(example.shape[0], device=example.device), count)
         shift = self.first[example] - (torch.cumsum(count, 0) - count)
         index = self.order[shift[row] + torch.arange(row.shape[0], device=row.device)]
-        return Batch(self.inputs(example), row, *self.pairs(index), self.one_to_one)
+        return Batch(self.inputs(example), row, *self.pairs(index), self.one_to_one, self.weights(index))
 
     def inputs(self, example: Tensor) -> Tensor:
         """Return some inputs. A source other than a tensor is indexed on the CPU, and the result moved."""
@@ -242,17 +268,47 @@ class Annotations:
         drawn = drawn if drawn.shape[1:] == self.a.shape[1:] else drawn[:, : self.a.shape[1]]
         return drawn, self.y.index_select(0, index)
 
+    def weights(self, index: Tensor) -> Tensor | None:
+        """Return the weights of some annotations."""
+        return None if self.weight is None else self.weight.index_select(0, index)
+
     def take(self, index: Tensor) -> Annotations:
         """Select annotations; x is shared, not copied."""
         a = self.a[index] if isinstance(self.a, Tensor) else self.a.take(index)
         annotator = None if self.annotator is None else self.annotator[index]
-        return Annotations(self.x, self.row[index], a, self.y[index], annotator=annotator)
+        return Annotations(self.x, self.row[index], a, self.y[index], annotator, self.weights(index))
 
     def to(self, device: torch.device | str) -> Annotations:
         """Move tensors to a device; another source of x stays where it is."""
         x = self.x.to(device) if isinstance(self.x, Tensor) else self.x
-        annotator = None if self.annotator is None else self.annotator.to(device)
-        return Annotations(x, self.row.to(device), self.a.to(device), self.y.to(device), annotator=annotator)
+        annotator, weight = (None if part is None else part.to(device) for part in (self.annotator, self.weight))
+        return Annotations(x, self.row.to(device), self.a.to(device), self.y.to(device), annotator, weight)
+
+    def normalized(self) -> Annotations:
+        """Divide the weights by their mean, so that they do not scale the loss; drop them if all are equal."""
+        if self.weight is None:
+            return self
+        if bool((self.weight == self.weight[:1]).all()) and bool((self.weight > 0).all()):
+            return replace(self, weight=None)
+        mean = self.weight.double().mean()
+        if not bool(mean > 0):
+            raise ValueError("Expected some `weight` to be greater than 0, but all are 0.")
+        return replace(self, weight=(self.weight / mean).float())
+
+    def mean_privileged(self) -> Tensor:
+        """Return the weighted mean of a, [privileged features]."""
+        if self.weight is None:
+            return self.a.mean(0)
+        a, weight = self.a, self.weight.double()
+        total = weight @ a.double() if isinstance(a, Tensor) else a.weighted_sum(weight)
+        return (total / weight.sum()).float()
+
+    def weight_examples(self) -> Tensor | None:
+        """Return the mean weight of the annotations of each annotated example, None without weights."""
+        if self.weight is None:
+            return None
+        total = self.weight.new_zeros(self.x.shape[0]).index_add_(0, self.row, self.weight)
+        return (total / self.count.clamp(min=1))[self.annotated]
 
     def without_privileged(self) -> Annotations:
         """Remove the privileged information."""
@@ -268,8 +324,8 @@ class Annotations:
         return replace(self, a=SparseRows(index, value, self.a.width + extra.width))
 
 
-def distinct(a: Tensor | SparseRows) -> tuple[Tensor, Tensor]:
-    """Find the distinct rows of a: the position of the first of each, and the share of rows that equal it.
+def distinct(a: Tensor | SparseRows, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Find the distinct rows of a: the position of the first of each, and the (weighted) share of rows that equal it.
 
     Examples
     --------
@@ -282,4 +338,7 @@ def distinct(a: Tensor | SparseRows) -> tuple[Tensor, Tensor]:
     _, kind, count = torch.unique(rows, dim=0, return_inverse=True, return_counts=True)
     position = torch.arange(rows.shape[0], device=rows.device)
     first = torch.full_like(count, rows.shape[0]).scatter_reduce_(0, kind, position, "amin")
-    return first, count / rows.shape[0]
+    if weight is None:
+        return first, count / rows.shape[0]
+    total = weight.new_zeros(count.shape[0]).index_add_(0, kind, weight)
+    return first, total / weight.sum()

@@ -30,9 +30,10 @@ class Likelihood(ABC):
     def each(self, output: Tensor, y: Tensor) -> Tensor:
         """Return the negative log-likelihood of each annotation, [annotations]."""
 
-    def loss(self, output: Tensor, y: Tensor) -> Tensor:
-        """Return the mean of `each`."""
-        return self.each(output, y).mean()
+    def loss(self, output: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Return the mean of `each`, multiplied by the weight of each annotation, if there are weights."""
+        each = self.each(output, y)
+        return each.mean() if weight is None else (weight * each).mean()
 
     @abstractmethod
     def mean(self, output: Tensor, temperature: float = 1.0) -> Tensor:
@@ -67,17 +68,17 @@ class Categorical(Likelihood):
         """Return −log p(y) for classes y, [n], or distributions over classes, [n, K]."""
         return F.cross_entropy(output, y, reduction="none")
 
-    def loss(self, output: Tensor, y: Tensor) -> Tensor:
-        """Return the mean of −log p(y)."""
-        return F.cross_entropy(output, y)
+    def loss(self, output: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Return the weighted mean of −log p(y)."""
+        return F.cross_entropy(output, y) if weight is None else super().loss(output, y, weight)
 
     def mean(self, output: Tensor, temperature: float = 1.0) -> Tensor:
         """Return class probabilities."""
         return torch.softmax(output / temperature, -1)
 
     def target(self, y: Tensor, outputs: int) -> Tensor:
-        """Return one-hot labels."""
-        return F.one_hot(y, outputs).float()
+        """Return one-hot labels; distributions over classes stay as they are."""
+        return F.one_hot(y, outputs).float() if y.ndim == 1 else y
 
     def moments(self, output: Tensor, dim: int = -1) -> Tensor:
         """Return probabilities."""
@@ -112,9 +113,9 @@ class Bernoulli(Likelihood):
         """Return −log p(y), averaged over the labels, for labels 0 and 1 or probabilities, [n, L]."""
         return F.binary_cross_entropy_with_logits(output, y, reduction="none").mean(-1)
 
-    def loss(self, output: Tensor, y: Tensor) -> Tensor:
-        """Return the mean of −log p(y)."""
-        return F.binary_cross_entropy_with_logits(output, y)
+    def loss(self, output: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Return the weighted mean of −log p(y)."""
+        return F.binary_cross_entropy_with_logits(output, y) if weight is None else super().loss(output, y, weight)
 
     def mean(self, output: Tensor, temperature: float = 1.0) -> Tensor:
         """Return the probabilities that the labels are 1."""

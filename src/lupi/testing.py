@@ -146,6 +146,52 @@ def check_order(build: Build, likelihood: Likelihood) -> None:
                 torch.testing.assert_close(method(other), method(batch))
 
 
+def check_weights(build: Build, likelihood: Likelihood) -> None:
+    """Check that annotations of weight w count like w annotations, and that equal weights change nothing."""
+    data = make_data(likelihood)
+    generator = torch.Generator().manual_seed(1)
+    weighted = replace(data, weight=torch.rand(ANNOTATIONS, generator=generator) + 0.5)
+    for method, batch in iterate_stages(make_method(build, likelihood), weighted):
+        assert batch.weight is not None, "a stage loses the weights"
+        method.eval()
+        times = torch.randint(3, batch.row.shape, generator=generator)
+        row, a, y = (part.repeat_interleave(times, 0) for part in (batch.row, batch.a, batch.y))
+        gradients = []
+        for other in (batch._replace(weight=times / times.float().mean()), Batch(batch.x, row, a, y)):
+            method.zero_grad()
+            method(other).backward()
+            gradients.append([parameter.grad for parameter in method.parameters() if parameter.grad is not None])
+        for one, two in zip(*gradients, strict=True):
+            torch.testing.assert_close(one, two, msg="weights differ from repeated annotations")
+    first, second = (make_method(build, likelihood) for _ in range(2))
+    fit(first, data, Settings(epochs=1))
+    fit(second, replace(data, weight=torch.full((ANNOTATIONS,), 0.3)), Settings(epochs=1))
+    for name, tensor in first.state_dict().items():
+        assert torch.equal(tensor, second.state_dict()[name]), f"equal weights change {name!r}"
+
+
+def check_soft_labels(build: Build, likelihood: Likelihood) -> None:
+    """Check that one-hot labels give the losses of classes, and that networks learn from soft ones."""
+    if not isinstance(likelihood, Categorical):
+        return
+    data = make_data(likelihood)
+    hot = nn.functional.one_hot(data.y, 3).float()
+    losses: list[list[Tensor]] = [[], []]
+    for y, own in zip((data.y, hot), losses, strict=True):
+        for method, batch in iterate_stages(make_method(build, likelihood), replace(data, y=y)):
+            with evaluation(method):
+                own.append(method(batch))
+    for one, two in zip(*losses, strict=True):
+        torch.testing.assert_close(one, two, msg="one-hot labels differ from classes")
+    before, after = (make_method(build, likelihood) for _ in range(2))
+    fit(after, replace(data, y=0.8 * hot + 0.2 / 3), Settings(epochs=1))
+    x = data.x[torch.arange(EXAMPLES)]
+    with torch.no_grad():
+        outputs = [method.predictor().eval()(x) for method in (before, after)]
+    assert bool(outputs[1].isfinite().all()), "soft labels give predictions that are not finite"
+    assert not torch.equal(*outputs), "soft labels train nothing"
+
+
 def check_privileged(build: Build, likelihood: Likelihood) -> None:
     """Check that training uses a iff `uses_privileged`, and that the predictor contains a iff `ships_privileged`."""
     data = make_data(likelihood)
@@ -230,6 +276,8 @@ CHECKS: tuple[Callable[[Build, Likelihood], None], ...] = (
     check_gradients,
     check_predictor,
     check_order,
+    check_weights,
+    check_soft_labels,
     check_privileged,
     check_conditional,
     check_observe,

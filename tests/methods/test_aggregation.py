@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -44,6 +46,27 @@ def test_the_majority_has_all_of_the_target_and_ties_share_it(labels):
 def test_one_label_each_is_kept(labels, kind):
     made = make(kind).prepare(crowd([[label] for label in labels]))
     assert made.y.tolist() == torch.eye(CLASSES)[labels].tolist()
+
+
+@given(LABELS, st.integers(0, 100))
+def test_a_vote_counts_as_its_weight(labels, seed):
+    data = crowd(labels)
+    times = torch.randint(1, 4, (len(data),), generator=torch.Generator().manual_seed(seed))
+    made = make(MajorityVote).prepare(replace(data, weight=times.float()))
+    repeated = make(MajorityVote).prepare(data.take(torch.arange(len(data)).repeat_interleave(times)))
+    assert torch.equal(made.y, repeated.y)
+    mean = [times[data.row == row].float().mean() for row in made.row]
+    torch.testing.assert_close(made.weight, torch.stack(mean))
+
+
+def test_soft_votes_count_as_their_probabilities():
+    data = crowd([[0, 0, 0], [0]])
+    y = torch.tensor([[0.6, 0.4, 0], [0.6, 0.4, 0], [0, 0.9, 0.1], [0.5, 0.3, 0.2]])
+    data = replace(data, row=torch.tensor([1, 1, 1, 2]), y=y)
+    assert make(MajorityVote).prepare(data).y.tolist() == [[0, 1, 0], [1, 0, 0]]  # most labels favour class 0
+    alone = replace(data, row=torch.arange(3).repeat(2)[:4], x=torch.eye(4)[:, :2])
+    alone = alone.take(torch.tensor([0, 1, 2]))
+    torch.testing.assert_close(make(DawidSkene).prepare(alone).y, y[:3])
 
 
 def test_dawid_skene_weighs_annotators():

@@ -156,7 +156,7 @@ def test_an_example_without_annotations_is_in_no_fold_and_has_no_target():
 def test_points_between_are_on_segments_of_annotated_inputs(dtype):
     corners = torch.tensor([[0, 0], [200, 0], [0, 200], [77, 77]]).to(dtype)  # the last one has no label
     data = Annotations(corners, torch.tensor([0, 1, 2, 2]), torch.zeros(4, 0), torch.zeros(4))
-    points = make_between(data, 50, seed=1)
+    points, _ = make_between(data, 50, seed=1)
     assert points.dtype == dtype
     assert points.shape == (150, 2)
     x, y = points.double().unbind(1)
@@ -164,13 +164,13 @@ def test_points_between_are_on_segments_of_annotated_inputs(dtype):
     on_a_side = (x < slack) | (y < slack) | ((x + y - 200).abs() < slack)
     assert on_a_side.all()
     assert ((x > 20) & (y > 20)).any()
-    assert torch.equal(points, make_between(data, 50, seed=1))
-    assert not torch.equal(points, make_between(data, 50, seed=2))
+    assert torch.equal(points, make_between(data, 50, seed=1)[0])
+    assert not torch.equal(points, make_between(data, 50, seed=2)[0])
 
 
 def test_points_between_images():
     data = Annotations(torch.rand(3, 2, 4, 4), torch.arange(3), torch.zeros(3, 0), torch.zeros(3))
-    points = make_between(data, 2, seed=0)
+    points, _ = make_between(data, 2, seed=0)
     assert points.shape == (6, 2, 4, 4)
     pairs = [(data.x[i], data.x[j]) for i in range(3) for j in range(3)]
     for point in points:  # one place for the whole image: the rest of the point after projection is zero

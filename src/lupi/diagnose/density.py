@@ -46,7 +46,7 @@ class MixtureDensity(Method):
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the mean of −log q(y | x, a)."""
-        return {"conditional": self.each(batch).mean()}
+        return {"conditional": batch.mean(self.each(batch))}
 
     def predictor(self) -> nn.Module:
         """Return the network of x that outputs the parameters of the density at a = 0."""

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lupi.crowd import Votes, count_labels, dawid_skene
+from lupi.crowd import Votes, dawid_skene
 from lupi.crowd.votes import Floats
 from lupi.data import Annotations
 from lupi.likelihoods import Bernoulli, Categorical, Likelihood
@@ -24,7 +24,8 @@ from lupi.nn import Parts
 class AggregatedNoPI(NoPI):
     """Replace the labels of each example by one target, a distribution over classes, and learn q(y | x) from it.
 
-    Multi-label y is aggregated label by label. Early stopping uses held-out labels as they are.
+    Multi-label y is aggregated label by label. Early stopping uses held-out labels as they are. An example weighs as
+    much as its labels on average.
 
     Parameters
     ----------
@@ -47,8 +48,16 @@ class AggregatedNoPI(NoPI):
         self.classes = classes
 
     @abstractmethod
-    def aggregate(self, votes: Votes) -> Floats:
-        """Return the target of each example, [examples, classes]."""
+    def aggregate(self, votes: Votes, counts: Floats) -> Floats:
+        """Return the target of each example, [examples, classes].
+
+        Parameters
+        ----------
+        votes : Votes
+            The most probable class of each label, and who gave it.
+        counts : ndarray
+            [examples, classes] sums of the weights of labels; a soft label counts for several classes.
+        """
 
     def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002
         """Yield one stage, which trains on one target per example."""
@@ -56,23 +65,25 @@ class AggregatedNoPI(NoPI):
 
     def prepare(self, data: Annotations) -> Annotations:
         """Replace the annotations of each example by one, whose label is the target."""
-        if data.y.ndim == 1:
-            target = self.aggregate(to_votes(data, data.y, self.classes))
+        if isinstance(self.likelihood, Bernoulli):
+            columns = [torch.stack([1 - label, label], 1) for label in data.y.unbind(1)]
+            target = np.stack([self.aggregate(*to_votes(data, label))[:, 1] for label in columns], 1)
         else:
-            columns = [self.aggregate(to_votes(data, column.long(), 2))[:, 1] for column in data.y.unbind(1)]
-            target = np.stack(columns, 1)
+            target = self.aggregate(*to_votes(data, self.likelihood.target(data.y, self.classes)))
         y = torch.from_numpy(target).float().to(data.y.device)
-        return Annotations(data.x, data.annotated, y.new_zeros(len(y), 0), y)
+        return Annotations(data.x, data.annotated, y.new_zeros(len(y), 0), y, weight=data.weight_examples())
 
 
 class MajorityVote(AggregatedNoPI):
-    """No PI on the most frequent label of each example; classes with equally many votes share the target."""
+    """No PI on the most frequent label of each example; classes with equally many votes share the target.
+
+    A label counts as its weight, and a soft label as the probabilities of its classes.
+    """
 
     uses_privileged: ClassVar = False
 
-    def aggregate(self, votes: Votes) -> Floats:
+    def aggregate(self, votes: Votes, counts: Floats) -> Floats:  # noqa: ARG002
         """Return equal shares of the most frequent labels."""
-        counts = count_labels(votes)
         most = (counts == counts.max(1, keepdims=True)).astype(float)
         return np.asarray(most / most.sum(1, keepdims=True))
 
@@ -81,30 +92,36 @@ class DawidSkene(AggregatedNoPI):
     """No PI on the posterior of each example's true label, given who gave which label.
 
     Annotators are those of `Annotations.annotator`; without them, all labels count as one annotator's. If no example
-    has several labels, nothing tells right labels from wrong ones, and they are kept.
+    has several labels, nothing tells right labels from wrong ones, and they are kept. Weights do not affect the
+    posterior, and a soft label counts as its most probable class.
     """
 
     uses_privileged: ClassVar = True
 
-    def aggregate(self, votes: Votes) -> Floats:
+    def aggregate(self, votes: Votes, counts: Floats) -> Floats:
         """Return Dawid and Skene's posterior."""
-        alone = len(votes.label) == votes.examples
-        return count_labels(votes) if alone else dawid_skene(votes)[0]
+        if len(votes.label) == votes.examples:
+            return np.asarray(counts / np.maximum(counts.sum(1, keepdims=True), np.finfo(np.float64).tiny))
+        return dawid_skene(votes)[0]
 
 
-def to_votes(data: Annotations, label: Tensor, classes: int) -> Votes:
-    """Return labels of the annotations as votes on the annotated examples."""
+def to_votes(data: Annotations, label: Tensor) -> tuple[Votes, Floats]:
+    """Return labels, [annotations, classes], as votes on the annotated examples, and the sums of their weights."""
     number = torch.searchsorted(data.annotated, data.row)
     annotator = torch.zeros_like(data.row) if data.annotator is None else data.annotator
-    example, who, chosen = (values.cpu().numpy() for values in (number, annotator, label))
-    return Votes(
+    example, who, chosen = (values.cpu().numpy() for values in (number, annotator, label.argmax(1)))
+    label = label.double()
+    counts = label.new_zeros(len(data.annotated), label.shape[1])
+    counts.index_add_(0, number, label if data.weight is None else label * data.weight.double().unsqueeze(1))
+    votes = Votes(
         example=example,
         annotator=who,
         label=chosen,
         examples=len(data.annotated),
         annotators=int(who.max()) + 1,
-        classes=classes,
+        classes=label.shape[1],
     )
+    return votes, counts.cpu().numpy()
 
 
 def majority_vote(parts: Parts) -> MajorityVote:

@@ -35,7 +35,7 @@ class Method(nn.Module, ABC):
 
     @abstractmethod
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the terms of the training loss by name, each a mean over the annotations of the batch."""
+        """Return the terms of the training loss by name, each a mean over annotations weighted by `batch.weight`."""
 
     def predictor(self) -> nn.Module:
         """Return the module that ships, a function of x alone: by default, the marginal head on the trunk."""
@@ -77,7 +77,7 @@ class Conditional(Method):
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return L(y, q(y | x, a))."""
-        return {"conditional": self.likelihood.loss(self.given(batch), batch.y)}
+        return {"conditional": self.likelihood.loss(self.given(batch), batch.y, batch.weight)}
 
 
 class ConditionalMethod(Conditional):

@@ -45,20 +45,24 @@ def split_folds(data: Annotations, fold: Tensor, seed: int) -> tuple[list[Annota
     return others, [resize(of == number, each) for number in range(folds)]
 
 
-def make_between(data: Annotations, times: int, seed: int) -> Tensor:
+def make_between(data: Annotations, times: int, seed: int) -> tuple[Tensor, Tensor | None]:
     """Return points at random places between random pairs of annotated inputs, `times` as many as examples.
 
-    Points between images of 8-bit integers are rounded.
+    Points between images of 8-bit integers are rounded. With the points come their weights, which lie between those of
+    the pairs, or None.
     """
     generator, device = torch.Generator().manual_seed(seed), data.row.device
     example = data.annotated
     size = times * example.shape[0]
     pairs = torch.randint(example.shape[0], (2, size), generator=generator).to(device)
     place = torch.rand(size, *(1,) * (len(data.x.shape) - 1), generator=generator).to(device)
+    weight = data.weight_examples()
+    if weight is not None:
+        weight = torch.lerp(weight[pairs[0]], weight[pairs[1]], place.flatten())
     first, second = data.inputs(example[pairs[0]]), data.inputs(example[pairs[1]])
     if first.is_floating_point():
-        return torch.lerp(first, second, place.to(first.dtype))
-    return torch.lerp(first.float(), second.float(), place).round().to(first.dtype)
+        return torch.lerp(first, second, place.to(first.dtype)), weight
+    return torch.lerp(first.float(), second.float(), place).round().to(first.dtype), weight
 
 
 class Selected:

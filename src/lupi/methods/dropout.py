@@ -66,8 +66,8 @@ class HeteroscedasticDropout(Method):
             noise = draw_normal(*features.shape, dtype=features.dtype, device=features.device)
             features = features * (1 + log_scale.exp() * noise)
         return {
-            "marginal": self.likelihood.loss(self.marginal(features), batch.y),
-            "penalty": -self.penalty * log_scale.mean(),
+            "marginal": self.likelihood.loss(self.marginal(features), batch.y, batch.weight),
+            "penalty": -self.penalty * batch.mean(log_scale),
         }
 
 

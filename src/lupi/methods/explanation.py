@@ -71,9 +71,10 @@ def explain_numbers(data: Annotations, predictions: Sequence[Floats], weight: fl
     """Mix predictions of real numbers by non-negative least squares, and mix the mixture with the mean label."""
     row = number_examples(data)
     y = data.y.double().cpu().numpy()
-    error = np.stack([p[row] - y for p in predictions], 1)
+    w = np.ones(len(y)) if data.weight is None else data.weight.double().cpu().numpy()
+    error = np.stack([np.sqrt(w) * (p[row] - y) for p in predictions], 1)
     weights = minimize_on_simplex(error)
-    mean = np.bincount(row, y) / np.bincount(row)
+    mean = np.bincount(row, w * y) / np.maximum(np.bincount(row, w), np.finfo(np.float64).tiny)
     target = weight * mean + (1 - weight) * mix(predictions, weights)
     return Explanation(weights, np.ones(len(predictions)), 1.0, target)
 
@@ -118,8 +119,12 @@ def number_examples(data: Annotations) -> NDArray[np.int64]:
 
 
 def to_votes(data: Annotations, outputs: int, *, several: bool) -> tuple[Votes, scipy.sparse.csr_array | None]:
-    """Return the labels as votes, and the privileged information that varies within an annotator as features."""
-    row, y = number_examples(data), data.y.cpu().numpy()
+    """Return the labels as votes, and the privileged information that varies within an annotator as features.
+
+    A soft label counts as its most probable class, and weights do not matter: they affect what networks learn.
+    """
+    soft = not several and data.y.ndim == 2
+    row, y = number_examples(data), (data.y.argmax(1) if soft else data.y).cpu().numpy()
     annotator = np.zeros(len(row), np.int64) if data.annotator is None else data.annotator.cpu().numpy()
     features = drop_constant(to_sparse(data.a), annotator)
     examples = int(data.annotated.shape[0])

@@ -46,8 +46,8 @@ class MeanImputation(ZeroImputation):
     ships_privileged: ClassVar = True
 
     def observe(self, data: Annotations) -> None:
-        """Compute the mean of a."""
-        self.imputed = data.a.mean(0).to(self.imputed)
+        """Compute the weighted mean of a."""
+        self.imputed = data.mean_privileged().to(self.imputed)
 
 
 def zero_imputation(parts: Parts) -> ZeroImputation:

@@ -47,6 +47,9 @@ class LabelPosterior(Method):
     The network also learns the cross-fitted predictions at points between the training inputs, which carries over more
     of what the other networks know.
 
+    Weights of labels affect what networks learn, and not the model of the annotators: an example weighs as much as its
+    labels on average. For that model, a soft label counts as its most probable class.
+
     Parameters
     ----------
     members : mapping of str to callable
@@ -192,7 +195,7 @@ class LabelPosterior(Method):
 
     def remember(self, name: str, networks: Sequence[Method], data: Annotations, fold: Tensor) -> None:
         """Store the out-of-fold predictions of networks, and their average at points between inputs."""
-        points, averages = self.make_points(data), []
+        points, averages = self.make_points(data)[0], []
         for number, network in enumerate(networks):
             predictor, mine = network.predictor(), (fold == number).nonzero().squeeze(1)
             p = self.likelihood.moments(over_examples(predictor, Selected(data, mine)))
@@ -223,13 +226,14 @@ class LabelPosterior(Method):
 
     def make_targets(self, data: Annotations, *, between: bool = True) -> Annotations:
         """Return one annotation per example, with its target, and those of points between examples."""
-        x, row, y = data.x, data.annotated, self.memory["target"]
-        points = self.make_points(data) if between else None
+        x, row, y, weight = data.x, data.annotated, self.memory["target"], data.weight_examples()
+        points, more = self.make_points(data) if between else (None, None)
         if points is not None:
             assert isinstance(x, Tensor)
             row = torch.cat([row, torch.arange(points.shape[0], device=row.device) + x.shape[0]])
             x, y = torch.cat([x, points]), torch.cat([y, self.memory["target between"]])
-        return Annotations(x, row, y.new_zeros(row.shape[0], 0), y)
+            weight = None if weight is None or more is None else torch.cat([weight, more])
+        return Annotations(x, row, y.new_zeros(row.shape[0], 0), y, weight=weight)
 
     def count_between(self, data: Annotations) -> int:
         """Return the number of points between inputs, as a multiple of the inputs; 0 if they cannot be mixed."""
@@ -240,10 +244,10 @@ class LabelPosterior(Method):
         most = VECTORS if len(data.x.shape) == 2 else IMAGES
         return min(most, max(1, round(POINTS / data.annotated.shape[0])))
 
-    def make_points(self, data: Annotations) -> Tensor | None:
-        """Return the points between inputs, the same in every call."""
+    def make_points(self, data: Annotations) -> tuple[Tensor | None, Tensor | None]:
+        """Return the points between inputs, the same in every call, and their weights, if there are any."""
         times = self.count_between(data)
-        return make_between(data, times, int(self.seed) + 1) if times else None
+        return make_between(data, times, int(self.seed) + 1) if times else (None, None)
 
 
 def prepare_observed(parts: Sequence[tuple[Method, Annotations]], stage: Stage, data: Annotations) -> list[Annotations]:

@@ -64,7 +64,7 @@ class FullMarginalization(ConditionalMethod):
         if self.samples is not None and self.samples < len(data):
             generator = torch.Generator().manual_seed(int(self.seed))
             data = data.take(torch.randperm(len(data), generator=generator)[: self.samples].to(data.row.device))
-        position, weight = distinct(data.a)
+        position, weight = distinct(data.a, data.weight)
         rows = data.a if isinstance(data.a, SparseRows) else SparseRows.from_matrix(data.a)
         rows = rows.take(position).to(self.weight.device)
         self.index, self.value, self.weight = rows.index, rows.value, weight.to(self.weight)

@@ -34,7 +34,7 @@ class NoPI(Method):
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return L(y, q(y | x))."""
         marginal = batch.spread(self.marginal(self.trunk(batch.x)))
-        return {"marginal": self.likelihood.loss(marginal, batch.y)}
+        return {"marginal": self.likelihood.loss(marginal, batch.y, batch.weight)}
 
 
 def no_pi(parts: Parts) -> NoPI:

@@ -55,7 +55,7 @@ class MIMLFCNPlus(Method):
         """Return ℓ and λ (ℓ − s(a))²."""
         loss = self.likelihood.each(batch.spread(self.marginal(self.trunk(batch.x))), batch.y)
         slack = F.softplus(self.slack(batch.a)).squeeze(-1)
-        return {"marginal": loss.mean(), "slack": self.weight * (loss - slack).square().mean()}
+        return {"marginal": batch.mean(loss), "slack": self.weight * batch.mean((loss - slack).square())}
 
 
 def miml_fcn_plus(parts: Parts, *, weight: float = 0.1) -> MIMLFCNPlus:

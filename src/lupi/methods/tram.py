@@ -78,10 +78,10 @@ class TRAM(ConditionalMethod):
         features = self.trunk(batch.x)
         conditional = self.conditional(self.tower(batch.spread(features), batch.a))
         marginal = batch.spread(self.marginal(features.detach()))
-        loss = self.likelihood.loss(conditional, of_conditional)
+        loss = self.likelihood.loss(conditional, of_conditional, batch.weight)
         if self.beta != 1:  # a product with 1 would cost two kernels per step on a GPU
             loss = self.beta * loss
-        return {"marginal": self.likelihood.loss(marginal, of_marginal), "conditional": loss}
+        return {"marginal": self.likelihood.loss(marginal, of_marginal, batch.weight), "conditional": loss}
 
     def targets(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the targets of the conditional and of the marginal head."""

@@ -128,7 +128,7 @@ class Representation(Method):
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return L(y, q(y | x, a))."""
         output = self.head(torch.cat([batch.spread(self.trunk(batch.x)), batch.a], -1))
-        return {"conditional": self.likelihood.loss(output, batch.y)}
+        return {"conditional": self.likelihood.loss(output, batch.y, batch.weight)}
 
     def predictor(self) -> nn.Module:
         """Return φ."""

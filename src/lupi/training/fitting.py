@@ -85,8 +85,8 @@ def fit(
     state = checkpoint.read(run) if checkpoint else None
     history: list[Epoch] = state["history"] if state else []
     saved = time.monotonic()
-    data = data.to(place.device)
-    validation = None if validation is None else validation.to(place.device)
+    data = data.to(place.device).normalized()
+    validation = None if validation is None else validation.to(place.device).normalized()
     noise = Noise(seeds[0] + place.global_rank, place.device)
     with noise.use(), matrix_precision(settings.precision):
         with noise.redirect():

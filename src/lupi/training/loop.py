@@ -162,9 +162,9 @@ class StageLoop:
         self.best_weights: list[dict[str, Tensor]] = [{} for _ in self.members]
 
     def prepare(self, data: Any, prepare: Callable[[Any], Data]) -> Data:
-        """Prepare data for the stage; drop privileged information that its method does not use."""
+        """Prepare data for the stage, with a mean weight of one; drop privileged information that is not used."""
         with self.noise.redirect():
-            prepared = prepare(data).to(self.place.device)
+            prepared = prepare(data).to(self.place.device).normalized()
         uses_privileged = any(member.uses_privileged for member in self.members)
         return prepared if uses_privileged else prepared.without_privileged()
 

@@ -20,7 +20,7 @@ class Mixup(nn.Module):
 
     They are λ L(x̃, ã, y) + (1 − λ) L(x̃, ã, y') with x̃ = λ x + (1 − λ) x' and ã = λ a + (1 − λ) a'. Where a loss is
     linear in y, this mixes y too; for all others, and for classes, it is the loss of a label that is y with
-    probability λ. The network runs once.
+    probability λ. Each label has the weight of its annotation. The network runs once.
 
     The partner of annotation i is that in the other half of the batch, i + ⌊n / 2⌋ modulo n. Since batches are in
     random order, so are the pairs.
@@ -54,9 +54,13 @@ class Mixup(nn.Module):
         x = batch.x if batch.one_to_one else batch.x.index_select(self.leading, batch.row)
         row = torch.arange(batch.row.shape[0], device=batch.row.device)
         mixed = Batch(self.mix(x, weight), row, self.mix(batch.a, weight), batch.y, one_to_one=True)
-        both = torch.stack([batch.y, self.partner(batch.y)])
+        both = [None if own is None else torch.stack([own, self.partner(own)]) for own in (batch.y, batch.weight)]
         # What does not depend on y, such as the trunk, has no second dimension under vmap and runs once.
-        losses = vmap(lambda y: self.method.losses(mixed._replace(y=y)), randomness="same")(both)
+        losses = vmap(
+            lambda y, weights: self.method.losses(mixed._replace(y=y, weight=weights)),
+            in_dims=(0, None if batch.weight is None else 0),
+            randomness="same",
+        )(*both)
         return {name: weight * own + (1 - weight) * other for name, (own, other) in losses.items()}
 
     def mix(self, values: Tensor, weight: Tensor) -> Tensor:

@@ -68,7 +68,11 @@ class StackedAnnotations:
                 raise ValueError("Expected `x` to be in memory, or one source shared by all seeds.")
             before = torch.tensor([0] + [part.shape[0] for part in inputs]).cumsum(0).tolist()
             x, row = torch.cat(inputs), [rows + start for rows, start in zip(row, before, strict=False)]
-        return Annotations(x, torch.cat(row), concatenate_rows([part.a for part in self.parts]), y)
+        a, weight = concatenate_rows([part.a for part in self.parts]), None
+        if any(part.weight is not None for part in self.parts):
+            ones = torch.ones(len(self), device=y.device)
+            weight = torch.cat([ones if part.weight is None else part.weight for part in self.parts])
+        return Annotations(x, torch.cat(row), a, y, weight=weight)
 
     @cached_property
     def start(self) -> Tensor:
@@ -110,9 +114,10 @@ class StackedAnnotations:
         """Draw the annotations at positions `index` of `whole`, and the examples of those at `first`."""
         annotation, example = index.flatten(), self.whole.row[first.flatten()]
         x, (a, y) = self.whole.inputs(example), self.whole.pairs(annotation)
-        shape = index.shape
         x = x.reshape(*first.shape, *x.shape[1:])
-        return Batch(x, row, a.reshape(*shape, *a.shape[1:]), y.reshape(*shape, *y.shape[1:]), one_to_one)
+        a, y = (part.reshape(*index.shape, *part.shape[1:]) for part in (a, y))
+        weight = self.whole.weights(annotation)
+        return Batch(x, row, a, y, one_to_one, None if weight is None else weight.reshape(index.shape))
 
     def to(self, device: torch.device | str) -> StackedAnnotations:
         """Move to a device; a set that several seeds share is moved once."""
@@ -122,6 +127,11 @@ class StackedAnnotations:
     def without_privileged(self) -> StackedAnnotations:
         """Drop the privileged information."""
         return StackedAnnotations([part.without_privileged() for part in self.parts])
+
+    def normalized(self) -> StackedAnnotations:
+        """Normalize the weights of every set; a set that several seeds share stays shared."""
+        normalized = {id(part): part.normalized() for part in self.parts}
+        return StackedAnnotations([normalized[id(part)] for part in self.parts])
 
 
 Data = Annotations | StackedAnnotations
@@ -271,7 +281,11 @@ def make_stacked_losses(
         own = {f"method.{name}": value for name, value in state.items()}
         return functional_call(losses, own | unlike, (batch,))  # type: ignore[no-any-return]
 
-    return vmap(of_one, in_dims=(0, Batch(0, None, 0, 0, None)), randomness="different")  # type: ignore[arg-type]
+    plain, weighted = (
+        vmap(of_one, in_dims=(0, Batch(0, None, 0, 0, None, weight)), randomness="different")  # type: ignore[arg-type]
+        for weight in (None, 0)
+    )
+    return lambda state, batch: (plain if batch.weight is None else weighted)(state, batch)
 
 
 class Losses(nn.Module):
