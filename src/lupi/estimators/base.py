@@ -35,7 +35,7 @@ from lupi.training import Checkpoint, Settings, fit, fit_seeds, seed_noise
 
 Trunk = nn.Module | Callable[[], nn.Module]
 MethodMaker = Callable[..., methods.Method]
-NOT_STORED = ("method", "trunk", "device", "fabric", "checkpoint", "random_state")
+NOT_STORED = ("method", "trunk", "device", "fabric", "checkpoint", "random_state", "class_weight", "classes")
 """Parameters that a model folder does not store, or stores elsewhere."""
 LIKELIHOODS: dict[str, Likelihood] = {type(kind).__name__: kind for kind in (Categorical(), Bernoulli(), Gaussian())}
 
@@ -44,7 +44,11 @@ LIKELIHOODS: dict[str, Likelihood] = {type(kind).__name__: kind for kind in (Cat
 class PrivilegedEstimator(BaseEstimator, ABC):
     """Base of `PrivilegedClassifier` and `PrivilegedRegressor`."""
 
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {"privileged": True, "example": True}
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {
+        "privileged": True,
+        "example": True,
+        "sample_weight": True,
+    }
 
     method: str | MethodMaker = "auto"
     _: KW_ONLY
@@ -72,14 +76,18 @@ class PrivilegedEstimator(BaseEstimator, ABC):
     verbose: bool = False
 
     @abstractmethod
-    def _fit_targets(self, y: Any) -> tuple[Tensor, Likelihood, int]:
-        """Check y, and return it as a tensor with its likelihood and the number of outputs."""
+    def _fit_targets(self, y: Any, names: Sequence[Any] | None) -> tuple[Tensor, Likelihood, int]:
+        """Check y, and return it as a tensor with its likelihood and the number of outputs; `names` its columns."""
+
+    def _weigh_classes(self, y: Tensor) -> NDArray[np.float64] | None:  # noqa: ARG002 - classifiers do
+        """Return the weight of each label's class, or None."""
+        return None
 
     @abstractmethod
     def _decode(self, output: Tensor) -> Tensor:
         """Return the expected y of an output of the network, on the scale of the user's y."""
 
-    def fit(self, X: Any, y: Any, *, privileged: Any = None, example: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, *, privileged: Any = None, example: Any = None, sample_weight: Any = None) -> Self:
         """Train on annotations.
 
         Parameters
@@ -93,12 +101,15 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             What is known about each label in training only, one row per annotation; values may be missing.
         example : array, optional
             Rows with equal ids are annotations of one example. They must have equal X, which the trunk sees once.
+        sample_weight : array, optional
+            How much each annotation counts in the losses of networks; only ratios matter, and rows of weight 0 are left
+            out. What methods learn about annotators does not depend on it.
 
         Returns
         -------
         self
         """
-        data, held_out, settings, seed = self._prepare(X, y, privileged, example)
+        data, held_out, settings, seed = self._prepare(X, y, privileged, example, sample_weight)
         self.history_ = fit(
             self.method_,
             data,
@@ -126,7 +137,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         self.predictor_ = predictor
 
     def _prepare(
-        self, X: Any, y: Any, privileged: Any = None, example: Any = None
+        self, X: Any, y: Any, privileged: Any = None, example: Any = None, sample_weight: Any = None
     ) -> tuple[Annotations, Annotations | None, Settings, int]:
         """Check and encode all arguments, build the network, and return how to train it.
 
@@ -140,21 +151,28 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         inputs = self._check_inputs(X, reset=True)
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
+        names = getattr(as_pandas(y), "columns", None)
         y = arguments.read_targets(y)
         labelled = arguments.find_labelled(y, classes=is_classifier(self))
         arguments.check_length("y", len(y), inputs.shape[0])
         if not labelled.all():
             warnings.warn(f"{(~labelled).sum()} of {len(y)} rows have no label and are dropped.", stacklevel=3)
-            inputs, y = inputs[labelled], y[labelled]
+        weight = arguments.check_weights(sample_weight, len(y))
+        kept = labelled if weight is None else labelled & (weight > 0)
+        if not kept.all():
+            inputs, y = inputs[kept], y[kept]
+            weight = None if weight is None else weight[kept]
             if privileged is not None:
                 privileged = as_frame(privileged)
-                arguments.check_length("privileged", len(privileged), len(labelled))
-                privileged = privileged[labelled]
+                arguments.check_length("privileged", len(privileged), len(kept))
+                privileged = privileged[kept]
             if example is not None:
-                arguments.check_length("example", len(example), len(labelled))
-                example = np.asarray(example)[labelled]
+                arguments.check_length("example", len(example), len(kept))
+                example = np.asarray(example)[kept]
         n = inputs.shape[0]
-        target, self.likelihood_, outputs = self._fit_targets(y)
+        target, self.likelihood_, outputs = self._fit_targets(y, names)
+        by_class = self._weigh_classes(target)
+        weight = by_class if weight is None else weight if by_class is None else weight * by_class
         row = np.arange(n)
         if example is not None:
             first, row = arguments.find_examples(example, inputs)
@@ -169,7 +187,8 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         if self.fabric is not None:
             seed = self.fabric.broadcast(seed)  # all processes take the seed of the first
         annotator = None if who is None else torch.from_numpy(who)
-        data, held_out = Annotations(x, torch.from_numpy(row), a, target, annotator=annotator), None
+        weights = None if weight is None else torch.from_numpy(weight / weight.mean()).float()
+        data, held_out = Annotations(x, torch.from_numpy(row), a, target, annotator, weights), None
         self.widths_ = {"inputs": x.shape[1], "privileged": a.shape[1], "outputs": outputs}
         with seed_noise(seed, torch.device(self.device)):
             self.widths_["features"] = measure_width(self._make_trunk(), x)
@@ -273,6 +292,11 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         if not isinstance(method, methods.Method):
             raise ValueError(f"Expected `method` to make a lupi.methods.Method, but got {type(method).__name__}.")
         return method
+
+    @property
+    def n_iter_(self) -> int:
+        """Number of epochs that were trained, over all stages of the method."""
+        return len(self.history_)
 
     @property
     def mixture_(self) -> dict[str, float]:
@@ -455,7 +479,7 @@ def fit_together(models: Sequence[PrivilegedEstimator], sets: Sequence[Mapping[s
     models : sequence of estimators
         Identical except for `random_state`, on one device and without a checkpoint.
     sets : sequence of mapping
-        The arguments of `fit` for each: X, y, privileged and example.
+        The arguments of `fit` for each: X, y, privileged, example and sample_weight.
 
     Examples
     --------

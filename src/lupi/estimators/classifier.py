@@ -1,5 +1,7 @@
 """Classification with privileged information."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Number
 from typing import Any
 
@@ -7,19 +9,22 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
-from lupi.estimators.arguments import to_python
+from lupi.estimators.arguments import check_probabilities, check_weights, read_targets, to_python
 from lupi.estimators.base import PrivilegedEstimator
 from lupi.likelihoods import Bernoulli, Categorical, Likelihood
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
     """Classifier that learns from privileged information and predicts without it.
 
-    A 1-D y is multi-class; a 2-D y of 0 and 1 is multi-label.
+    A 1-D y is multi-class; a 2-D y of 0 and 1 is multi-label, or with `soft` the probabilities of classes.
 
     Parameters
     ----------
@@ -79,6 +84,15 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
         Seed of initial weights, batches and noise.
     verbose : bool
         Whether to show progress.
+    class_weight : dict or "balanced", optional
+        Weights of the classes, as scikit-learn's `compute_sample_weight` takes them; they multiply `sample_weight`. The
+        weight of a soft label is the mean over its classes.
+    soft : bool
+        Whether the columns of y are probabilities of classes, such as those of a language model. Their names are the
+        class labels, or those of `classes`. The model of the annotators that "auto", "label-posterior" and
+        "dawid-skene" have takes the most probable class.
+    classes : sequence, optional
+        The class labels of the columns of a soft y; by default the names of its columns, or their numbers.
 
     Attributes
     ----------
@@ -90,6 +104,8 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
         The part that predicts, from encoded inputs to logits.
     history_ : list of dict
         Losses of every epoch.
+    n_iter_ : int
+        Number of epochs that were trained, over all stages of the method.
     mixture_ : dict
         For "auto", the weights of the methods that it has mixed: whether privileged information mattered.
 
@@ -103,7 +119,22 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
     (500, 10)
     """
 
-    def _fit_targets(self, y: Any) -> tuple[Tensor, Likelihood, int]:
+    class_weight: Mapping[Any, float] | str | None = None
+    soft: bool = False
+    classes: Sequence[Any] | None = None
+
+    def _fit_targets(self, y: Any, names: Sequence[Any] | None) -> tuple[Tensor, Likelihood, int]:
+        if self.soft:
+            self.multi_label_ = False
+            p = check_probabilities(y)
+            labels = self.classes if self.classes is not None else names if names is not None else range(p.shape[1])
+            self.classes_ = np.asarray(list(labels))
+            if len(np.unique(self.classes_)) != p.shape[1] or self.classes_.ndim != 1:
+                got = f"{list(labels)!r}"
+                raise ValueError(f"Expected `classes` to be {p.shape[1]} labels, one per column of y, but got {got}.")
+            return torch.from_numpy(p).float(), Categorical(), p.shape[1]
+        if self.classes is not None:
+            raise ValueError("Expected `classes` to be None without `soft`, since y holds the class labels.")
         self.multi_label_ = y.ndim == 2 and y.shape[1] > 1
         if self.multi_label_:
             wrong = np.argwhere((y != 0) & (y != 1))
@@ -128,9 +159,37 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
             raise ValueError(f"Expected y to have at least two classes, but all labels are one class, {only!r}.")
         return torch.from_numpy(codes.astype(np.int64)), Categorical(), len(self.classes_)
 
+    def _weigh_classes(self, y: Tensor) -> NDArray[np.float64] | None:
+        if self.class_weight is None:
+            return None
+        if isinstance(self.class_weight, str) and self.class_weight != "balanced":
+            raise ValueError(f"Expected `class_weight` to be a dict or 'balanced', but got {self.class_weight!r}.")
+        if self.multi_label_:
+            return np.asarray(compute_sample_weight(self.class_weight, y.numpy()))
+        p = y.double().numpy() if self.soft else np.eye(len(self.classes_))[y.numpy()]
+        if isinstance(self.class_weight, str):
+            return np.asarray(p @ (len(p) / (p.shape[1] * np.maximum(p.sum(0), np.finfo(np.float64).tiny))))
+        unknown = set(self.class_weight) - set(self.classes_.tolist())
+        if unknown:
+            raise ValueError(f"Expected `class_weight` to have classes of y, but got {min(unknown, key=str)!r}.")
+        weights = check_weights([self.class_weight.get(label, 1.0) for label in self.classes_.tolist()], p.shape[1])
+        return np.asarray(p @ weights)
+
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probabilities of the classes, or of each label to be 1."""
         return self._predict(X)
+
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the logarithms of `predict_proba`, which are finite where those are rounded to zero."""
+        output = self._outputs(X)
+        log_p = logsigmoid(output) if self.multi_label_ else Categorical().log_probabilities(output)
+        return self._check_finite(log_p.numpy())
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy of `predict`; the label of a soft y is its most probable class."""
+        if self.soft and np.ndim(y) == 2:
+            y = self.classes_[check_probabilities(read_targets(y)).argmax(1)]
+        return float(super().score(X, y, sample_weight))
 
     def predict_proba_given(self, X: Any, privileged: Any) -> NDArray[np.float64]:
         """Return the probabilities of the conditional head, for methods that have one."""

@@ -1,5 +1,6 @@
 """Regression with privileged information."""
 
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
@@ -42,7 +43,7 @@ class PrivilegedRegressor(RegressorMixin, PrivilegedEstimator):
     (500,)
     """
 
-    def _fit_targets(self, y: Any) -> tuple[Tensor, Likelihood, int]:
+    def _fit_targets(self, y: Any, names: Sequence[Any] | None) -> tuple[Tensor, Likelihood, int]:  # noqa: ARG002
         y = column_or_1d(y, warn=True)
         if y.dtype.kind not in "biuf":
             for row, value in enumerate(y):
