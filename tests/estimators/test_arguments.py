@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from lupi.estimators.arguments import find_annotators
+from lupi.estimators.arguments import find_annotators, find_examples
 from tests.estimators.helpers import MULTI, A, X, Y, classifier
 
 
@@ -209,3 +209,11 @@ def test_a_trunk_that_cannot_take_X_is_named():  # noqa: N802
     images = np.zeros((len(X), 1, 8, 8), dtype=np.uint8)
     with pytest.raises(ValueError, match=r"(?s)`trunk`.* \[1, 1, 8, 8\] and torch.uint8"):
         classifier(trunk=nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten())).fit(images, Y, privileged=A)
+
+
+def test_a_missing_value_differs_from_others_and_equals_itself():
+    inputs = pd.DataFrame({"x": pd.array(["a", pd.NA, pd.NA, "a"], dtype="string"), "y": 1.0})
+    with pytest.raises(ValueError, match="rows 0 and 1, both of example 'p', differ"):
+        find_examples(["p", "p", "q", "q"], inputs)
+    _, codes = find_examples(["p", "q", "q", "p"], inputs)
+    assert codes.tolist() == [0, 1, 1, 0]

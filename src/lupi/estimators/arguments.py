@@ -235,7 +235,11 @@ def find_examples(example: Any, inputs: NDArray[Any] | pd.DataFrame) -> tuple[ND
         raise ValueError(f"Expected `example` to have an id in every row, but row {int(codes.argmin())} has none.")
     _, first = np.unique(codes, return_index=True)
     values = np.asarray(inputs)
-    same = np.asarray(pd.isna(values)) & np.asarray(pd.isna(values[first[codes]]))
+    missing = np.asarray(pd.isna(values))
+    values = (
+        np.where(missing, None, values) if values.dtype == object else values
+    )  # pd.NA == "a" is neither true nor false
+    same = missing & missing[first[codes]]
     equal = ((values == values[first[codes]]) | same).reshape(len(values), -1).all(axis=1)
     if not equal.all():
         i = int(equal.argmin())

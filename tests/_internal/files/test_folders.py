@@ -1,4 +1,5 @@
 import os
+from pathlib import Path
 
 import pytest
 
@@ -96,3 +97,7 @@ def test_folders_with_nothing_to_lose(tmp_path):
     assert is_blank(tmp_path)
     (tmp_path / ".notes").write_text("mine")
     assert not is_blank(tmp_path)
+
+
+def test_the_root_of_the_disk_is_where_it_is():
+    assert current_folder(Path("/")) == Path("/")

@@ -80,8 +80,10 @@ def swap(new: Path, path: Path) -> None:
 
 def current_folder(path: Path) -> Path:
     """Return where the content of a folder is: there, or beside it if its writer died between two renames."""
+    if path.exists():
+        return path
     old = hidden_path(resolve(path), OLD)
-    return old if not path.exists() and old.exists() else path
+    return old if old.exists() else path
 
 
 def is_blank(folder: Path) -> bool:
