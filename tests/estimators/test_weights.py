@@ -76,7 +76,8 @@ def test_weights_pull_predictions():
 
 def test_soft_labels_are_what_is_predicted():
     x = np.zeros((40, 1))
-    model = classifier("no-pi", soft=True, epochs=300, learning_rate=0.03, batch_size=40).fit(x, np.tile([0.2, 0.5, 0.3], (40, 1)))
+    model = classifier("no-pi", soft=True, epochs=300, learning_rate=0.03, batch_size=40)
+    model.fit(x, np.tile([0.2, 0.5, 0.3], (40, 1)))
     np.testing.assert_allclose(model.predict_proba(x[:1])[0], [0.2, 0.5, 0.3], atol=0.02)
 
 

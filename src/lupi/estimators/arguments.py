@@ -237,7 +237,7 @@ def find_examples(example: Any, inputs: NDArray[Any] | pd.DataFrame) -> tuple[ND
     values = np.asarray(inputs)
     missing = np.asarray(pd.isna(values))
     values = (
-        np.where(missing, None, values) if values.dtype == object else values
+        np.where(missing, np.nan, values) if values.dtype == object else values
     )  # pd.NA == "a" is neither true nor false
     same = missing & missing[first[codes]]
     equal = ((values == values[first[codes]]) | same).reshape(len(values), -1).all(axis=1)
