@@ -29,6 +29,7 @@ from lupi.estimators.onnx_export import Deployed, export_onnx
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from lupi.nn import MLP, Parts
 from lupi.nn.inference import ROWS_AT_ONCE, over_annotations, over_examples
+from lupi.nn.pairwise import check_flips
 from lupi.tabular.containers import as_pandas
 from lupi.tabular.encoding import InputEncoder, PrivilegedEncoder, as_frame, check_inputs
 from lupi.training import Checkpoint, Settings, fit, fit_seeds, seed_noise
@@ -191,9 +192,12 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         data, held_out = Annotations(x, torch.from_numpy(row), a, target, annotator, weights), None
         self.widths_ = {"inputs": x.shape[1], "privileged": a.shape[1], "outputs": outputs}
         with seed_noise(seed, torch.device(self.device)):
-            self.widths_["features"] = measure_width(self._make_trunk(), x)
+            trunk = self._make_trunk()
+            self.widths_ |= {"features": measure_width(trunk, x), "odd": int(getattr(trunk, "odd", False))}
         with seed_noise(seed, torch.device(self.device)):
             self.method_ = self._build()
+            if self.widths_["odd"]:
+                check_flips(self.method_.predictor(), self.likelihood_, x[:ROWS_AT_ONCE])
         if self.method_.stops_itself:
             settings = replace(settings, patience=None)
         elif self.patience is not None:
@@ -241,7 +245,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
     def _encode_inputs(self, inputs: NDArray[Any] | pd.DataFrame) -> Tensor:
         if self.input_encoder_ is not None:
             return torch.from_numpy(self.input_encoder_.transform(inputs))
-        x = torch.from_numpy(np.require(inputs, requirements="W"))  # torch warns about read-only memory
+        x = torch.from_numpy(np.require(np.ascontiguousarray(inputs), requirements="W"))  # torch takes no other memory
         return x.float() if x.is_floating_point() else x
 
     def _fit_privileged(self, privileged: Any, n: int) -> Tensor | SparseRows:
@@ -281,6 +285,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             likelihood=self.likelihood_,
             tower_widths=(first, second),
             tower_skip=self.tower_skip,
+            odd=bool(self.widths_.get("odd")),
         )
         networks = [self._build_one(parts) for _ in range(self.members)]
         return networks[0] if self.members == 1 else methods.Ensemble(networks)

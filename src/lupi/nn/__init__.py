@@ -3,6 +3,7 @@
 from lupi.nn.heads import GaussianHead, HeteroscedasticHead, ProbitHead, heteroscedastic_head
 from lupi.nn.hub import pretrained, token_ids
 from lupi.nn.mobilenet import MobileNet
+from lupi.nn.pairwise import Pairwise, extract_reward
 from lupi.nn.parts import Parts
 from lupi.nn.towers import Tower
 from lupi.nn.trunks import MLP, Projected
@@ -12,10 +13,12 @@ __all__ = [
     "GaussianHead",
     "HeteroscedasticHead",
     "MobileNet",
+    "Pairwise",
     "Parts",
     "ProbitHead",
     "Projected",
     "Tower",
+    "extract_reward",
     "heteroscedastic_head",
     "pretrained",
     "token_ids",

@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 
 from torch import nn
 
-from lupi.likelihoods import Likelihood
+from lupi.likelihoods import Bernoulli, Categorical, Likelihood
 from lupi.nn.towers import Tower
 
 
@@ -29,6 +29,9 @@ class Parts:
         Widths of the tower's layers. Networks that see a alone have one layer of the first width.
     tower_skip : bool
         Whether the features skip the tower (`lupi.nn.Tower`).
+    odd : bool
+        Whether φ is an odd function, as that of `lupi.nn.Pairwise` is: plain heads on it have no bias, so they are odd
+        too.
 
     Examples
     --------
@@ -47,6 +50,15 @@ class Parts:
     likelihood: Likelihood
     tower_widths: tuple[int, int] = (64, 64)
     tower_skip: bool = False
+    odd: bool = False
+
+    def __post_init__(self) -> None:
+        binary = isinstance(self.likelihood, Bernoulli) or (
+            isinstance(self.likelihood, Categorical) and self.outputs == 2
+        )
+        if self.odd and not binary:
+            got = f"{self.outputs} classes" if isinstance(self.likelihood, Categorical) else self.likelihood.y
+            raise ValueError(f"Expected y to have two classes, since the trunk compares pairs, but got {got}.")
 
     def tower(self, random: int = 0) -> Tower:
         """Make a tower whose privileged information is followed by `random` random features."""
@@ -59,7 +71,7 @@ class Parts:
 
     def head(self) -> nn.Linear:
         """Make a plain head on the features."""
-        return nn.Linear(self.features, self.outputs)
+        return nn.Linear(self.features, self.outputs, bias=not self.odd)
 
     def tower_head(self) -> nn.Linear:
         """Make a plain head on the tower."""
