@@ -20,11 +20,13 @@ def test_demo_prints_a_table_and_keeps_every_run(tmp_path):
     assert result.exit_code == 0, result.output
     assert "2 labels per digit, by 16 models" in result.stdout
     table = [line.split()[0] for line in result.stdout.splitlines() if " % " in line and "NLL" not in line]
-    assert table[-3:] == ["no-pi", "no-pi", "tram"]
+    assert table[-4:] == ["no-pi", "no-pi", "no-pi", "tram"]
     runs = pd.read_csv(output / "results.csv")
     assert sorted(zip(runs["method"], runs["seed"], strict=True)) == [
         ("no-pi", 0),
         ("no-pi", 1),
+        ("no-pi [5 averaged, recalibrated]", 0),
+        ("no-pi [5 averaged, recalibrated]", 1),
         ("no-pi [early stopping]", 0),
         ("no-pi [early stopping]", 1),
         ("tram", 0),

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from lupi import methods as known
-from lupi.compare.arrays import AGGREGATED, EARLY, PATIENCE, Task, fit_and_score, is_baseline
+from lupi.compare.arrays import AGGREGATED, SETTINGS, Task, fit_and_score, is_baseline
 from lupi.compare.consensus import first_rows
 from lupi.compare.plan import ALL, Plan
 from lupi.compare.statistics import BASELINE, Floats
@@ -29,12 +29,6 @@ from lupi.tabular.folds import Rows
 
 DEFAULT = ("tram", "pi-transition", "pi-dual", "mean-imputation", "label-posterior", "auto")
 """Methods that are compared by default, those of them that are registered and suit the target."""
-AVERAGED = "5 averaged, recalibrated"
-SETTINGS: dict[str, dict[str, Any]] = {
-    EARLY: {"patience": PATIENCE},
-    AVERAGED: {"method": "stack", "method_options": {"methods": ["no-pi"]}},
-}
-"""Other ways to train No PI, each a row of its own, and their parameters of the estimators."""
 ZEROS, SHUFFLED, RANDOM = CONTROLS = ("PI zeros", "PI shuffled", "PI random")
 SUMS = ["count", "confidence", "correct"]
 """Columns of a reliability table that are summed over runs."""

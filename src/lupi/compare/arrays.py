@@ -20,6 +20,12 @@ from lupi.metrics import Normal, Posterior, Score, evaluate
 EARLY, PATIENCE = "early stopping", 5
 """The row of No PI that stops early, and after how many epochs without a lower loss on held-out noisy labels."""
 
+SETTINGS: dict[str, dict[str, Any]] = {
+    EARLY: {"patience": PATIENCE},
+    "5 averaged, recalibrated": {"method": "stack", "method_options": {"methods": [BASELINE]}},
+}
+"""Other ways to train No PI, each a row of its own, and their parameters of the estimators."""
+
 AGGREGATED = ("majority-vote", "dawid-skene")
 """No PI on aggregated labels: rows without PI, although Dawid and Skene look at who gave a label."""
 
@@ -64,7 +70,7 @@ def compare_methods(
     make_task : callable
         From a seed to a `Task`, or to an object with its attributes; all methods get the same data for one seed.
     methods : sequence of str
-        Names of methods. No PI and No PI with early stopping are always included.
+        Names of methods. No PI and the other ways to train it are always included.
     seeds : sequence of int
         Seeds of data, initial weights and batches.
     parameters : mapping, optional
@@ -81,18 +87,17 @@ def compare_methods(
     >>> from lupi.datasets import load_digits_annotated
     >>> make_task = lambda seed: load_digits_annotated(random_state=seed)
     >>> found = compare_methods(make_task, ["tram"], [0, 1], parameters={"epochs": 1})
-    >>> found.summary.index.tolist(), found.metrics
-    (['no-pi', 'no-pi [early stopping]', 'tram'], ('nll', 'accuracy', 'brier', 'ece'))
+    >>> found.summary.index.tolist()
+    ['no-pi', 'no-pi [early stopping]', 'no-pi [5 averaged, recalibrated]', 'tram']
     """
     tasks = {seed: make_task(seed) for seed in seeds}
-    parameters = parameters or {}
-    early = f"{BASELINE} [{EARLY}]"
-    rows = {BASELINE: (BASELINE, parameters), early: (BASELINE, {**parameters, "patience": PATIENCE})}
-    rows |= {name: (name, parameters) for name in methods}
-    arms = [Arm(name=row, train=partial(train_method, name, tasks, how)) for row, (name, how) in rows.items()]
+    common = {"method": BASELINE, **(parameters or {})}
+    blind = {BASELINE: common} | {f"{BASELINE} [{change}]": {**common, **how} for change, how in SETTINGS.items()}
+    rows = blind | {name: {**common, "method": name} for name in methods}
+    arms = [Arm(name=row, train=partial(train_method, tasks, how)) for row, how in rows.items()]
     runs = run_arms(arms, seeds, seeds_at_once=seeds_at_once, jobs=jobs, progress=progress)
-    blind = [row for row, (name, _) in rows.items() if is_baseline(name)]
-    return conclude(runs, [row for row in rows if row not in blind], baselines=blind)
+    baselines = [*blind, *filter(is_baseline, methods)]
+    return conclude(runs, [row for row in rows if row not in baselines], baselines=list(dict.fromkeys(baselines)))
 
 
 def is_baseline(method: str) -> bool:
@@ -106,11 +111,9 @@ def is_baseline(method: str) -> bool:
     return method in AGGREGATED or not kind(method).uses_privileged
 
 
-def train_method(
-    method: str, tasks: Mapping[int, Any], parameters: Mapping[str, Any], seeds: Sequence[int]
-) -> list[dict[str, Any]]:
+def train_method(tasks: Mapping[int, Any], parameters: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[str, Any]]:
     """Train a method with a group of seeds, together if possible, and score it."""
-    models = [PrivilegedClassifier(method, random_state=seed, **parameters) for seed in seeds]
+    models = [PrivilegedClassifier(**parameters, random_state=seed) for seed in seeds]
     return [result.values() for result in fit_and_score(models, [tasks[seed] for seed in seeds])]
 
 

@@ -21,7 +21,8 @@ quality or, one time in ten, at random. Privileged information (PI) says which m
 was; it is known in training only. Tested on the true labels of {test} other digits, with {seeds} seeds.
 """
 LEGEND = """\
-no-pi is plain training; with early stopping it ends when the loss on held-out labels no longer falls.
+no-pi is plain training; with early stopping it ends when the loss on held-out labels no longer falls. Five averaged
+networks cost five times as much to serve; every other row is one network.
 Accuracy is the share of right answers. NLL, the negative log-likelihood, is low if the true digit gets a high
 probability: 0 is perfect, and a blind guess among ten digits has 2.30.
 ▲ significantly better than no-pi   ▼ significantly worse   ★ best
@@ -48,7 +49,7 @@ def compare_digits(
     Parameters
     ----------
     methods : sequence of str
-        Names of methods. No PI and No PI with early stopping are always included.
+        Names of methods. No PI and the other ways to train it are always included.
     seeds : int
         Number of seeds: of labels, initial weights and batches.
     jobs : int
