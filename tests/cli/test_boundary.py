@@ -5,6 +5,7 @@ import io
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,25 @@ def test_the_traceback_is_shown_if_asked():
 def test_an_interrupt_has_code_130():
     def work() -> None:
         raise KeyboardInterrupt
+
+    result = run(work)
+    assert result.exit_code == 130
+    assert "Traceback" not in result.output
+
+
+class Interrupted:
+    """An object in whose end Ctrl-C arrives, where Python would only print it and go on."""
+
+    def __del__(self):
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_that_python_would_ignore_has_code_130():
+    def work() -> None:
+        Interrupted()
+        for _ in range(1000):
+            time.sleep(0.001)
+        raise ValueError("Expected Ctrl-C to end the work, but it went on.")
 
     result = run(work)
     assert result.exit_code == 130

@@ -109,7 +109,7 @@ def main() -> None:
     parser.add_argument("--command", help="run cases of this command only")
     parser.add_argument("--scenarios", type=int, default=0, help="run one full disk in this number, and two writers")
     parser.add_argument("--real", type=int, default=0, help="number of cases to run in processes of their own as well")
-    parser.add_argument("--case", help="run one case, such as train:1234, and show its files")
+    parser.add_argument("--case", help="run cases such as train:1234,predict:5, and show their files")
     parser.add_argument("--verbose", action="store_true", help="print a line for every case")
     options = parser.parse_args()
 
@@ -120,7 +120,7 @@ def main() -> None:
     names = [f"{options.command or pick_command(number)}:{number}" for number in numbers]
     names += [f"{REAL}{name}" for name in names if "compare" not in name][: options.real]
     names += list_scenarios(options.scenarios) if options.scenarios else []
-    names, start = ([options.case] if options.case else names), time.monotonic()
+    names, start = (options.case.split(",") if options.case else names), time.monotonic()
     try:
         make = partial(make_any, bases=make_bases(work))
         for outcome in run_cases(names, work, make, check_outputs, jobs=options.jobs, timeout=TIMEOUT):

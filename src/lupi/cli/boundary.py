@@ -4,11 +4,13 @@ Whatever happens inside, a command ends with exit code 0 if its work is done, 2 
 130 after Ctrl-C. Printing never interrupts the work. `LUPI_TRACEBACK=1` in the environment shows where an error arose.
 """
 
+import _thread
 import errno
 import io
 import os
 import re
 import sys
+import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -30,7 +32,7 @@ class CommandLine(TyperGroup):
 
     def main(self, *args: Any, **options: Any) -> Any:
         """Parse the arguments and run a command."""
-        with guard_output() as outputs:
+        with guard_output() as outputs, guard_interrupts():
             try:
                 result = super().main(*args, **options)
                 code: Any = 0
@@ -119,6 +121,24 @@ def guard_output() -> Iterator[list[Output]]:
         yield [output for output in guarded if output]
     finally:
         sys.stdout, sys.stderr = streams
+
+
+@contextmanager
+def guard_interrupts() -> Iterator[None]:
+    """Let Ctrl-C arrive again where Python ignores it, as at the end of an object's life, and would only print it."""
+    usual = sys.unraisablehook
+
+    def again(unraisable: Any) -> None:
+        if isinstance(unraisable.exc_value, KeyboardInterrupt):
+            threading.Timer(0.01, _thread.interrupt_main).start()  # not now, when it would be ignored again
+        else:
+            usual(unraisable)
+
+    sys.unraisablehook = again
+    try:
+        yield
+    finally:
+        sys.unraisablehook = usual
 
 
 def explain(error: BaseException, command: str) -> str:
