@@ -40,6 +40,12 @@ def table_options(
     annotator: Annotated[
         str | None, typer.Option(help="Column that says who gave the label; by default found by its name.")
     ] = None,
+    weight: Annotated[
+        str | None, typer.Option(help="Column of numbers that say how much each label counts in training.")
+    ] = None,
+    soft: Annotated[
+        bool, typer.Option("--soft", help="The target columns are probabilities of classes, which they name.")
+    ] = False,
     ignore: Annotated[list[str] | None, typer.Option(help="Comma-separated columns to leave out.")] = None,
     kind: Annotated[
         list[str] | None,
@@ -65,6 +71,8 @@ def table_options(
         privileged=privileged or [],
         example=example,
         annotator=annotator,
+        weight=weight,
+        soft=soft,
         ignore=ignore or [],
         kind=kinds,
         task=task,

@@ -156,11 +156,12 @@ def make_task(data: TableDataset, train_rows: Rows, test_rows: Rows) -> Task:
     encoders = fit_encoders(train.X, data.unencoded)
     return Task(
         X_train=encode_columns(train.X, encoders),
-        y_train=train.y,
+        y_train=train.y if train.soft is None else train.soft,
         privileged=data.privileged.iloc[train_rows].reset_index(drop=True),
         example=train.example,
         X_test=encode_columns(test.X, encoders),
-        y_test=test.y,
+        y_test=test.y if test.soft is None else Posterior(test.soft),
+        sample_weight=train.weight,
     )
 
 
@@ -193,6 +194,8 @@ def train_variant(
     """
     make = PrivilegedRegressor if data.task == "regression" else PrivilegedClassifier
     parameters = {"method": variant.method, **plan.settings, **SETTINGS.get(variant.change, {}), "device": plan.device}
+    if data.train.soft is not None:
+        parameters["soft"] = True
     models, tasks = [], []
     own = None if truth is None else [truth[seed] for seed in seeds]
     for task, seed in zip(make_tasks(data, [splits[seed] for seed in seeds], own), seeds, strict=True):

@@ -43,6 +43,8 @@ class Task(NamedTuple):
         Inputs and true labels, one row per example; a `lupi.metrics.Posterior` where they are uncertain.
     example : array, optional
         Ids; annotations with equal ids are labels of one example.
+    sample_weight : array, optional
+        How much each annotation counts in training.
     """
 
     X_train: Any
@@ -51,6 +53,7 @@ class Task(NamedTuple):
     X_test: Any
     y_test: Any
     example: Any = None
+    sample_weight: Any = None
 
 
 def compare_methods(
@@ -133,7 +136,14 @@ class Result(NamedTuple):
 def fit_and_score(models: Sequence[PrivilegedClassifier | PrivilegedRegressor], tasks: Sequence[Any]) -> list[Result]:
     """Fit estimators that differ in seed and data, together if possible, and score each on its test set."""
     sets = [
-        {"X": task.X_train, "y": task.y_train, "privileged": task.privileged, "example": task.example} for task in tasks
+        {
+            "X": task.X_train,
+            "y": task.y_train,
+            "privileged": task.privileged,
+            "example": task.example,
+            "sample_weight": getattr(task, "sample_weight", None),
+        }
+        for task in tasks
     ]
     with one_thread():
         begin = time.perf_counter()

@@ -113,6 +113,8 @@ def describe_plan(plan: Plan, data: TableDataset, variants: Sequence[Variant]) -
         "target": list(data.schema.roles.target),
         "privileged": dict(data.schema.privileged),
         "annotator": data.annotator,
+        "weight": plan.spec.weight,
+        "soft": plan.spec.soft,
         "example": plan.spec.example,
         "inputs": list(data.schema.roles.inputs),
         "kind": dict(sorted(plan.spec.kind.items())),
@@ -189,6 +191,8 @@ def describe_scoring(plan: Plan, data: TableDataset) -> list[str]:
         f"Scored on {what}, not on true labels (pass a table of those as `test`): {how} of "
         f"{len(np.unique(data.train.example))} examples."
     ]
+    if plan.spec.soft:
+        notes.append("Methods learn from soft labels; of held-out labels, the consensus takes the most probable class.")
     if uses_consensus(data):
         notes.append(
             "The consensus is how probable each class is, given an example's labels, who gave them, and a No PI model "

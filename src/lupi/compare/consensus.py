@@ -66,12 +66,15 @@ def infer_consensus(
         For each seed `truth`, [held-out examples, classes], ordered as in `first_rows`.
     """
     parameters = {**plan.settings, "patience": PATIENCE, "device": plan.device}
-    models = [PrivilegedClassifier(BASELINE, random_state=SEED + seed, **parameters) for seed in seeds]
+    soft = data.train.soft is not None
+    models = [PrivilegedClassifier(BASELINE, random_state=SEED + seed, soft=soft, **parameters) for seed in seeds]
     sets, held_out = [], []
     for train, test in (splits[seed] for seed in seeds):
         rows = data.train.take(train)
         encoders = fit_encoders(rows.X, data.unencoded)
-        sets.append({"X": encode_columns(rows.X, encoders), "y": rows.y, "example": rows.example})
+        y = rows.y if rows.soft is None else rows.soft
+        X = encode_columns(rows.X, encoders)
+        sets.append({"X": X, "y": y, "example": rows.example, "sample_weight": rows.weight})
         held_out.append(encode_columns(data.train.take(test).X, encoders))
     with one_thread():
         fit_together(models, sets)

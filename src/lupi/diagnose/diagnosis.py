@@ -75,6 +75,7 @@ def judge_labels(problem: Problem, found: Diagnosis, jobs: int, progress: bool) 
             label,
             privileged=problem.privileged[use] if use else None,
             example=problem.group,
+            sample_weight=problem.weight,
             method=method,
             folds=problem.folds,
             random_state=problem.seed,

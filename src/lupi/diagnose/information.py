@@ -124,6 +124,7 @@ def held_out_losses(
     A: Any,
     *,
     example: Any = None,
+    weight: NDArray[np.float64] | None = None,
     folds: int = 3,
     parameters: Mapping[str, Any] | None = None,
     seed: int = 0,
@@ -144,6 +145,8 @@ def held_out_losses(
         lack of depth would count as information.
     example : array, optional
         Ids of examples; rows with equal ids are held out together.
+    weight : array, optional
+        How much each annotation counts in training.
     folds : int
         Number of folds.
     parameters : mapping, optional
@@ -178,6 +181,7 @@ def held_out_losses(
     losses = np.empty(len(y))
     for train, test in grouped_folds(group, folds, seed):
         data = {"privileged": take_rows(A, train), "example": group[train]}
+        data["sample_weight"] = None if weight is None else weight[train]
         X_test, A_test = take_rows(X, test), take_rows(A, test)
         if real:
             regressor = PrivilegedRegressor(make_mixture, **chosen).fit(take_rows(X, train), y[train], **data)

@@ -20,6 +20,7 @@ def predict_out_of_fold(
     *,
     privileged: Any = None,
     example: Any = None,
+    sample_weight: Any = None,
     method: str = "pi-transition",
     folds: int = 5,
     random_state: int = 0,
@@ -31,7 +32,7 @@ def predict_out_of_fold(
 
     Parameters
     ----------
-    X, y, privileged, example
+    X, y, privileged, example, sample_weight
         As for `PrivilegedClassifier.fit`; y is multi-class.
     method : str
         Name of the method.
@@ -78,6 +79,7 @@ def predict_out_of_fold(
                 label[train],
                 privileged=None if privileged is None else take_rows(privileged, train),
                 example=group[train],
+                sample_weight=None if sample_weight is None else np.asarray(sample_weight)[train],
             )
             p = np.zeros((len(test), len(classes)))
             p[:, model.classes_] = model.predict_proba(take_rows(X, test))  # no other fold may have a rare class

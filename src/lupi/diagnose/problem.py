@@ -45,6 +45,8 @@ class Problem:
         Ids of the annotators who gave the labels.
     gold : array, optional
         True labels, some of which may be missing. They are used to score the rankings, and for nothing else.
+    weight : array, optional
+        How much each label counts in training.
     real : bool
         Whether y is real numbers rather than classes.
     method : str
@@ -65,6 +67,7 @@ class Problem:
     example: Any = None
     annotator: Any = None
     gold: Any = None
+    weight: NDArray[np.float64] | None = None
     real: bool = False
     method: str = "pi-transition"
     folds: int = 5
@@ -147,6 +150,7 @@ class Problem:
                 self.y,
                 A if columns else None,
                 example=self.group,
+                weight=self.weight,
                 folds=self.folds,
                 parameters={**given, **wide, **encoding},
                 seed=self.seed,

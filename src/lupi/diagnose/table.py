@@ -87,6 +87,8 @@ def diagnose_table(
         data = read_dataset(spec, device=device)
         check_gold(data)
         notes = [*data.notes, *describe_agreement(data)]
+        if spec.soft:
+            notes.append("The label of a row is its most probable class: how probable it is does not matter here.")
         for line in (*data.choices, *(f"Note: {note}" for note in notes)):
             if say is not None:
                 say(line)
@@ -99,6 +101,7 @@ def diagnose_table(
             example=data.train.example if data.ids is None else data.ids.to_numpy(),
             annotator=data.annotators,
             gold=data.gold,
+            weight=data.train.weight,
             real=data.task == "regression",
             method=method,
             folds=folds,
@@ -120,6 +123,8 @@ def diagnose_table(
             "roles": roles,
             "annotator": data.annotator,
             "gold": spec.gold,
+            "weight": spec.weight,
+            "soft": spec.soft,
             "method": method,
             "folds": folds,
             "seed": seed,

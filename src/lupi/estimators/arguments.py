@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 from sklearn.utils.validation import check_array
 
+from lupi.tabular import soft_labels
 from lupi.tabular.columns import (
     LISTS,
     check_name,
@@ -25,8 +26,6 @@ from lupi.tabular.encoding import as_frame, code_categories, is_number
 ADVICE = {"identifier": "leave it out, or pass it as `example` or `privileged`", "truth": "leave it out"}
 """What users of an estimator can do with a column that is no input."""
 KINDS = ("number", "category", "text")
-ROUNDING = 0.01
-"""Largest difference from 1 of a sum of probabilities, which files hold with a few digits."""
 
 
 def check_length(name: str, length: int, expected: int) -> None:
@@ -168,54 +167,21 @@ def choose_numbers(
 
 
 def check_weights(weights: Any, n: int) -> NDArray[np.float64] | None:
-    """Return weights as an array; raise a `ValueError` unless they are n finite numbers, some of them positive."""
+    """Return `sample_weight` as an array of n weights, if there are any."""
     if weights is None:
         return None
     values = np.asarray(as_pandas(weights))
-    values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 and n != 1 else values
     if values.ndim != 1:
         raise ValueError(f"Expected `sample_weight` to be one number per row, but got shape {list(values.shape)}.")
     check_length("sample_weight", len(values), n)
-    try:
-        values = values.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"Expected `sample_weight` to be numbers, but got {values.dtype}.") from error
-    wrong = ~(np.isfinite(values) & (values >= 0))
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise ValueError(f"Expected `sample_weight` to be finite and not negative, but row {row} has {values[row]}.")
-    if not values.any():
-        raise ValueError("Expected some `sample_weight` to be greater than zero, but all are zero.")
-    return values
+    return soft_labels.check_weights(pd.Series(values), "`sample_weight`")
 
 
 def check_probabilities(y: NDArray[Any]) -> NDArray[np.float64]:
-    """Return soft labels, whose rows sum to one up to rounding; raise a `ValueError` unless they do.
-
-    Examples
-    --------
-    >>> check_probabilities(np.array([[0.25, 0.75], [1.0, 0.5]]))
-    Traceback (most recent call last):
-    ...
-    ValueError: Expected rows of y to be probabilities that sum to one with `soft`, but row 1 sums to 1.5.
-    """
-    if y.ndim != 2 or y.shape[1] < 2:
+    """Return soft labels, [rows, classes]."""
+    if y.ndim != 2:
         raise ValueError(f"Expected y to have a column for each class with `soft`, but got shape {list(y.shape)}.")
-    try:
-        p = y.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"Expected y to be probabilities with `soft`, but got {y.dtype}.") from error
-    if (p < 0).any():
-        row, column = map(int, np.argwhere(p < 0)[0])
-        got = f"{p[row, column]:g} in row {row}, column {column}"
-        raise ValueError(f"Expected y to be probabilities with `soft`, but got {got}.")
-    total = p.sum(1, keepdims=True)
-    wrong = np.abs(total[:, 0] - 1) > ROUNDING
-    if wrong.any():
-        row = int(wrong.argmax())
-        got = f"row {row} sums to {total[row, 0]:.4g}"
-        raise ValueError(f"Expected rows of y to be probabilities that sum to one with `soft`, but {got}.")
-    return np.asarray(p / total)
+    return soft_labels.check_probabilities(pd.DataFrame(y), "y")
 
 
 def to_python(value: Any) -> Any:

@@ -6,6 +6,7 @@ from numbers import Number
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
@@ -15,9 +16,10 @@ from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from lupi.estimators.arguments import check_probabilities, check_weights, read_targets, to_python
+from lupi.estimators.arguments import check_probabilities, read_targets, to_python
 from lupi.estimators.base import PrivilegedEstimator
 from lupi.likelihoods import Bernoulli, Categorical, Likelihood
+from lupi.tabular import soft_labels
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -172,8 +174,8 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
         unknown = set(self.class_weight) - set(self.classes_.tolist())
         if unknown:
             raise ValueError(f"Expected `class_weight` to have classes of y, but got {min(unknown, key=str)!r}.")
-        weights = check_weights([self.class_weight.get(label, 1.0) for label in self.classes_.tolist()], p.shape[1])
-        return np.asarray(p @ weights)
+        weights = pd.Series([self.class_weight.get(label, 1.0) for label in self.classes_.tolist()])
+        return np.asarray(p @ soft_labels.check_weights(weights, "`class_weight`"))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probabilities of the classes, or of each label to be 1."""

@@ -161,14 +161,17 @@ def fit_table(
     annotator = table.annotator if privileged is not None and table.annotator in privileged else None
     options = {"numbers": privileged_encoding(schema.privileged), "annotator": annotator, **settings}
     options["kind"] = estimator_kinds(schema.inputs)
+    if spec.soft:
+        options["soft"] = True
     if checkpoint is not None and Path(checkpoint.path).exists():
         say(f"Resuming from {checkpoint.path}.")
     estimator = kind(method, device=device, random_state=seed, verbose=progress, checkpoint=checkpoint, **options)
     estimator.fit(
         encode_columns(X, encoders),
-        frame[roles.target[0]] if len(roles.target) == 1 else frame[list(roles.target)].astype(int),
+        frame[roles.target[0]] if len(roles.target) == 1 else frame[list(roles.target)].astype(float),
         privileged=privileged,
         example=frame[roles.example] if roles.example else None,
+        sample_weight=None if spec.weight is None else frame[spec.weight],
     )
     estimator.set_params(verbose=False, checkpoint=None)
     mixture = describe_mixture(estimator.mixture_) if isinstance(estimator.method_, methods.Auto) else None

@@ -17,6 +17,7 @@ from lupi._internal.json_types import from_json
 from lupi.tabular.encoding import ID, Column, as_text, is_id, is_number
 from lupi.tabular.formats.separated import is_separated
 from lupi.tabular.kinds import KINDS, RowNumbers
+from lupi.tabular.soft_labels import check_probabilities
 from lupi.tabular.spec import TableSpec
 
 MAX_CATEGORIES = 1_000
@@ -61,11 +62,12 @@ class Roles:
         ('age',)
         """
         target, privileged, ignore = (split_names(v, names) for v in (spec.target, spec.privileged, spec.ignore))
-        example, gold, annotator = ([] if v is None else [v] for v in (spec.example or None, spec.gold, spec.annotator))
+        single = (spec.example or None, spec.gold, spec.weight, spec.annotator)
+        example, gold, weight, annotator = ([] if name is None else [name] for name in single)
         ignore = [name for name in ignore if name not in gold]  # whether or not users ignore it, too
         annotator = [name for name in annotator if name not in (*privileged, *ignore)]
         role: dict[str, str] = {}
-        assigned = {"target": target, "example": example, "gold": gold, "privileged": privileged}
+        assigned = {"target": target, "example": example, "gold": gold, "weight": weight, "privileged": privileged}
         for argument, columns in (assigned | {"annotator": annotator, "ignore": ignore}).items():
             for column in columns:
                 check_name(column, names, argument)
@@ -82,7 +84,7 @@ class Roles:
             target=tuple(target),
             privileged=(*privileged, *annotator),
             example=spec.example or None,
-            ignored=(*ignore, *gold),
+            ignored=(*ignore, *gold, *weight),
             inputs=inputs,
         )
 
@@ -380,10 +382,11 @@ def check_matches(schema: pa.Schema, inputs: Mapping[str, InputColumn], path: st
 # -------------------------------------------------------------------------------- targets
 
 
-def choose_task(frame: pd.DataFrame, target: Sequence[str], task: str | None) -> tuple[str, str]:
+def choose_task(frame: pd.DataFrame, target: Sequence[str], task: str | None, *, soft: bool = False) -> tuple[str, str]:
     """Check the target columns, and choose classification or regression.
 
     A target of numbers is a quantity if some are not integers or if there are more than `MAX_CLASSES` distinct ones.
+    Targets that are `soft` are probabilities of classes.
 
     Returns
     -------
@@ -398,7 +401,13 @@ def choose_task(frame: pd.DataFrame, target: Sequence[str], task: str | None) ->
     if task not in (None, *TASKS):
         raise ValueError(f"Expected `task` to be one of {', '.join(TASKS)}, but got {task!r}.")
     for name in target:
-        check_target(frame[name], binary=len(target) > 1)
+        check_target(frame[name], binary=len(target) > 1 and not soft)
+    if soft:
+        check_probabilities(frame[list(target)], "the targets")
+        if task == "regression":
+            raise ValueError("Expected `soft` targets for classification, but `task` is 'regression'.")
+        return "classification", f"the targets are probabilities of {len(target)} classes"
+    for name in target:
         if frame[name].nunique() < 2:
             got = as_text(frame[name].iloc[0])
             raise ValueError(f"Expected target {name!r} to have at least two values, but all are {got!r}.")

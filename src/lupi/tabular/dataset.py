@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from lupi.tabular.containers import to_pandas
 from lupi.tabular.encoding import Column, as_text
 from lupi.tabular.features import encode_columns, fit_encoders
 from lupi.tabular.reading import open_table, read_schema, read_table
+from lupi.tabular.soft_labels import check_probabilities, check_weights
 from lupi.tabular.spec import TableSpec
 
 
@@ -60,17 +61,21 @@ def read_annotations(spec: TableSpec) -> AnnotationTable:
     names = read_schema(opened).names
     roles = Roles.of(spec, names)
     columns.check_kinds(spec.kind, names, roles)
-    example, gold, annotator = ([] if v is None else [v] for v in (roles.example, spec.gold, spec.annotator))
-    used = dict.fromkeys([*roles.target, *roles.privileged, *example, *roles.inputs, *gold, *annotator])
+    single = (roles.example, spec.gold, spec.weight, spec.annotator)
+    example, gold, weight, annotator = ([] if name is None else [name] for name in single)
+    used = dict.fromkeys([*roles.target, *roles.privileged, *example, *roles.inputs, *gold, *weight, *annotator])
     strings = [*(name for name, kind in spec.kind.items() if kind != "number"), *example]
     table = read_table(spec.table, list(used), dict.fromkeys(strings, pa.string()))
     for role, named in {"target": roles.target, "example": example, "gold": gold, "annotator": annotator}.items():
         columns.check_types(table.schema, named, role, ("boolean", "number", "string"))
+    columns.check_types(table.schema, weight, "weight", ("boolean", "number"))
     frame, unlabelled = drop_unlabelled(to_pandas(table), roles.target, classes=False)
-    task, reason = columns.choose_task(frame, roles.target, spec.task)
+    task, reason = columns.choose_task(frame, roles.target, spec.task, soft=spec.soft)
     if task == "classification":
         frame, coded = drop_unlabelled(frame, roles.target, classes=True)
         unlabelled += coded
+    for name in weight:
+        check_weights(frame[name], f"weight column {name!r}")
     inputs, notes = columns.recognise_inputs(frame, table.schema, roles, spec.kind)
     kinds, more = columns.recognise_privileged(frame, table.schema, roles, spec.kind, spec.annotator)
     schema = Schema(roles, task, inputs, kinds)
@@ -81,6 +86,7 @@ def read_annotations(spec: TableSpec) -> AnnotationTable:
         f"Inputs: {count_kinds(inputs)}.",
         "Privileged: " + (", ".join(f"{name} ({kind})" for name, kind in kinds.items()) or "none") + ".",
         choice,
+        *(f"Weights: {name}." for name in weight),
     ]
     lines = [[one_line(text) for text in texts] for texts in (choices, (*unlabelled, *notes, *more))]
     return AnnotationTable(frame=frame, schema=schema, annotator=who, choices=lines[0], notes=lines[1])
@@ -134,15 +140,21 @@ def count_kinds(inputs: Mapping[str, InputColumn]) -> str:
 
 @dataclass(frozen=True)
 class TableRows:
-    """Rows of a table: inputs, coded targets, and the number of each row's example."""
+    """Rows of a table: inputs, coded targets, and the number of each row's example.
+
+    If labels are `soft`, [rows, classes], the target is their most probable class.
+    """
 
     X: pd.DataFrame
     y: NDArray[Any]
     example: NDArray[np.int64]
+    soft: NDArray[np.float64] | None = None
+    weight: NDArray[np.float64] | None = None
 
     def take(self, rows: NDArray[Any]) -> TableRows:
         """Return some of the rows."""
-        return TableRows(self.X.iloc[rows].reset_index(drop=True), self.y[rows], self.example[rows])
+        soft, weight = (None if values is None else values[rows] for values in (self.soft, self.weight))
+        return TableRows(self.X.iloc[rows].reset_index(drop=True), self.y[rows], self.example[rows], soft, weight)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,12 +235,14 @@ def read_dataset(spec: TableSpec, *, test: Path | None = None, device: str = "cp
     table = read_annotations(spec)
     frame, schema = table.frame, table.schema
     target = schema.roles.target
-    test_frame, unlabelled = (None, []) if test is None else read_test(test, schema, frame)
+    test_frame, unlabelled = (None, []) if test is None else read_test(test, schema, frame, soft=spec.soft)
     classes: tuple[Any, ...] = ()
     if schema.task == "classification":
         classes = target if len(target) > 1 else tuple(np.unique(frame[target[0]]))
-    train = code_rows(frame, schema, classes, spec.table)
-    tested = None if test_frame is None else code_rows(test_frame, schema, classes, test)
+    train = code_rows(frame, schema, classes, spec.table, soft=spec.soft)
+    if spec.weight is not None:
+        train = replace(train, weight=frame[spec.weight].to_numpy(np.float64))
+    tested = None if test_frame is None else code_rows(test_frame, schema, classes, test, soft=spec.soft)
     notes = [*table.notes, *unlabelled]
     if tested is not None:
         seen = np.isin(hash_rows(tested.X), hash_rows(train.X))
@@ -236,13 +250,13 @@ def read_dataset(spec: TableSpec, *, test: Path | None = None, device: str = "cp
             notes.append(f"{seen.sum()} of {len(seen)} rows of the test table have the inputs of training rows.")
     if spec.text_encoder:  # a pretrained encoder learns nothing from the table: encode all rows now
         encoders = fit_encoders(train.X, schema.inputs, spec.text_encoder, device)
-        train = TableRows(encode_columns(train.X, encoders), train.y, train.example)
-        tested = tested and TableRows(encode_columns(tested.X, encoders), tested.y, tested.example)
+        train = replace(train, X=encode_columns(train.X, encoders))
+        tested = tested and replace(tested, X=encode_columns(tested.X, encoders))
     annotator = table.annotator
     names = None if annotator is None else ["(missing)" if pd.isna(v) else as_text(v) for v in frame[annotator]]
     return TableDataset(
         schema=schema,
-        task="multi-label" if len(target) > 1 else schema.task,
+        task="multi-label" if len(target) > 1 and not spec.soft else schema.task,
         classes=classes,
         train=train,
         privileged=frame[list(schema.roles.privileged)],
@@ -259,7 +273,7 @@ def read_dataset(spec: TableSpec, *, test: Path | None = None, device: str = "cp
     )
 
 
-def read_test(path: Path, schema: Schema, train: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+def read_test(path: Path, schema: Schema, train: pd.DataFrame, *, soft: bool) -> tuple[pd.DataFrame, list[str]]:
     """Read a test table, which has the input columns and the target, with the types of training; with notes on it."""
     stored, target = read_schema(open_table(path)), schema.roles.target
     for name in target:
@@ -276,16 +290,21 @@ def read_test(path: Path, schema: Schema, train: pd.DataFrame) -> tuple[pd.DataF
         got = columns.stored_as(rows.schema.field(name).type)
         if family != got:
             raise ValueError(f"Expected target {name!r} of {path} to be a {family} as in training, but it is a {got}.")
-        columns.check_target(frame[name], binary=len(target) > 1, of=f" of {path}")
+        columns.check_target(frame[name], binary=len(target) > 1 and not soft, of=f" of {path}")
     return frame, notes
 
 
-def code_rows(frame: pd.DataFrame, schema: Schema, classes: tuple[Any, ...], path: Path | None) -> TableRows:
+def code_rows(
+    frame: pd.DataFrame, schema: Schema, classes: tuple[Any, ...], path: Path | None, *, soft: bool = False
+) -> TableRows:
     """Clean the inputs, code the targets and number the examples."""
     X = columns.clean_inputs(frame, schema.inputs, frame.index.to_numpy())
     target, example = schema.roles.target, schema.roles.example
+    p = check_probabilities(frame[list(target)], f"the targets of {path}") if soft else None
     y: NDArray[Any]
-    if schema.task == "regression":
+    if p is not None:
+        y = p.argmax(1)
+    elif schema.task == "regression":
         y = frame[target[0]].to_numpy(np.float64)
     elif len(target) > 1:
         y = frame[list(target)].to_numpy(np.int64)
@@ -300,7 +319,7 @@ def code_rows(frame: pd.DataFrame, schema: Schema, classes: tuple[Any, ...], pat
     if (codes < 0).any():
         row = frame.index[int(codes.argmin())]
         raise ValueError(f"Expected example {example!r} to have an id in every row, but row {row} has none.")
-    return TableRows(X, y, codes.astype(np.int64))
+    return TableRows(X, y, codes.astype(np.int64), p)
 
 
 def hash_rows(X: pd.DataFrame) -> NDArray[np.uint64]:

@@ -14,7 +14,7 @@ class TableSpec:
     table : Path
         A CSV, TSV, JSON, JSON Lines, Excel or Parquet file, or a folder of Parquet files.
     target : sequence of str
-        Columns of labels. Several columns of 0 and 1 are multi-label.
+        Columns of labels. Several columns of 0 and 1 are multi-label, unless they are `soft`.
     privileged : sequence of str
         Columns that are known for these labels only.
     example : str, optional
@@ -24,6 +24,10 @@ class TableSpec:
         privileged unless it is ignored; an ignored one is for `diagnose` alone, and models do not learn from it.
     gold : str, optional
         Column of true labels. No model is trained on it.
+    weight : str, optional
+        Column of numbers that say how much each label counts in training.
+    soft : bool
+        Whether the targets are probabilities of classes, which sum to one; their names are the classes.
     ignore : sequence of str
         Columns to leave out. Columns without a role are inputs.
     kind : mapping of str to str
@@ -50,6 +54,8 @@ class TableSpec:
     example: str | None = None
     annotator: str | None = None
     gold: str | None = None
+    weight: str | None = None
+    soft: bool = False
     ignore: Sequence[str] = ()
     kind: Mapping[str, str] = field(default_factory=dict)
     task: str | None = None
