@@ -98,14 +98,15 @@ def test_examples_are_never_in_training_and_held_out_at_once(monkeypatch):
     seen = []
     fit = information.PrivilegedClassifier.fit
 
-    def spy(self, X, y, *, privileged, example):
+    def spy(self, X, y, *, privileged, example, sample_weight):
         seen.append(set(X["answer"]))
-        return fit(self, X, y, privileged=privileged, example=example)
+        assert sample_weight.tolist() == (1 + X["answer"]).tolist()
+        return fit(self, X, y, privileged=privileged, example=example, sample_weight=sample_weight)
 
     monkeypatch.setattr(information.PrivilegedClassifier, "fit", spy)
     ids = np.repeat(np.arange(20), 3)
     X, y, A = pd.DataFrame({"answer": ids.astype(float)}), np.tile([0, 1, 1], 20), careless(60)[2]
-    held_out_losses(X, y, A, example=ids, folds=4, parameters={"epochs": 1})
+    held_out_losses(X, y, A, example=ids, weight=1 + ids, folds=4, parameters={"epochs": 1})
     assert [len(examples) for examples in seen] == [15] * 4
     assert set.intersection(*seen) == set()
 

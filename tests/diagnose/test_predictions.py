@@ -27,8 +27,9 @@ def test_no_example_is_on_both_sides(monkeypatch):
             assert method == "tram"
             self.seed = random_state
 
-        def fit(self, X, y, *, privileged, example):
+        def fit(self, X, y, *, privileged, example, sample_weight):
             assert len(X) == len(y) == len(privileged) == len(example)
+            assert sample_weight.tolist() == X[:, 0].tolist()
             self.train = X
             return self
 
@@ -38,7 +39,8 @@ def test_no_example_is_on_both_sides(monkeypatch):
             return np.full((len(X), 2), 0.5)
 
     monkeypatch.setattr("lupi.diagnose.predictions.PrivilegedClassifier", Spy)
-    predict_out_of_fold(X, y, privileged=A, example=example, method="tram", folds=4, random_state=2)
+    given = {"privileged": A, "example": example, "sample_weight": X[:, 0]}
+    predict_out_of_fold(X, y, **given, method="tram", folds=4, random_state=2)
     assert sum(size for _, size in seen) == len(y)
     assert len({seed for seed, _ in seen}) == 4
 
