@@ -1,11 +1,14 @@
 """What the labels alone, or with a model's predictions, say about truth and annotators.
 
-`infer` estimates the true labels and how reliable labels are without seeing a true label, `summarize_annotators` ranks
-the annotators, `stack_weights` weighs several models, and `dawid_skene`, `majority_vote` and `pairwise_agreement` are
-the simple counterparts. This package needs only numpy and scipy: nothing in it trains.
+`aggregate` answers for a table of labels. `infer` estimates the true labels and how reliable labels are without seeing
+a true label, `summarize_annotators` ranks the annotators, `stack_weights` weighs several models, and `dawid_skene`,
+`majority_vote`, `pairwise_agreement` and `krippendorff_alpha` are the simple counterparts. Nothing here trains, and all
+but `aggregate` needs only numpy and scipy.
 """
 
-from lupi.crowd.agreement import count_labels, majority_vote, pairwise_agreement
+from typing import TYPE_CHECKING, Any
+
+from lupi.crowd.agreement import count_labels, krippendorff_alpha, majority_vote, pairwise_agreement
 from lupi.crowd.annotators import sample_reliability, summarize_annotators
 from lupi.crowd.confusions import dawid_skene
 from lupi.crowd.inference import Inference, infer, infer_votes
@@ -13,17 +16,32 @@ from lupi.crowd.stacking import stack_weights
 from lupi.crowd.tempering import choose_exponent
 from lupi.crowd.votes import Votes
 
+if TYPE_CHECKING:
+    from lupi.crowd.tables import Aggregation, aggregate
+
 __all__ = [
+    "Aggregation",
     "Inference",
     "Votes",
+    "aggregate",
     "choose_exponent",
     "count_labels",
     "dawid_skene",
     "infer",
     "infer_votes",
+    "krippendorff_alpha",
     "majority_vote",
     "pairwise_agreement",
     "sample_reliability",
     "stack_weights",
     "summarize_annotators",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs pandas when it is first used."""
+    if name in ("Aggregation", "aggregate"):
+        from lupi.crowd import tables
+
+        return getattr(tables, name)
+    raise AttributeError(f"module 'lupi.crowd' has no attribute {name!r}")

@@ -50,6 +50,43 @@ def pairwise_agreement(label: ArrayLike, example: ArrayLike) -> float:
     return _count_pairs(of_example * len(labels) + of_label) / total if total else math.nan
 
 
+def krippendorff_alpha(label: ArrayLike, example: ArrayLike) -> float:
+    """Return Krippendorff's α of labels that are classes; NaN if no example has two labels.
+
+    α = 1 − D_o / D_e, where D_o is the share of pairs of labels of one example that differ, each example counting by
+    its number of labels, and D_e the share of all pairs of these labels that differ: 1 is agreement, 0 chance.
+    Examples with a single label do not count.
+
+    Parameters
+    ----------
+    label, example
+        As for `pairwise_agreement`.
+
+    References
+    ----------
+    Krippendorff, "Content analysis: an introduction to its methodology" (Sage, 4th edition 2018), chapter 12.
+
+    Examples
+    --------
+    >>> krippendorff_alpha(["a", "a", "b", "b", "b", "a"], [0, 0, 1, 1, 2, 2])
+    0.4444444444444444
+    """
+    label = np.asarray(label)
+    of_label, labels = number_ids("label", label, len(label))
+    of_example, examples = number_ids("example", example, len(label))
+    size = np.bincount(of_example, minlength=len(examples))
+    several = size[of_example] > 1
+    of_label, of_example = of_label[several], of_example[several]
+    total = len(of_label)
+    if not total:
+        return math.nan
+    cell, count = np.unique(of_example * len(labels) + of_label, return_counts=True)
+    unequal = (count * (size[cell // len(labels)] - count) / (size[cell // len(labels)] - 1)).sum() / total
+    share = np.bincount(of_label) / total
+    by_chance = (1 - (share**2).sum()) * total / (total - 1)
+    return float(1 - unequal / by_chance) if by_chance > 0 else 1.0
+
+
 def _count_pairs(group: NDArray[np.int64]) -> int:
     """Return the number of ordered pairs within groups."""
     size = np.unique(group, return_counts=True)[1]

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from lupi.crowd.likelihood import LabelModel, example_evidence, label_evidence, log_softmax, split_rows, work_evidence
+from lupi.crowd.likelihood import LabelModel, example_evidence, label_probabilities, softmax, split_rows
 from lupi.crowd.votes import Floats, Votes
 
 START = 0.1
@@ -50,12 +50,12 @@ def update_habits(votes: Votes, model: LabelModel, log_prior: Floats) -> tuple[L
     weight = np.ones(len(votes.label))
     if not model.share.any():
         return model, weight
-    evidence, labels = example_evidence(votes, model), np.arange(len(votes.label))
-    for rows in split_rows(len(labels), votes.classes):
-        example, who = votes.example[rows], votes.annotator[rows]
-        others = log_softmax(log_prior[example] + evidence[example] - label_evidence(votes, model, labels[rows]))
-        work = (1 - model.share[who]) * np.exp(others + work_evidence(votes, model, labels[rows])).sum(1)
-        weight[rows] = work / (work + model.share[who] * model.habits[who, votes.label[rows]])
+    truth, habit = softmax(log_prior + example_evidence(votes, model)), model.share[:, None] * model.habits
+    for rows in split_rows(len(weight), votes.classes):
+        # P(habit | all labels) = Σ_z P(z | all labels) P(y_n, habit) / P(y_n | z)
+        odds = truth[votes.example[rows]] / label_probabilities(votes, model, rows)
+        weight[rows] = 1 - habit[votes.annotator[rows], votes.label[rows]] * odds.sum(1)
+    weight = weight.clip(0, 1)
     each = np.bincount(votes.annotator, 1 - weight, votes.annotators)
     share = each / (np.bincount(votes.annotator, minlength=votes.annotators) + FEW)
     return replace(model, share=share, habits=estimate_habits(votes, 1 - weight)), weight

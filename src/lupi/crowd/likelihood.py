@@ -13,12 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.special import log_expit
+from scipy.special import expit, log_expit
 
 from lupi.crowd.votes import Floats, Integers, Votes
 
-CHUNK = 2**20
+CHUNK = 2**17
 """Number of cells, examples × classes, that are processed at once."""
+
+FEW_CLASSES = 32
+"""Up to this number of classes, rows are reduced column by column."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -54,12 +57,22 @@ def log_errors(errors: Floats) -> Floats:
 
 def normalize(logits: Floats) -> tuple[Floats, Floats]:
     """Turn logits into softmax over the last axis, in place, and return it with the log of its normalizer."""
-    top = logits.max(1, keepdims=True)
+    top = row_maxima(logits)
     logits -= top
     np.exp(logits, out=logits)
-    total = logits.sum(1, keepdims=True)
+    total = logits @ np.ones((logits.shape[1], 1))
     logits /= total
     return logits, top + np.log(total)
+
+
+def row_maxima(values: Floats) -> Floats:
+    """Return the largest value of each row, [rows, 1]."""
+    if values.shape[1] > FEW_CLASSES:
+        return np.asarray(values.max(1, keepdims=True))
+    top = values[:, :1].copy()
+    for k in range(1, values.shape[1]):  # numpy reduces short rows slowly
+        np.maximum(top, values[:, k : k + 1], out=top)
+    return top
 
 
 def softmax(logits: Floats) -> Floats:
@@ -72,22 +85,21 @@ def log_softmax(logits: Floats) -> Floats:
     return np.asarray(logits - normalize(logits.copy())[1])
 
 
-def label_evidence(votes: Votes, model: LabelModel, labels: Integers) -> Floats:
-    """Return log P(y_n | z) of some labels for each true label z, [len(labels), classes]."""
-    who, given = votes.annotator[labels], votes.label[labels]
-    work, habit = work_evidence(votes, model, labels), model.habits[who, given]
-    with np.errstate(divide="ignore"):  # the logarithm of a share of 0
-        return np.asarray(
-            np.logaddexp(work + np.log1p(-model.share[who])[:, None], np.log(model.share[who] * habit)[:, None])
-        )
+def label_probabilities(votes: Votes, model: LabelModel, labels: Integers | slice) -> Floats:
+    """Return P(y_n | z) of some labels for each true label z, [labels, classes]."""
+    who, given, eta = votes.annotator[labels], votes.label[labels], model.log_odds[labels]
+    work, habit = 1 - model.share[who], model.share[who] * model.habits[who, given]
+    p = np.ascontiguousarray(model.errors.T)[given]
+    p *= (work * expit(-eta))[:, None]
+    p[np.arange(len(given)), given] = work * expit(eta)
+    p += habit[:, None]
+    return np.maximum(p, np.finfo(np.float64).tiny, out=p)
 
 
-def work_evidence(votes: Votes, model: LabelModel, labels: Integers) -> Floats:
-    """Return log P(y_n | z, no habit) of some labels for each true label z, [len(labels), classes]."""
-    given, eta = votes.label[labels], model.log_odds[labels]
-    own = log_errors(model.errors).T[given] + log_expit(-eta)[:, None]
-    own[np.arange(len(labels)), given] += eta
-    return np.asarray(own)
+def label_evidence(votes: Votes, model: LabelModel, labels: Integers | slice) -> Floats:
+    """Return log P(y_n | z) of some labels for each true label z, [labels, classes]."""
+    p = label_probabilities(votes, model, labels)
+    return np.log(p, out=p)
 
 
 def example_evidence(votes: Votes, model: LabelModel) -> Floats:
@@ -135,16 +147,17 @@ def marginal_log_likelihood(
     """
     beta, wrong = np.exp(log_beta), log_expit(-eta)
     value, slope, slope_beta = float(weight @ wrong), weight * np.expm1(wrong), 0.0  # expm1(log σ(−η)) = −σ(η)
+    gain = weight * eta
     for rows in split_rows(*log_p.shape):
         labels = slice(*np.searchsorted(votes.example, [rows.start, rows.stop]))
-        cells = votes.example[labels] - rows.start, votes.label[labels]
+        cells = (votes.example[labels] - rows.start) * votes.classes + votes.label[labels]
         logits = beta * log_p[rows]
         joint = logits + of_errors[rows]
-        np.add.at(joint, cells, weight[labels] * eta[labels])
+        joint += np.bincount(cells, gain[labels], joint.size).reshape(joint.shape)
         prior, log_total = normalize(logits)
         q, log_joint = normalize(joint)
         value += float((log_joint - log_total).sum())
-        slope[labels] += weight[labels] * q[cells]
+        slope[labels] += weight[labels] * q.ravel()[cells]
         q -= prior
         slope_beta += float(beta * np.vdot(q, log_p[rows]))
     return value, slope, slope_beta

@@ -1,0 +1,218 @@
+"""Aggregate a table of labels: long, with one row per label, or wide, with one column per annotator."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from lupi.crowd.agreement import count_labels, krippendorff_alpha
+from lupi.crowd.inference import Inference
+from lupi.crowd.labels_alone import approximate_reliability, expected_confusions, infer_alone
+from lupi.crowd.votes import Votes
+from lupi.tabular.columns import check_name, find_unlabelled
+from lupi.tabular.containers import as_pandas
+from lupi.tabular.encoding import is_number
+from lupi.tabular.importers import to_long
+
+LONG = {"example": "example", "annotator": "annotator", "label": "label"}
+"""Names of the columns of a long table, as importers write them."""
+SHOWN = 10
+"""Number of rows of each table that a notebook shows."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Aggregation:
+    """What labels alone say about the truth and the annotators, as tables."""
+
+    consensus: pd.DataFrame
+    """One row per example: example; label, the most probable true label; probability; labels, the number of its labels;
+    agreement, the share of them that equal the consensus."""
+    annotators: pd.DataFrame
+    """One row per annotator, the least reliable first: annotator; labels, their number; agreement, the share of them
+    that equal the consensus; reliability, the probability that a label of theirs is right, with an approximate 95 %
+    interval from low to high; habit, the share of their labels that do not depend on the truth; flagged, whether the
+    interval lies below the mean reliability over all labels."""
+    confusions: pd.DataFrame
+    """Cells of the annotators' confusion matrices: annotator, true, given; count, the expected number of labels;
+    probability of the given label for the true one. Cells of hardly any label are left out."""
+    labels: pd.DataFrame
+    """One row per label, with the index of the table: example, annotator, label; right, the probability that the label
+    is right, a weight for any model that is trained on the labels."""
+    alpha: float
+    """Krippendorff's α: 1 if labels of an example always agree, 0 if they agree as by chance."""
+    classes: NDArray[Any]
+    """The classes."""
+    inference: Inference
+    """The estimates, for the functions of `lupi.crowd` such as `sample_reliability`."""
+    notes: tuple[str, ...] = ()
+    """What to know about the table."""
+
+    def confusion(self, annotator: Any) -> pd.DataFrame:
+        """Return the confusion matrix of an annotator: true labels in rows, given labels in columns."""
+        cells = self.confusions[self.confusions["annotator"] == annotator]
+        if cells.empty:
+            raise ValueError(f"Expected `annotator` to be an id of the table, but got {annotator!r}.")
+        matrix = pd.DataFrame(0.0, index=self.classes, columns=self.classes)
+        for true, given, probability in zip(cells["true"], cells["given"], cells["probability"], strict=True):
+            matrix.loc[true, given] = probability
+        return matrix
+
+    def _repr_html_(self) -> str:
+        counts = (
+            f"{len(self.labels):,} labels of {len(self.consensus):,} examples by {len(self.annotators):,} annotators"
+        )
+        parts = [f"<p>{counts}, {len(self.classes):,} classes, Krippendorff's α {self.alpha:.2f}</p>"]
+        for title, table in (("Least reliable annotators", self.annotators), ("Consensus", self.consensus)):
+            html = table.head(SHOWN).to_html(index=False, float_format="{:.3f}".format, border=0)
+            parts.append(f"<p><b>{title}</b></p>{html}")
+        return "".join(parts)
+
+
+def aggregate(
+    table: Any, *, example: str | None = None, annotator: str | None = None, label: str | None = None
+) -> Aggregation:
+    """Aggregate labels: the consensus, how sure it is, and how reliable each annotator is, from labels alone.
+
+    No inputs are needed; where there are some, `lupi diagnose` knows more. See `lupi.crowd.infer` for the model of
+    labels: annotators differ in reliability, may have habits, such as a constant answer, and share what errors are
+    frequent.
+
+    Parameters
+    ----------
+    table
+        A long table of pandas, polars or Arrow with one row per label; or a wide one with a column per annotator, or an
+        array, as for `lupi.tabular.to_long`. Rows and cells without a label are ignored; a missing annotator is an
+        annotator too.
+    example, annotator, label : str, optional
+        Columns of a long table, by default those of these names. A table with neither of the columns of annotators
+        and labels is wide if `annotator` and `label` are not given.
+
+    Returns
+    -------
+    Aggregation
+        Tables of the consensus, annotators, confusions and labels.
+
+    Examples
+    --------
+    Ann and Bob know the answers; Cem always says "no".
+
+    >>> truth = np.array(["yes", "no", "yes"] * 10)
+    >>> table = pd.DataFrame({"ann": truth, "bob": truth, "cem": "no"})
+    >>> found = aggregate(table)
+    >>> found.consensus.head(3)[["example", "label", "labels", "agreement"]].round(2)
+      example label  labels  agreement
+    0       0   yes       3       0.67
+    1       1    no       3       1.00
+    2       2   yes       3       0.67
+    >>> found.annotators[["annotator", "agreement"]].round(2)
+      annotator  agreement
+    0       cem       0.33
+    1       ann       1.00
+    2       bob       1.00
+    >>> found.confusion("cem").round(1)
+          no  yes
+    no   1.0  0.0
+    yes  1.0  0.0
+    """
+    frame, notes = _read(table, example, annotator, label)
+    of_example, examples = _number(frame["example"])
+    of_annotator, annotators = _number(frame["annotator"])
+    of_label, classes = _number(frame["label"], sort=True)
+    if len(classes) < 2:
+        raise ValueError(f"Expected at least two classes of labels, but all labels are {classes[0]!r}.")
+    found = infer_alone(
+        Votes(
+            example=of_example,
+            annotator=of_annotator,
+            label=of_label,
+            examples=len(examples),
+            annotators=len(annotators),
+            classes=len(classes),
+        )
+    )
+    return Aggregation(
+        consensus=tabulate_consensus(found, examples, classes),
+        annotators=_tabulate_annotators(found, annotators),
+        confusions=tabulate_confusions(found, annotators, classes),
+        labels=frame.assign(right=1 - found.wrong),
+        alpha=krippendorff_alpha(of_label, of_example),
+        classes=classes,
+        inference=found,
+        notes=tuple(notes),
+    )
+
+
+def tabulate_consensus(found: Inference, examples: NDArray[Any], classes: NDArray[Any]) -> pd.DataFrame:
+    """Return a table of the most probable true label of each example: see `Aggregation.consensus`."""
+    best, counts = found.truth.argmax(1), count_labels(found.votes)
+    row, total = np.arange(len(best)), counts.sum(1)
+    return pd.DataFrame(
+        {
+            "example": examples,
+            "label": classes[best],
+            "probability": found.truth[row, best],
+            "labels": total.astype(np.int64),
+            "agreement": counts[row, best] / np.maximum(total, 1),
+        }
+    )
+
+
+def tabulate_confusions(found: Inference, annotators: NDArray[Any], classes: NDArray[Any]) -> pd.DataFrame:
+    """Return a table of the cells of confusion matrices: see `Aggregation.confusions`."""
+    who, true, given, count, share = expected_confusions(found.votes, found.truth)
+    cells = {"annotator": annotators[who], "true": classes[true], "given": classes[given]}
+    return pd.DataFrame({**cells, "count": count, "probability": share})
+
+
+def _tabulate_annotators(found: Inference, annotators: NDArray[Any]) -> pd.DataFrame:
+    v, (reliability, low, high) = found.votes, approximate_reliability(found)
+    total = np.bincount(v.annotator, minlength=v.annotators)
+    columns = {
+        "annotator": annotators,
+        "labels": total,
+        "agreement": v.mean_by_annotator(found.truth.argmax(1)[v.example] == v.label),
+        "reliability": reliability,
+        "low": low,
+        "high": high,
+        "habit": found.model.share,
+        "flagged": high < np.average(reliability, weights=total),
+    }
+    return pd.DataFrame(columns).sort_values(["reliability", "labels"], kind="stable", ignore_index=True)
+
+
+def _read(table: Any, example: str | None, annotator: str | None, label: str | None) -> tuple[pd.DataFrame, list[str]]:
+    """Return example, annotator and label of each label, and notes on the table."""
+    frame, given = as_pandas(table), {"example": example, "annotator": annotator, "label": label}
+    names = list(map(str, frame.columns)) if isinstance(frame, pd.DataFrame) else []
+    if annotator is None and label is None and not {LONG["annotator"], LONG["label"]} & set(names):
+        long = to_long(frame, example=example)
+        return long.frame[list(LONG)], list(long.notes)
+    for role, name in given.items():
+        check_name(name or LONG[role], names, role)
+    frame = pd.DataFrame({role: frame[name or LONG[role]] for role, name in given.items()})
+    unlabelled = find_unlabelled(frame[["label"]], classes=True)
+    frame = frame[~unlabelled]
+    if frame.empty:
+        raise ValueError("Expected the table to have labels, but it has none.")
+    if frame["example"].isna().any():
+        row = int(np.flatnonzero(frame["example"].isna())[0])
+        raise ValueError(f"Expected `example` to have an id in every row, but row {frame.index[row]} has none.")
+    notes = [f"{unlabelled.sum():,} of {len(unlabelled):,} rows have no label."] if unlabelled.any() else []
+    return frame, notes
+
+
+def _number(column: Any, *, sort: bool = False) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Number the values of a column, by first appearance or sorted, and return the numbers and the values."""
+    if is_number(column) and not column.isna().any() and (column % 1 == 0).all():
+        column = column.astype(np.int64)  # a column with missing values has floats
+    codes, values = pd.factorize(column, use_na_sentinel=False)
+    values = np.asarray(values)
+    if sort:
+        try:
+            order = np.argsort(values, kind="stable")
+        except TypeError:
+            order = np.argsort([str(value) for value in values], kind="stable")
+        codes, values = np.argsort(order)[codes], values[order]
+    return codes.astype(np.int64), values
