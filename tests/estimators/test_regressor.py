@@ -2,6 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from lupi import PrivilegedRegressor
 from tests.estimators.helpers import REAL, A, X, regressor
 
 
@@ -44,3 +45,25 @@ def test_targets_are_real_numbers(y, message):
 def test_a_transition_matrix_needs_classes():
     with pytest.raises(ValueError, match=r"y .* 'pi-transition'"):
         regressor("pi-transition").fit(X, REAL, privileged=A)
+
+
+def test_standard_deviations_are_those_of_the_noise():
+    """The noise of y is three times as large on one side."""
+    rng = np.random.default_rng(0)
+    x = rng.choice([-1.0, 1.0], size=(1500, 1))
+    y = 5 * x[:, 0] + np.where(x[:, 0] > 0, 3.0, 1.0) * rng.normal(size=1500)
+    model = PrivilegedRegressor("het-tram", epochs=30, learning_rate=1e-2, hidden=(16,), random_state=0)
+    model.fit(x, y, privileged=np.zeros((1500, 1)))
+    mean, std = model.predict(np.array([[-1.0], [1.0]]), return_std=True)
+    np.testing.assert_allclose(mean, [-5, 5], atol=0.5)
+    np.testing.assert_allclose(std, [1, 3], rtol=0.25)
+    np.testing.assert_array_equal(model.predict(x), model.predict(x, return_std=True)[0])
+    scaled = PrivilegedRegressor("het-tram", epochs=1, random_state=0)
+    small = [scaled.fit(x, unit * y, privileged=np.zeros((1500, 1))).predict(x[:1], return_std=True) for unit in (1, 8)]
+    np.testing.assert_allclose(small[1], 8 * np.array(small[0]), rtol=1e-4)
+
+
+def test_methods_without_a_variance_have_no_standard_deviation():
+    model = PrivilegedRegressor("no-pi", epochs=1).fit(np.arange(9.0)[:, None], np.arange(9.0))
+    with pytest.raises(ValueError, match="predicts a variance, such as 'het-tram', for `return_std`, but got 'no-pi'"):
+        model.predict(np.ones((1, 1)), return_std=True)

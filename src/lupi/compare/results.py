@@ -13,6 +13,7 @@ from lupi.compare.engine import Run, to_frame
 from lupi.compare.statistics import BASELINE, RUNS_ONLY, Uncertainty, summarize
 from lupi.compare.verdict import write_verdict
 from lupi.metrics import METRICS
+from lupi.report.fragment import format_fragment
 
 BIN_COLUMNS = ["method", "low", "high", "confidence", "accuracy", "count"]
 
@@ -46,6 +47,25 @@ class Comparison:
     notes: list[str] = field(default_factory=list)
     reliability: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=BIN_COLUMNS))
     about: dict[str, Any] = field(default_factory=dict)
+
+    def _repr_html_(self) -> str:
+        """Return the verdict, the scores and the notes, for notebooks."""
+        table = format_scores(self, len(self.metrics)).rename_axis("method").reset_index()
+        return format_fragment(self.verdict, {"Mean ± standard deviation over seeds": table}, self.notes)
+
+
+def format_scores(found: Comparison, metrics: int) -> pd.DataFrame:
+    """Format the first metrics of a summary, with intervals of the differences from No PI; one row per method."""
+    columns: dict[str, list[str]] = {}
+    for name in found.metrics[:metrics]:
+        metric = METRICS[name]
+        scores, changes = [], []
+        for method, row in found.summary.iterrows():
+            scores.append(f"{metric.format(row[name])}±{metric.format(row[f'{name}_sd'])}")
+            gain, low, high = (metric.format(row[f"{name}_{part}"], "+") for part in ("difference", "low", "high"))
+            changes.append("" if method == BASELINE else f"{gain} [{low}, {high}]")
+        columns |= {metric.heading: scores, f"{metric.label} difference [95 % interval]": changes}
+    return pd.DataFrame(columns, index=found.summary.index)
 
 
 def conclude(
@@ -116,13 +136,12 @@ def format_table(found: Comparison, metrics: int = 2) -> str:
     """
     width = max(map(len, found.summary.index)) + 2
     head, lines = f"{'':{width}}", {name: f"{name:{width}}" for name in found.summary.index}
-    for name in found.metrics[:metrics]:
-        metric = METRICS[name]
-        head += f"{metric.heading:>14}{'difference [95 % interval]':>32}"
-        for method, row in found.summary.iterrows():
-            score = f"{metric.format(row[name])}±{metric.format(row[f'{name}_sd'])}"
-            gain, low, high = (metric.format(row[f"{name}_{part}"], "+") for part in ("difference", "low", "high"))
-            change = "" if method == BASELINE else f"{gain} [{low}, {high}]"
+    cells = format_scores(found, metrics)
+    for number, name in enumerate(found.metrics[:metrics]):
+        head += f"{METRICS[name].heading:>14}{'difference [95 % interval]':>32}"
+        for method, (score, change) in zip(
+            cells.index, cells.iloc[:, 2 * number : 2 * number + 2].to_numpy(), strict=True
+        ):
             lines[str(method)] += f"{score:>14}{change:>32}"
     return "\n".join([head, *lines.values()])
 

@@ -8,9 +8,12 @@ import pandas as pd
 
 from lupi.diagnose.information import Information
 from lupi.diagnose.leaks import GIVEN
+from lupi.report.fragment import format_fragment
 
 TOGETHER, SHUFFLED = "(all together)", "(shuffled)"
 """Rows of the table of information that are not columns."""
+MOST = 8
+"""Number of annotators and labels to show in a notebook."""
 FEW_EXAMPLES = 1000
 """With fewer examples, the error of the networks may be as large as the interval."""
 LEAKS = {
@@ -93,6 +96,17 @@ class Diagnosis:
             wrong, total = self.label_counts["look wrong"], len(self.labels)
             parts.append(f"{wrong:,} of {total:,} labels ({100 * wrong / total:.0f} %) are probably wrong.")
         return "\n\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        """Return the verdict, the tops of the tables and the notes, for notebooks."""
+        information = ["column", "estimate", "low", "high", "share", "leak"]
+        tables = {"Information about the label beyond the inputs, in nats": self.information[information]}
+        if self.annotators is not None:
+            shown = ["annotator", "labels", "support", "reliability", "low", "high", "flagged"]
+            tables["Annotators, the least supported first"] = self.annotators[shown].head(MOST)
+        if self.labels is not None:
+            tables["Labels, the most suspicious first"] = self.labels.head(MOST)
+        return format_fragment(self.verdict, tables, self.notes)
 
     def numbers(self) -> pd.DataFrame:
         """Return all numbers except those of single annotators and labels: part, name, quantity, value."""

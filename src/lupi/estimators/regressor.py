@@ -62,9 +62,32 @@ class PrivilegedRegressor(RegressorMixin, PrivilegedEstimator):
     def _decode(self, output: Tensor) -> Tensor:
         return self.likelihood_.mean(output) * self.y_scale_ + self.y_mean_
 
-    def predict(self, X: Any) -> NDArray[np.float64]:
-        """Return the expected y."""
-        return self._predict(X)
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Return the expected y.
+
+        Parameters
+        ----------
+        X : array or table
+            Inputs.
+        return_std : bool
+            Whether to return the standard deviation of y, too. Only methods whose network predicts a variance have one,
+            such as "het-tram".
+
+        Returns
+        -------
+        y : ndarray
+            The expected y.
+        std : ndarray
+            Its standard deviation, if `return_std` is true.
+        """
+        output = self._outputs(X)
+        mean = self._check_finite(self._decode(output).numpy())
+        if not return_std:
+            return mean
+        if output.shape[1] < 2:
+            known = "a method that predicts a variance, such as 'het-tram'"
+            raise ValueError(f"Expected {known}, for `return_std`, but got {self.method!r}.")
+        return mean, self._check_finite(output[:, 1].sqrt().numpy() * self.y_scale_)
 
     def predict_given(self, X: Any, privileged: Any) -> NDArray[np.float64]:
         """Return the expected y of the conditional head, for methods that have one."""
