@@ -36,7 +36,17 @@ from lupi.training import Checkpoint, Settings, fit, fit_seeds, seed_noise
 
 Trunk = nn.Module | Callable[[], nn.Module]
 MethodMaker = Callable[..., methods.Method]
-NOT_STORED = ("method", "trunk", "device", "fabric", "checkpoint", "random_state", "class_weight", "classes")
+NOT_STORED = (
+    "method",
+    "trunk",
+    "device",
+    "fabric",
+    "checkpoint",
+    "random_state",
+    "class_weight",
+    "classes",
+    "callbacks",
+)
 """Parameters that a model folder does not store, or stores elsewhere."""
 LIKELIHOODS: dict[str, Likelihood] = {type(kind).__name__: kind for kind in (Categorical(), Bernoulli(), Gaussian())}
 
@@ -75,6 +85,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
     checkpoint: Checkpoint | None = None
     random_state: int | np.random.RandomState | None = None
     verbose: bool = False
+    callbacks: Sequence[Callable[[dict[str, Any]], Any]] | None = None
 
     @abstractmethod
     def _fit_targets(self, y: Any, names: Sequence[Any] | None) -> tuple[Tensor, Likelihood, int]:
@@ -121,6 +132,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             fabric=self.fabric,
             checkpoint=self.checkpoint,
             progress=bool(self.verbose),
+            callbacks=self.callbacks or (),
         )
         self._finish(data)
         return self
@@ -213,6 +225,8 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         for name in ("method_options", "training"):
             if not isinstance(options := getattr(self, name), Mapping | None):
                 raise ValueError(f"Expected `{name}` to be a dict of options, but got {options!r}.")
+        if not (isinstance(self.callbacks, Sequence | None) and all(map(callable, self.callbacks or ()))):
+            raise ValueError(f"Expected `callbacks` to be a list of callables, but got {self.callbacks!r}.")
         check_device(self.device)
         arguments.check_widths("hidden", self.hidden)
         arguments.check_widths("tower", self.tower, count=2)
@@ -498,7 +512,7 @@ def fit_together(models: Sequence[PrivilegedEstimator], sets: Sequence[Mapping[s
     (500,)
     """
     first = models[0]
-    for name in ("fabric", "checkpoint"):
+    for name in ("fabric", "checkpoint", "callbacks"):
         if getattr(first, name) is not None:
             raise ValueError(f"Expected `{name}` to be None for models that train together.")
     prepared = [model._prepare(**one) for model, one in zip(models, sets, strict=True)]

@@ -86,6 +86,9 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
         Seed of initial weights, batches and noise.
     verbose : bool
         Whether to show progress.
+    callbacks : sequence of callable, optional
+        Each is called after every epoch with its row of `history_`, for instance to log it. If one returns true, the
+        stage of the method that the row names ends.
     class_weight : dict or "balanced", optional
         Weights of the classes, as scikit-learn's `compute_sample_weight` takes them; they multiply `sample_weight`. The
         weight of a soft label is the mean over its classes.

@@ -16,7 +16,7 @@ from lupi.methods.base import Method, Stage, list_methods
 from lupi.nn.inference import device_of
 from lupi.nn.noise import Noise, seed_noise
 from lupi.training.checkpoint import Checkpoint, describe_network, describe_run
-from lupi.training.loop import Epoch, OneDevice, StageLoop, matrix_precision
+from lupi.training.loop import Callback, Epoch, OneDevice, StageLoop, matrix_precision
 from lupi.training.replicas import Data, Replicas, StackedAnnotations, split_history
 from lupi.training.settings import Settings
 
@@ -36,6 +36,7 @@ def fit(
     fabric: Any = None,
     checkpoint: Checkpoint | None = None,
     progress: bool = False,
+    callbacks: Sequence[Callback] = (),
 ) -> list[Epoch]:
     """Train a method, stage by stage, and return the history of its losses.
 
@@ -61,6 +62,9 @@ def fit(
         Where to save the state. If the file exists, training resumes from it.
     progress : bool
         Show progress on standard error.
+    callbacks : sequence of callable
+        Each is called after every epoch with its row of the history, for instance to log it. If one returns true, the
+        stage ends, as if it had no more epochs. With several processes, all must decide alike.
 
     Returns
     -------
@@ -117,7 +121,7 @@ def fit(
                     for network, weights in zip(outside, resumed["networks"], strict=True):
                         network.load_state_dict(weights)
                     loop.resume(resumed)
-                for step in loop.steps(history, progress and place.global_rank == 0):
+                for step in loop.steps(history, progress and place.global_rank == 0, callbacks):
                     last, since = loop.epoch == changed.epochs, time.monotonic() - saved
                     if checkpoint is not None and checkpoint.is_due(step, last=last, since=since):
                         saved = time.monotonic()

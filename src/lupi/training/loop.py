@@ -6,7 +6,7 @@ checkpoint and reaches the same result. With several processes, all draw the sam
 
 import math
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import reduce
 from operator import add
@@ -32,6 +32,8 @@ Epoch = dict[str, Any]
 
 A loss of replicas is a list with one number each, NaN for replicas that stopped in an earlier epoch.
 """
+Callback = Callable[[Epoch], Any]
+"""Receives the row of every epoch, and ends the training of the stage by returning true."""
 PROGRESS = ("epoch", "step", "best", "waited", "stopped", "best_weights", "start", "foreign")
 """Attributes of a `StageLoop` that a checkpoint contains."""
 DIVERGED = 1e3
@@ -186,8 +188,8 @@ class StageLoop:
             return all(isinstance(part.x, Tensor) for part in self.data.parts)
         return self.data.one_to_one and self.settings.draw == "annotations" and isinstance(self.data.x, Tensor)
 
-    def steps(self, history: list[Epoch], progress: bool) -> Iterator[int]:
-        """Train, and yield the number of steps taken after each."""
+    def steps(self, history: list[Epoch], progress: bool, callbacks: Sequence[Callback] = ()) -> Iterator[int]:
+        """Train, and yield the number of steps taken after each; a callback that returns true ends the training."""
         epochs, units = self.settings.epochs, torch.arange(len(self.data), device=self.place.device)
         if self.settings.draw == "examples":
             units = self.data.annotated
@@ -204,7 +206,8 @@ class StageLoop:
                         yield self.epoch * per_epoch + self.step
                 history.append(self.close_epoch())
                 shown.advance(1, f"epoch {self.epoch}/{epochs} {format_losses(history[-1])}")
-                if all(self.stopped):
+                asked = [callback(dict(history[-1])) for callback in callbacks]  # all of them, whatever one returns
+                if all(self.stopped) or any(asked):
                     self.epoch = epochs
                 if self.epoch == epochs:
                     for member, weights in zip(self.members, self.best_weights, strict=True):
