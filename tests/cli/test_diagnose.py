@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from lupi.crowd import krippendorff_alpha
 from tests.cli.helpers import refused
 from tests.cli.helpers import run as run_command
 
@@ -63,6 +64,9 @@ def test_all_files_are_there_and_agree(good):
     folder = good[1]
     assert sorted(path.name for path in folder.iterdir()) == [
         "annotators.csv",
+        "balance.csv",
+        "confusion.csv",
+        "consensus.csv",
         "information.csv",
         "labels.csv",
         "report.html",
@@ -82,6 +86,12 @@ def test_all_files_are_there_and_agree(good):
     assert len(labels) == N == facts["labels"]["count"]
     np.testing.assert_array_equal(labels["example"], TABLE["id"].to_numpy()[labels["row"]])
     np.testing.assert_array_equal(labels["annotator"], TABLE["worker"].to_numpy()[labels["row"]])
+    np.testing.assert_allclose(labels["size"], TABLE["size"].to_numpy()[labels["row"]])  # the content
+    consensus = pd.read_csv(folder / "consensus.csv", dtype={"example": str})
+    assert consensus["example"].tolist() == TABLE["id"].unique().tolist()
+    assert pd.read_csv(folder / "confusion.csv")["count"].sum() == pytest.approx(N, abs=0.5)
+    assert pd.read_csv(folder / "balance.csv")["labels"].sum() == N
+    assert facts["alpha"] == pytest.approx(krippendorff_alpha(TABLE["label"], TABLE["id"]))
     annotators = pd.read_csv(folder / "annotators.csv")
     assert annotators["annotator"].iloc[0] == 4
     scores = pd.read_csv(folder / "results.csv").query("part == 'score of annotators'")
@@ -89,6 +99,23 @@ def test_all_files_are_there_and_agree(good):
     report = (folder / "report.html").read_text()
     assert facts["verdict"][0].split(":")[0] in report
     assert "seconds" in report
+
+
+def test_probabilities_of_another_model(table):
+    p = np.where(TABLE[["gold"]].to_numpy() == np.array([["no", "yes"]]), 0.9, 0.1)
+    file, folder = table.parent / "p.npy", table.parent / "run"
+    np.save(file, p)
+    result = run(table, *ROLES, "--ignore", "gold", "--probabilities", file, *FAST, "-o", folder)
+    assert result.exit_code == 0, result.output
+    labels = pd.read_csv(folder / "labels.csv")
+    wrong = (TABLE["label"] != TABLE["gold"]).to_numpy()[labels["row"]]
+    assert labels.loc[wrong, "right"].max() < labels.loc[~wrong, "right"].min()
+    again = (table, *ROLES, "--ignore", "gold", "--probabilities", file, *FAST, "-o", folder, "--overwrite")
+    for bad, word in ((p[1:], "shape [240, 2]"), (2 * p, "row 0 is [")):
+        np.save(file, bad)
+        refused(run(*again), word, "--probabilities")
+    file.write_text("no array")
+    refused(run(*again), ".npy")
 
 
 def test_an_older_diagnosis_is_replaced_when_asked(table):
@@ -103,7 +130,9 @@ def test_an_older_diagnosis_is_replaced_when_asked(table):
     assert result.exit_code == 0, result.output
     assert "no privileged column is named like one" in result.stdout
     assert not (folder / "annotators.csv").exists()
-    assert list(pd.read_csv(folder / "labels.csv")) == ["row", "given", "likely", "wrong"]
+    assert list(pd.read_csv(folder / "labels.csv")) == ["row", "given", "likely", "wrong", "right", "size"]
+    assert list(pd.read_csv(folder / "consensus.csv")) == ["row", "label", "probability", "labels", "agreement"]
+    assert not (folder / "confusion.csv").exists()
     # Without ids, rows with equal inputs are one example.
     assert json.loads((folder / "results.json").read_text())["examples"] == N // 3
 
@@ -115,7 +144,7 @@ def test_an_older_diagnosis_is_replaced_when_asked(table):
         ([*ROLES, "--gold", "glod"], ["gold", "did you mean 'gold'"]),
         ([*ROLES, "--gold", "seconds"], ["'seconds'", "gold", "privileged"]),
         ([*ROLES, "--gold", "label"], ["gold", "target"]),
-        ([*ROLES, "--gold", "size", "--ignore", "gold"], ["gold", "'no'"]),
+        (["--target", "label", "--privileged", "worker", "--gold", "size", "--ignore", "gold,id"], ["gold", "'no'"]),
         ([*ROLES, "--annotator", "label"], ["annotator", "target"]),
         ([*ROLES, "--annotator", "who"], ["annotator"]),
         ([*ROLES, "--ignore", "gold", "--method", "trams"], ["trams"]),

@@ -2,6 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from lupi.crowd import krippendorff_alpha
 from lupi.diagnose import Problem, diagnose
 from lupi.diagnose.diagnosis import code_gold
 from lupi.diagnose.findings import SHUFFLED, TOGETHER
@@ -64,9 +65,41 @@ def test_careless_annotators_are_found(honest):
     assert not any("95 %" in note for note in honest.notes)
 
 
+def test_consensus_confusions_and_classes(honest):
+    _, y, A, example, gold, _ = crowd()
+    consensus = honest.consensus
+    assert list(consensus) == ["example", "label", "probability", "labels", "agreement"]
+    assert consensus["example"].tolist() == list(range(EXAMPLES))
+    assert (consensus["label"].to_numpy() == gold[::EACH]).mean() > 0.85
+    same = pd.Series(consensus["label"].to_numpy()[example] == y).groupby(example).mean()
+    np.testing.assert_allclose(consensus["agreement"], same)
+    cells = honest.confusions
+    counts = cells.groupby("annotator")["count"].sum()
+    np.testing.assert_allclose(counts, A["annotator"].value_counts().sort_index(), atol=0.1)
+    own = cells[cells["true"] == cells["given"]].groupby("annotator")["count"].sum() / counts
+    assert own["p0"] < own["p7"]
+    balance = honest.balance
+    np.testing.assert_array_equal(balance["labels"], pd.Series(y).value_counts().sort_index())
+    assert balance["examples"].sum() == pytest.approx(EXAMPLES)
+    assert balance["true_share"].sum() == pytest.approx(1)
+    assert honest.alpha == krippendorff_alpha(y, example)
+    assert any("Krippendorff's α of the labels is 0." in note for note in honest.notes)
+
+
+def test_probabilities_of_another_model_judge_the_labels():
+    X, y, A, example, gold, _ = crowd(examples=60)
+    p = np.where(gold[:, None] == np.array(["a", "b", "c"]), 0.98, 0.01)
+    given = {"example": example, "annotator": A["annotator"], "folds": 2, "parameters": TINY}
+    found = diagnose(Problem(X, y, A[["annotator"]], probabilities=p, **given))
+    np.testing.assert_array_equal(found.consensus["label"], gold[::EACH])
+    np.testing.assert_array_equal(found.labels["wrong"] > 0.5, (y != gold)[found.labels["row"]])
+    assert "Annotators and labels were judged by the probabilities that were given." in found.notes
+
+
 def test_labels_are_ranked_and_counted(honest):
     labels = honest.labels
-    assert list(labels) == ["row", "example", "annotator", "given", "likely", "wrong"]
+    assert list(labels) == ["row", "example", "annotator", "given", "likely", "wrong", "right"]
+    np.testing.assert_allclose(labels["right"], 1 - labels["wrong"])
     assert labels["wrong"].is_monotonic_decreasing
     assert sorted(labels["row"]) == list(range(EXAMPLES * EACH))
     _, y, A, example, _, _ = crowd()
@@ -148,7 +181,7 @@ def test_a_single_annotator_column_missing_leaves_the_models_ranking():
     X, y, A, example, gold, _ = crowd(examples=40)
     found = diagnose(Problem(X, y, A[["confidence"]], example=example, gold=gold, folds=2, parameters=TINY))
     assert found.annotators is None
-    assert list(found.labels) == ["row", "example", "given", "likely", "wrong"]
+    assert list(found.labels) == ["row", "example", "given", "likely", "wrong", "right"]
     assert set(found.scores["of"]) == {"labels"}
     assert "annotators" not in found.verdict
 

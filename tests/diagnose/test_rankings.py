@@ -45,7 +45,7 @@ def test_without_annotators_the_model_ranks(digits, predicted):
 def test_the_table_is_sorted_and_names_labels():
     p = np.array([[0.9, 0.1], [0.1, 0.9], [0.6, 0.4]])
     table = rank_labels(infer(p, [1, 1, 0]), ["cat", "dog"])
-    assert list(table) == ["row", "given", "likely", "wrong"]
+    assert list(table) == ["row", "given", "likely", "wrong", "right"]
     assert table["row"].iloc[0] == 0
     assert table["wrong"].is_monotonic_decreasing
     assert table.set_index("row")["given"].loc[[0, 1, 2]].tolist() == ["dog", "dog", "cat"]

@@ -1,6 +1,7 @@
 """The command `lupi diagnose`."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -19,6 +20,10 @@ def run(
     settings: dict[str, Any],
     output: options.Output,
     gold: Annotated[str | None, typer.Option(help="Column of true labels, used only to score the diagnosis.")] = None,
+    probabilities: Annotated[
+        Path | None,
+        typer.Option(help="A .npy file of another model's out-of-fold probabilities, which judge the labels instead."),
+    ] = None,
     method: Annotated[str, typer.Option(help="Method whose predictions judge the labels.")] = "pi-transition",
     folds: Annotated[int, typer.Option(min=2, help="Number of folds; models trained on the others judge each.")] = 5,
     seed: options.Seed = 0,
@@ -33,6 +38,7 @@ def run(
         replace(spec, gold=gold),
         output,
         overwrite=overwrite,
+        probabilities=probabilities,
         method=method,
         folds=folds,
         seed=seed,

@@ -8,7 +8,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from lupi import methods
-from lupi.crowd import infer, summarize_annotators
+from lupi.crowd import Inference, infer, krippendorff_alpha, summarize_annotators
+from lupi.crowd.tables import tabulate_confusions, tabulate_consensus
 from lupi.diagnose.columns import measure_columns
 from lupi.diagnose.findings import Diagnosis, write_notes
 from lupi.diagnose.information import Floats
@@ -84,7 +85,8 @@ def judge_labels(problem: Problem, found: Diagnosis, jobs: int, progress: bool) 
             progress=progress,
         )[0]
 
-    inferred = infer(predict(method), label, example=problem.group, annotator=problem.annotator)
+    p = predict(method) if problem.probabilities is None else np.asarray(problem.probabilities)
+    inferred = infer(p, label, example=problem.group, annotator=problem.annotator)
     labels, annotators, scores = rank_labels(inferred, classes), None, None
     for name, values in (("annotator", problem.annotator), ("example", problem.example)):
         if values is not None:
@@ -106,7 +108,31 @@ def judge_labels(problem: Problem, found: Diagnosis, jobs: int, progress: bool) 
             "of `reliability`, given the model. It covered about 90 % in simulation, and on those data sets 93 % or "
             "more of the shares of correct labels of annotators with 20 labels or more."
         )
-    return replace(found, annotators=annotators, labels=labels, scores=scores, notes=notes)
+    alpha = krippendorff_alpha(label, problem.group)
+    if not np.isnan(alpha):
+        notes.append(f"Krippendorff's α of the labels is {alpha:.2f}: 1 is agreement, 0 is chance.")
+    if problem.probabilities is not None:
+        notes.append("Annotators and labels were judged by the probabilities that were given.")
+    first = np.unique(inferred.votes.example, return_index=True)[1]
+    ids = first if problem.example is None else np.asarray(problem.example)[first]
+    return replace(
+        found,
+        annotators=annotators,
+        labels=labels,
+        consensus=tabulate_consensus(inferred, ids, classes),
+        confusions=None if annotators is None else tabulate_confusions(inferred, inferred.names, classes),
+        balance=count_classes(inferred, classes),
+        alpha=alpha,
+        scores=scores,
+        notes=notes,
+    )
+
+
+def count_classes(found: Inference, classes: NDArray[Any]) -> pd.DataFrame:
+    """Return how frequent each class is among labels and, in expectation, among true labels."""
+    labels, examples = np.bincount(found.votes.label, minlength=len(classes)), found.truth.sum(0)
+    shares = {"share": labels / labels.sum(), "examples": examples, "true_share": examples / examples.sum()}
+    return pd.DataFrame({"class": classes, "labels": labels, **shares})
 
 
 def code_gold(gold: Any, classes: NDArray[Any]) -> Floats:

@@ -47,8 +47,19 @@ class Diagnosis:
     annotators : DataFrame, optional
         The columns of `lupi.crowd.summarize_annotators`, the least supported annotator first.
     labels : DataFrame, optional
-        row, example, annotator, given, likely and wrong, the probability that the label is wrong; the most suspicious
-        label first.
+        row, example, annotator, given, likely; wrong and right, the probabilities that the label is so; of a file, also
+        the first inputs. The most suspicious label comes first.
+    consensus : DataFrame, optional
+        The most probable label of each example: example, label, probability, labels and agreement, as in
+        `lupi.crowd.Aggregation`; row, that of its first label, stands for an example without an id.
+    confusions : DataFrame, optional
+        Cells of the annotators' confusion matrices: annotator, true, given, count and probability, as in
+        `lupi.crowd.Aggregation`.
+    balance : DataFrame, optional
+        class; labels and share, the number and share of its labels; examples and true_share, the expected number and
+        share of examples that belong to it.
+    alpha : float, optional
+        Krippendorff's α of the labels; NaN if no example has two.
     scores : DataFrame, optional
         Scores of both rankings by true labels: of, estimate, score, value, count.
     notes : list of str
@@ -61,6 +72,10 @@ class Diagnosis:
     capacity: dict[str, Any] | None = None
     annotators: pd.DataFrame | None = None
     labels: pd.DataFrame | None = None
+    consensus: pd.DataFrame | None = None
+    confusions: pd.DataFrame | None = None
+    balance: pd.DataFrame | None = None
+    alpha: float | None = None
     scores: pd.DataFrame | None = None
     notes: list[str] = field(default_factory=list)
 
@@ -121,7 +136,7 @@ class Diagnosis:
         if self.annotators is not None:
             flagged = int(self.annotators["flagged"].sum())
             parts["annotators", ""] = {"count": len(self.annotators), "flagged": flagged}
-        parts["labels", ""] = self.label_counts
+        parts["labels", ""] = self.label_counts | ({} if self.alpha is None else {"alpha": self.alpha})
         rows = [(*part, name, value) for part, values in parts.items() for name, value in values.items()]
         if self.scores is not None:
             scores = self.scores.drop(columns="count").itertuples(index=False)

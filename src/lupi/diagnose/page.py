@@ -21,6 +21,8 @@ def diagnosis_page(found: Diagnosis) -> Page:
         sections.append(annotator_section(found.annotators))
     if found.labels is not None:
         sections.append(label_section(found.labels))
+    if found.balance is not None:
+        sections.append(balance_section(found.balance))
     if found.scores is not None:
         sections.append(score_section(found.scores))
     if found.notes:
@@ -91,13 +93,28 @@ def label_section(table: pd.DataFrame) -> Section:
     )
     shown_table = Table(
         caption="Labels, the most suspicious first.",
-        frame=table,
+        frame=table.drop(columns="right", errors="ignore"),
         formats={"wrong": ".3f"},
         hints={"wrong": "probability"},
         sorted_by="-wrong",
     )
     picture = figures.draw_label_errors(table["wrong"].to_numpy(float))
     return Section(heading="Labels", text=text, figures=[picture], tables=[shown_table])
+
+
+def balance_section(table: pd.DataFrame) -> Section:
+    """Show how frequent each class is."""
+    text = (
+        "How frequent each class is among the labels, and in how many examples it is expected to be the true label. A "
+        "class with a larger share of labels than of examples is given too often."
+    )
+    shown_table = Table(
+        caption="Classes.",
+        frame=table.rename(columns={"true_share": "share of examples", "share": "share of labels"}),
+        formats={"labels": ",d", "examples": ",.1f", "share of labels": ".1%", "share of examples": ".1%"},
+        hints={"examples": "expected"},
+    )
+    return Section(heading="Classes", text=text, tables=[shown_table])
 
 
 def score_section(table: pd.DataFrame) -> Section:

@@ -45,6 +45,9 @@ class Problem:
         Ids of the annotators who gave the labels.
     gold : array, optional
         True labels, some of which may be missing. They are used to score the rankings, and for nothing else.
+    probabilities : array, [labels, classes], optional
+        Predictions that judge annotators and labels in place of those of `method`, for the sorted classes, by a model
+        that was not trained on the example of the label.
     weight : array, optional
         How much each label counts in training.
     real : bool
@@ -67,6 +70,7 @@ class Problem:
     example: Any = None
     annotator: Any = None
     gold: Any = None
+    probabilities: Any = None
     weight: NDArray[np.float64] | None = None
     real: bool = False
     method: str = "pi-transition"

@@ -35,7 +35,8 @@ def rank_labels(found: Inference, classes: Any = None) -> pd.DataFrame:
     -------
     DataFrame
         row, the position of the label in the data; given, the label; likely, the most probable label; wrong, the
-        probability that the label is wrong.
+        probability that the label is wrong; right, the probability that it is right, a weight for any model that is
+        trained on the labels.
 
     Examples
     --------
@@ -51,7 +52,7 @@ def rank_labels(found: Inference, classes: Any = None) -> pd.DataFrame:
     if names.shape != (v.classes,):
         raise ValueError(f"Expected `classes` to be {v.classes} names, but got shape {list(names.shape)}.")
     likely = names[found.truth.argmax(1)[v.example]]
-    table = pd.DataFrame({"given": names[v.label], "likely": likely, "wrong": found.wrong})
+    table = pd.DataFrame({"given": names[v.label], "likely": likely, "wrong": found.wrong, "right": 1 - found.wrong})
     return (
         table.rename_axis("row").reset_index().sort_values("wrong", ascending=False, kind="stable", ignore_index=True)
     )

@@ -11,8 +11,10 @@ import numpy as np
 from lupi._internal.checks import check_jobs
 from lupi._internal.files import claim_output, explain_os_errors, replace_folder, to_csv, to_records, write_text
 from lupi.compare.comparison import describe_agreement
+from lupi.diagnose.content import add_content
 from lupi.diagnose.diagnosis import diagnose
 from lupi.diagnose.findings import Diagnosis
+from lupi.diagnose.other_models import read_probabilities
 from lupi.diagnose.page import diagnosis_page
 from lupi.diagnose.problem import Problem
 from lupi.report import write_report
@@ -27,6 +29,7 @@ def diagnose_table(
     output: Path,
     *,
     overwrite: bool = False,
+    probabilities: Path | None = None,
     method: str = "pi-transition",
     folds: int = 5,
     seed: int = 0,
@@ -47,6 +50,9 @@ def diagnose_table(
         Folder for the files.
     overwrite : bool
         Whether to replace an existing diagnosis.
+    probabilities : Path, optional
+        A ``.npy`` file of class probabilities that judge annotators and labels in place of those of `method`: a row per
+        row of the table, a column per class, sorted, by a model that was not trained on the example.
     method, folds, seed
         As for `Problem`.
     device : str
@@ -77,7 +83,7 @@ def diagnose_table(
     ...     spec = TableSpec(table=Path(name, "table.csv"), target=["y"], privileged=["worker"])
     ...     found, files = diagnose_table(spec, Path(name, "run"), folds=2, settings={"epochs": 1})
     >>> [path.name for path in files][:2], list(found.labels)
-    (['results.json', 'results.csv'], ['row', 'annotator', 'given', 'likely', 'wrong'])
+    (['results.json', 'results.csv'], ['row', 'annotator', 'given', 'likely', 'wrong', 'right', 'x'])
     """
     check_jobs(jobs)
     with claim_output(
@@ -92,6 +98,7 @@ def diagnose_table(
         for line in (*data.choices, *(f"Note: {note}" for note in notes)):
             if say is not None:
                 say(line)
+        p = None if probabilities is None else read_probabilities(probabilities, spec, data)
         encoders = fit_encoders(data.train.X, data.unencoded, device=device)
         problem = Problem(
             encode_columns(data.train.X, encoders),
@@ -101,6 +108,7 @@ def diagnose_table(
             example=data.train.example if data.ids is None else data.ids.to_numpy(),
             annotator=data.annotators,
             gold=data.gold,
+            probabilities=p,
             weight=data.train.weight,
             real=data.task == "regression",
             method=method,
@@ -112,7 +120,11 @@ def diagnose_table(
         if data.ids is None and found.labels is not None:
             found = replace(found, labels=found.labels.drop(columns="example"))
         if found.labels is not None:  # count the rows of the table, not of those that have a label
-            found = replace(found, labels=found.labels.assign(row=data.rows[found.labels["row"]]))
+            labels = found.labels.assign(row=data.rows[found.labels["row"]])
+            found = replace(found, labels=add_content(labels, spec, data.schema.inputs))
+        if data.ids is None and found.consensus is not None:
+            first = data.rows[np.unique(data.train.example, return_index=True)[1]]
+            found = replace(found, consensus=found.consensus.assign(example=first).rename(columns={"example": "row"}))
         roles = asdict(data.schema.roles)
         roles["inputs"] = len(roles["inputs"])
         known = {
@@ -123,6 +135,7 @@ def diagnose_table(
             "roles": roles,
             "annotator": data.annotator,
             "gold": spec.gold,
+            "probabilities": None if probabilities is None else str(probabilities),
             "weight": spec.weight,
             "soft": spec.soft,
             "method": method,
@@ -158,6 +171,8 @@ def write_diagnosis(found: Diagnosis, folder: Path, facts: Mapping[str, Any]) ->
         "information": to_records(found.information),
         "capacity": found.capacity,
         "labels": found.label_counts,
+        "alpha": None if found.alpha is None or np.isnan(found.alpha) else found.alpha,
+        "balance": None if found.balance is None else to_records(found.balance),
         "annotators": None if found.annotators is None else to_records(found.annotators),
         "scores": None if found.scores is None else to_records(found.scores),
     }
@@ -166,6 +181,9 @@ def write_diagnosis(found: Diagnosis, folder: Path, facts: Mapping[str, Any]) ->
         "information.csv": found.information,
         "annotators.csv": found.annotators,
         "labels.csv": found.labels,
+        "consensus.csv": found.consensus,
+        "confusion.csv": found.confusions,
+        "balance.csv": found.balance,
     }
     with explain_os_errors(folder), replace_folder(folder, drop=["results.json", "report.html", *tables]) as partial:
         write_text(partial / "results.json", json.dumps(results, indent=2) + "\n")
