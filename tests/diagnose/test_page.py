@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 
 from lupi.diagnose import diagnosis_page
@@ -60,3 +61,27 @@ def test_an_annotator_with_a_number_for_a_name(make):
     information, annotators = found.information.assign(column="c"), found.annotators.assign(annotator=range(20))
     found = replace(found, information=information, annotators=annotators, labels=None)
     assert "worker" not in render(diagnosis_page(found))
+
+
+def confused(make, classes):
+    people = [f"w{i}" for i in range(60)]
+    cells = [{"annotator": who, "true": t, "given": (t + 1) % classes} for who in people for t in range(classes - 1)]
+    confusions = pd.DataFrame(cells).assign(count=np.arange(len(cells)) % 7 + 1.0, probability=1.0)
+    balance = pd.DataFrame({"class": range(classes), "labels": 9, "share": 0.5, "examples": 4.0, "true_share": 0.5})
+    return replace(make.diagnosed(people), confusions=confusions, balance=balance)
+
+
+def test_the_least_supported_annotators_open_to_a_confusion_matrix(make):
+    found = confused(make, 3)
+    shown = section(found, "Annotators")
+    assert len(shown.details) == 50
+    assert shown.details[0].summary.startswith(f"{found.annotators['annotator'][0]}: ")
+    matrix = shown.details[0].table.frame.set_index("true \\ given")
+    np.testing.assert_array_equal(matrix.to_numpy(), [[0, 1, 0], [0, 0, 1], [np.nan] * 3])  # 2 is never the true label
+
+
+def test_of_many_classes_the_largest_confusions_are_listed(make):
+    shown = section(confused(make, 40), "Annotators")
+    table = shown.details[0].table.frame
+    assert len(table) == 15
+    assert table["count"].is_monotonic_decreasing

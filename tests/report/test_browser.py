@@ -1,6 +1,7 @@
 """Look at report pages in a browser. Without Chromium these tests are skipped."""
 
 import json
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -262,3 +263,71 @@ def test_a_point_tells_who_it_is(browser, pages):
     browser.open(pages["diagnosis-plain"])
     tips = browser.run("[...document.querySelectorAll('svg use title')].map(e => e.textContent)")
     assert json.dumps(tips).count("worker 17:") == 2
+
+
+@pytest.fixture(scope="module")
+def drilled(make, tmp_path_factory):
+    """A diagnosis with confusion matrices, where some names are hostile."""
+    people = [*make.hostile, *(f"worker {i}" for i in range(30))]
+    cells = [{"annotator": who, "true": t, "given": g} for who in people for t in "ab" for g in "ab"]
+    confusions = pd.DataFrame(cells).assign(count=2.0, probability=[0.9, 0.1, 0.25, 0.75] * len(people))
+    balance = pd.DataFrame({"class": ["a", "b"], "labels": 10, "share": 0.5, "examples": 5.0, "true_share": 0.5})
+    found = replace(make.diagnosed(people), confusions=confusions, balance=balance)
+    return write_report(diagnosis_page(found), tmp_path_factory.mktemp("drilled") / "report.html")
+
+
+ROWS = "[...document.querySelectorAll('section')].find(s => s.querySelector('h2').textContent == '%s')"
+SHOWN = ROWS + ".querySelector('tbody').querySelectorAll('tr:not([hidden])').length"
+
+
+def test_a_box_filters_the_rows_of_long_tables(browser, drilled):
+    browser.open(drilled)
+    assert browser.run(SHOWN % "Annotators") > 30
+    write = (
+        "(() => { const box = %s.querySelector('input'); box.value = '%s'; box.dispatchEvent(new Event('input')); })()"
+    )
+    browser.run(write % (ROWS % "Annotators", "WORKER 2"))
+    assert browser.run(SHOWN % "Annotators") == 11  # worker 2 and worker 20 to 29
+    assert browser.run(ROWS % "Annotators" + ".querySelector('output').textContent").startswith("11 of ")
+    browser.run(write % (ROWS % "Annotators", "no such"))
+    assert browser.run(SHOWN % "Annotators") == 0
+    browser.run(write % (ROWS % "Annotators", ""))
+    assert browser.run(SHOWN % "Annotators") > 30
+    assert browser.run(ROWS % "Classes" + ".querySelector('input')") is None  # two rows need no filter
+    assert browser.complaints() == ([], [])
+
+
+def test_tables_are_downloaded_as_csv_without_formulas(browser, drilled, tmp_path):
+    browser.open(drilled)
+    browser.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    browser.run(ROWS % "Annotators" + ".querySelector('.tools button').click()")
+    file, end = tmp_path / "annotators.csv", time.monotonic() + 10
+    while not file.exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    table = pd.read_csv(file)
+    assert len(table) == browser.run(SHOWN % "Annotators")
+    assert list(table)[:3] == ["annotator", "labels", "agreement"]
+    assert table["support"].is_monotonic_increasing  # values, not texts
+    assert not table["annotator"].str.match(r"[=+\-@]").any()
+    assert browser.complaints() == ([], [])
+
+
+def test_annotators_open_to_their_confusion_matrix(browser, drilled):
+    browser.open(drilled)
+    opened = ROWS % "Annotators" + ".querySelectorAll('details')[%d]"
+    assert browser.run(f"{opened % 3}.open") is False
+    browser.run(f"{opened % 3}.querySelector('summary').click()")
+    assert browser.run(f"{opened % 3}.open")
+    cells = browser.run(
+        f"[...{opened % 3}.querySelectorAll('tbody tr')].map(r => [...r.cells].map(c => c.textContent))"
+    )
+    assert cells == [["a", "0.90", "0.10"], ["b", "0.25", "0.75"]]
+    assert browser.run(f"{opened % 3}.querySelector('table').getBoundingClientRect().height") > 20
+    assert browser.complaints() == ([], [])
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_tools_and_details_fit_the_page(browser, drilled, width):
+    browser.open(drilled, width=width)
+    browser.run("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+    assert browser.run("document.documentElement.scrollWidth") <= width

@@ -1,11 +1,19 @@
 """The report of a diagnosis."""
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
 from lupi.diagnose.findings import Diagnosis
 from lupi.report import figures
-from lupi.report.page import Page, Section, Table, format_intervals
+from lupi.report.page import Detail, Page, Section, Table, format_intervals
+
+MOST_ANNOTATORS = 50
+"""Number of annotators whose confusions the page shows."""
+MOST_CLASSES = 15
+"""Largest number of classes of a confusion matrix that the page shows."""
 
 
 def diagnosis_page(found: Diagnosis) -> Page:
@@ -18,7 +26,14 @@ def diagnosis_page(found: Diagnosis) -> Page:
     """
     sections = [information_section(found.information)]
     if found.annotators is not None:
-        sections.append(annotator_section(found.annotators))
+        section = annotator_section(found.annotators)
+        if found.confusions is not None and found.balance is not None:
+            details = show_confusions(found.annotators, found.confusions, found.balance["class"].tolist())
+            more = (
+                f"Below the table, open one of the {len(details)} least supported annotators to see what they confuse."
+            )
+            section = replace(section, details=details, text=f"{section.text}\n{more}")
+        sections.append(section)
     if found.labels is not None:
         sections.append(label_section(found.labels))
     if found.balance is not None:
@@ -82,6 +97,27 @@ def annotator_section(table: pd.DataFrame) -> Section:
         sorted_by="support",
     )
     return Section(heading="Annotators", text=text, figures=pictures, tables=[shown_table])
+
+
+def show_confusions(annotators: pd.DataFrame, confusions: pd.DataFrame, classes: list[Any]) -> list[Detail]:
+    """Show the confusion matrix of each of the least supported annotators or, of many classes, their largest cells."""
+    cells: dict[Any, pd.DataFrame] = dict(iter(confusions.groupby("annotator", sort=False)))
+    details = []
+    for row in annotators.head(MOST_ANNOTATORS).itertuples(index=False):
+        own = cells[row.annotator].drop(columns="annotator")
+        if len(classes) > MOST_CLASSES:
+            largest = own[own["true"] != own["given"]].sort_values("count", ascending=False, kind="stable")
+            caption, formats = "What they confuse most often.", {"count": ".1f", "probability": ".2f"}
+            table = Table(caption=caption, frame=largest.head(MOST_CLASSES), formats=formats)
+        else:
+            caption = "Probability of each label that they give, by the true label."
+            wide = own.pivot_table(index="true", columns="given", values="probability", observed=True)
+            wide = wide.reindex(columns=classes).fillna(0.0).reindex(index=classes)  # a dash: never a true label
+            wide = wide.set_axis([str(name) for name in classes], axis="columns").rename_axis("true \\ given")
+            table = Table(caption=caption, frame=wide.reset_index(), formats={str(name): ".2f" for name in classes})
+        who = f"{row.annotator}: {row.labels:,} labels, reliability {row.reliability:.2f}"
+        details.append(Detail(who + (", flagged" if row.flagged else ""), table))
+    return details
 
 
 def label_section(table: pd.DataFrame) -> Section:

@@ -1,5 +1,5 @@
 """How is a result shown? As one self-contained HTML page that loads no other file and needs no network."""
 
-from lupi.report.page import Figure, Page, Section, Table, write_report
+from lupi.report.page import Detail, Figure, Page, Section, Table, write_report
 
-__all__ = ["Figure", "Page", "Section", "Table", "write_report"]
+__all__ = ["Detail", "Figure", "Page", "Section", "Table", "write_report"]

@@ -128,9 +128,25 @@ class Column(NamedTuple):
     keys: list[str]
 
 
+@dataclass(frozen=True)
+class Detail:
+    """A table that readers open by its summary.
+
+    Parameters
+    ----------
+    summary : str
+        One line that is always shown.
+    table : Table
+        The table below it.
+    """
+
+    summary: str
+    table: Table
+
+
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A section of a page: text, figures, tables and notes, in this order.
+    """A section of a page: text, figures, tables, details and notes, in this order.
 
     Parameters
     ----------
@@ -142,6 +158,8 @@ class Section:
         Figures, side by side where the page is wide enough.
     tables : sequence of Table
         Tables.
+    details : sequence of Detail
+        Tables that readers open one by one.
     notes : sequence of str
         Items of a list.
     """
@@ -150,6 +168,7 @@ class Section:
     text: str = ""
     figures: Sequence[Figure] = ()
     tables: Sequence[Table] = ()
+    details: Sequence[Detail] = ()
     notes: Sequence[str] = ()
 
 
@@ -247,7 +266,9 @@ def write_report(page: Page, path: str | Path, *, command: str = "", versions: M
 def read_assets() -> tuple[Template, str, str]:
     """Read the template, the style sheet and the script."""
     here = files("lupi.report")
-    template, style, script = (here.joinpath(name).read_text("utf-8") for name in ("page.html", "page.css", "sort.js"))
+    template, style, script = (
+        here.joinpath(name).read_text("utf-8") for name in ("page.html", "page.css", "tables.js")
+    )
     environment = Environment(
         autoescape=True,
         undefined=StrictUndefined,
