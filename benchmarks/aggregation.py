@@ -5,7 +5,9 @@ examples by 10 000 annotators, 10 classes, against Dawid–Skene: crowd-kit's wh
 runs in a process of its own on one thread, and its goal is in seconds of the processor, which other programs disturb
 less; the memory is the peak of that process. Annotators are right with probabilities from Beta(6, 3), and a twentieth
 of them always give the same answer. DATA holds `music_genre` and `sentiment_polarity`
-(Rodrigues et al. 2013), whose true labels score the second part, and serve for nothing else.
+(Rodrigues et al. 2013), whose true labels score the second part, and serve for nothing else. The last part is how many
+of the annotators' accuracies the 95 % intervals cover: those of `aggregate`, and those of `sample_reliability`, which
+takes longer.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from lupi.crowd import Votes, aggregate, dawid_skene, majority_vote
+from lupi.crowd import Aggregation, Votes, aggregate, dawid_skene, majority_vote, sample_reliability
 
 LABELS, EXAMPLES, ANNOTATORS, CLASSES = 1_000_000, 200_000, 10_000, 10
 MOST_SECONDS, MOST_GIGABYTES = 60, 2
@@ -84,6 +86,41 @@ def score(folder: Path) -> None:
             print(f"{name:<20} {how:<24} accuracy {np.mean(found.to_numpy() == gold.to_numpy()):.4f}", flush=True)
 
 
+def cover(name: str, found: Aggregation, accuracy: pd.Series, fewest: int = 1) -> None:
+    """Print the share of annotators whose interval contains their accuracy, of those with a number of labels."""
+    table = found.annotators.set_index("annotator")
+    sampled = pd.DataFrame(dict(zip(("low", "high"), sample_reliability(found.inference, sweeps=300)[1:], strict=True)))
+    names = found.labels["annotator"].unique()  # as they are numbered, by first appearance
+    use = table.index[table["labels"] >= fewest]
+    shares = []
+    for limits in (table, sampled.set_index(names)):
+        limits, true = limits.loc[use], accuracy.loc[use]
+        shares.append(np.mean((limits["low"] <= true) & (true <= limits["high"])))
+    print(f"{name:<44} {len(use)} annotators: covered {shares[0]:.2f}, sampled {shares[1]:.2f}", flush=True)
+
+
+def simulate_few(each: int, classes: int, seed: int) -> tuple[pd.DataFrame, pd.Series]:
+    """Return labels of 600 examples by 30 annotators, and the annotators' accuracies, which are from Beta(6, 2)."""
+    rng = np.random.default_rng(seed)
+    truth, accuracy = rng.integers(classes, size=600), rng.beta(6, 2, 30)
+    example, annotator = np.arange(600).repeat(each), np.argsort(rng.random((600, 30)))[:, :each].ravel()
+    wrong = (truth[example] + rng.integers(1, classes, len(example))) % classes
+    label = np.where(rng.random(len(example)) < accuracy[annotator], truth[example], wrong)
+    return pd.DataFrame({"example": example, "annotator": annotator, "label": label}), pd.Series(accuracy)
+
+
+def measure_coverage(folder: Path) -> None:
+    """Print how often intervals cover, in simulations and on sets with true labels."""
+    for each, classes in ((2, 3), (3, 3), (5, 3), (3, 10)):
+        for seed in range(3):
+            labels, accuracy = simulate_few(each, classes, seed)
+            cover(f"{each} labels per example, {classes} classes, seed {seed}", aggregate(labels), accuracy)
+    for name, example in SETS.items():
+        table = pd.read_parquet(folder / name / "annotations.parquet")
+        accuracy = (table["label"] == table["gold"]).groupby(table["annotator"]).mean()
+        cover(name, aggregate(table, example=example, annotator="annotator", label="label"), accuracy, 20)
+
+
 def ways() -> list[str]:
     """Return the names of what is compared."""
     kit = ["crowd-kit's Dawid–Skene"] if importlib.util.find_spec("crowdkit") else []
@@ -104,6 +141,7 @@ def main(arguments: list[str]) -> None:
         subprocess.run(program, env=one_thread, check=True)
     if arguments:
         score(Path(arguments[0]))
+        measure_coverage(Path(arguments[0]))
 
 
 if __name__ == "__main__":
