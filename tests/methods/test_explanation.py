@@ -110,6 +110,16 @@ def test_the_mixture_at_the_training_points_is_the_prior(likelihood):
     np.testing.assert_allclose(apply_mixture(result, predictions, likelihood), result.target, atol=1e-6)
 
 
+def test_a_mixture_is_recalibrated_half_as_much_as_the_labels_ask_for():
+    data, predictions, _ = make_crowd()
+    result = explain(data, predictions, Categorical(), 1.0, None)
+    pairs = zip(result.weights, predictions, result.powers, strict=True)
+    mixed = sum(weight * power(p, own) for weight, p, own in pairs)
+    votes, features = to_votes(data, mixed.shape[1], several=False)
+    found = infer_votes(votes, mixed, features=features)
+    assert result.power == pytest.approx(np.sqrt(found.beta), rel=1e-3)
+
+
 def test_mixture_by_hand():
     found = Explanation(np.array([0.25, 0.75]), np.array([2.0, 0.5]), 3.0, np.zeros(0))
     first, second = np.array([[0.2, 0.8]]), np.array([[0.36, 0.64]])

@@ -10,6 +10,7 @@ from scipy.optimize import nnls
 from torch import Tensor
 
 from lupi.crowd import Votes, infer_votes, stack_weights
+from lupi.crowd.likelihood import softmax
 from lupi.data import Annotations, SparseRows
 from lupi.likelihoods import Bernoulli, Gaussian, Likelihood
 
@@ -35,6 +36,10 @@ def explain(
     data: Annotations, predictions: Sequence[Floats], likelihood: Likelihood, weight: float, exponent: float | None
 ) -> Explanation:
     """Mix out-of-fold predictions, and compute λ P(truth | labels, x) + (1 − λ) P(truth | x).
+
+    Each prediction is recalibrated before it is mixed, and the mixture once more, but only half as much as the labels
+    ask for (√β): errors that depend on x make any β too large. On the four sets where we measured it, that made the
+    posteriors better.
 
     Parameters
     ----------
@@ -62,9 +67,13 @@ def explain(
         for _ in range(ROUNDS):
             found = infer_votes(votes, mix(priors, weights), features=features, exponent=1.0)
             weights = stack_weights(priors, found.evidence)
-    found = infer_votes(votes, mix(priors, weights), features=features, exponent=exponent)
-    target = weight * found.truth + (1 - weight) * np.exp(found.log_prior)
-    return Explanation(weights, powers, found.beta, target[:, 1].reshape(predictions[0].shape) if several else target)
+    mixed = mix(priors, weights)
+    found = infer_votes(votes, mixed, features=features, exponent=exponent)
+    power = found.beta if len(priors) == 1 else np.sqrt(found.beta)
+    prior = sharpen(mixed, power)
+    truth = softmax(np.log(prior) + found.exponent * found.evidence)
+    target = weight * truth + (1 - weight) * prior
+    return Explanation(weights, powers, power, target[:, 1].reshape(predictions[0].shape) if several else target)
 
 
 def explain_numbers(data: Annotations, predictions: Sequence[Floats], weight: float) -> Explanation:
