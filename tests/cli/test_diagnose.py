@@ -118,6 +118,17 @@ def test_probabilities_of_another_model(table):
     refused(run(*again), ".npy")
 
 
+def test_labels_with_times_have_periods(tmp_path):
+    when = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(N), "h")
+    TABLE.assign(when=when).drop(columns=["gold", "seconds"]).to_csv(tmp_path / "table.csv", index=False)
+    roles = ["--target", "label", "--privileged", "worker,when", "--example", "id"]
+    result = run(tmp_path / "table.csv", *roles, *FAST, "-o", tmp_path / "run")
+    assert result.exit_code == 0, result.output
+    periods = pd.read_csv(tmp_path / "run" / "periods.csv")
+    assert periods["labels"].sum() == N
+    assert "Over time" in (tmp_path / "run" / "report.html").read_text()
+
+
 def test_an_older_diagnosis_is_replaced_when_asked(table):
     folder = table.parent / "run"
     folder.mkdir()

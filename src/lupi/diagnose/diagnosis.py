@@ -13,6 +13,7 @@ from lupi.crowd.tables import tabulate_confusions, tabulate_consensus
 from lupi.diagnose.columns import measure_columns
 from lupi.diagnose.findings import Diagnosis, write_notes
 from lupi.diagnose.information import Floats
+from lupi.diagnose.periods import find_time, measure_periods
 from lupi.diagnose.predictions import predict_out_of_fold
 from lupi.diagnose.problem import TRAINING, Problem
 from lupi.diagnose.rankings import rank_labels, score_rankings
@@ -113,6 +114,7 @@ def judge_labels(problem: Problem, found: Diagnosis, jobs: int, progress: bool) 
         notes.append(f"Krippendorff's α of the labels is {alpha:.2f}: 1 is agreement, 0 is chance.")
     if problem.probabilities is not None:
         notes.append("Annotators and labels were judged by the probabilities that were given.")
+    time = find_time(problem.privileged)
     first = np.unique(inferred.votes.example, return_index=True)[1]
     ids = first if problem.example is None else np.asarray(problem.example)[first]
     return replace(
@@ -122,6 +124,7 @@ def judge_labels(problem: Problem, found: Diagnosis, jobs: int, progress: bool) 
         consensus=tabulate_consensus(inferred, ids, classes),
         confusions=None if annotators is None else tabulate_confusions(inferred, inferred.names, classes),
         balance=count_classes(inferred, classes),
+        periods=None if time is None else measure_periods(problem.privileged[time], 1 - inferred.wrong),
         alpha=alpha,
         scores=scores,
         notes=notes,

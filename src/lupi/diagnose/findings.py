@@ -58,6 +58,9 @@ class Diagnosis:
     balance : DataFrame, optional
         class; labels and share, the number and share of its labels; examples and true_share, the expected number and
         share of examples that belong to it.
+    periods : DataFrame, optional
+        Where a privileged column holds times: start, end and labels of up to ten periods; right, the mean probability
+        that a label is right, with its interval from low to high.
     alpha : float, optional
         Krippendorff's α of the labels; NaN if no example has two.
     scores : DataFrame, optional
@@ -75,6 +78,7 @@ class Diagnosis:
     consensus: pd.DataFrame | None = None
     confusions: pd.DataFrame | None = None
     balance: pd.DataFrame | None = None
+    periods: pd.DataFrame | None = None
     alpha: float | None = None
     scores: pd.DataFrame | None = None
     notes: list[str] = field(default_factory=list)

@@ -38,6 +38,8 @@ def diagnosis_page(found: Diagnosis) -> Page:
         sections.append(label_section(found.labels))
     if found.balance is not None:
         sections.append(balance_section(found.balance))
+    if found.periods is not None:
+        sections.append(period_section(found.periods))
     if found.scores is not None:
         sections.append(score_section(found.scores))
     if found.notes:
@@ -151,6 +153,23 @@ def balance_section(table: pd.DataFrame) -> Section:
         hints={"examples": "expected"},
     )
     return Section(heading="Classes", text=text, tables=[shown_table])
+
+
+def period_section(table: pd.DataFrame) -> Section:
+    """Show how reliable labels are over time."""
+    text = (
+        "Right is the mean probability that a label of the period is right, with its 95% interval. If it falls, look "
+        "for what changed: new annotators, other instructions, harder examples."
+    )
+    days = {name: table[name].dt.strftime("%Y-%m-%d %H:%M") for name in ("start", "end")}
+    shown_table = Table(
+        caption="Periods with about as many labels each.",
+        frame=table.drop(columns=["low", "high"]).assign(**days),
+        formats={"labels": ",d"},
+        texts={"right": format_intervals(table["right"], table["low"], table["high"], "z.2f")},
+        hints={"right": "[interval]"},
+    )
+    return Section(heading="Over time", text=text, tables=[shown_table])
 
 
 def score_section(table: pd.DataFrame) -> Section:

@@ -184,6 +184,7 @@ def write_diagnosis(found: Diagnosis, folder: Path, facts: Mapping[str, Any]) ->
         "consensus.csv": found.consensus,
         "confusion.csv": found.confusions,
         "balance.csv": found.balance,
+        "periods.csv": found.periods,
     }
     with explain_os_errors(folder), replace_folder(folder, drop=["results.json", "report.html", *tables]) as partial:
         write_text(partial / "results.json", json.dumps(results, indent=2) + "\n")
