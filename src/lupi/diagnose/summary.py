@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from lupi._internal.sanitizing import shorten
 from lupi.diagnose.findings import Diagnosis
 from lupi.diagnose.rankings import FEW_LABELS
 
@@ -33,18 +32,13 @@ def format_diagnosis(found: Diagnosis, most: int = 8) -> str:
         title = f"Annotators with {FEW_LABELS} labels or more, the least supported first:"
         parts.append(f"{title}\n{format_table(top, digits=2)}")
     if found.labels is not None:
-        top = found.labels.head(most).drop(columns="right", errors="ignore")
-        parts.append(f"Labels, the most suspicious first:\n{format_table(shorten_texts(top), digits=3)}")
+        top = found.labels.loc[:, :"wrong"].head(most)  # what was labelled does not fit into a terminal
+        parts.append(f"Labels, the most suspicious first:\n{format_table(top, digits=3)}")
     if found.scores is not None:
         table = found.scores.assign(what=found.scores["of"] + ", " + found.scores["score"])
         wide = table.pivot_table(index="what", columns="estimate", values="value", sort=False, dropna=False)
         parts.append(f"Scored by true labels:\n{format_table(wide.reset_index(), digits=3)}")
     return "\n\n".join([*parts, "\n".join(f"Note: {note}" for note in found.notes)])
-
-
-def shorten_texts(table: pd.DataFrame, most: int = 40) -> pd.DataFrame:
-    """Shorten long texts to one line of a terminal."""
-    return table.map(lambda value: shorten(value, most) if isinstance(value, str) else value)
 
 
 def format_table(table: pd.DataFrame, *, digits: int, **options: Any) -> str:
