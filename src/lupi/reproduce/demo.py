@@ -22,7 +22,7 @@ was; it is known in training only. Tested on the true labels of {test} other dig
 """
 LEGEND = """\
 no-pi is plain training; with early stopping it ends when the loss on held-out labels no longer falls. Five averaged
-networks cost five times as much to serve; every other row is one network.
+networks cost five times as much to serve.
 Accuracy is the share of right answers. NLL, the negative log-likelihood, is low if the true digit gets a high
 probability: 0 is perfect, and a blind guess among ten digits has 2.30.
 ▲ significantly better than no-pi   ▼ significantly worse   ★ best

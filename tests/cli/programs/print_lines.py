@@ -23,4 +23,5 @@ def start() -> None:
     """Make the command a subcommand."""
 
 
-app(["work"])
+if __name__ == "__main__":
+    app(["work"])
