@@ -6,7 +6,8 @@ from typer.testing import CliRunner
 
 from lupi.cli import app
 
-for command in sys.argv[1:]:
-    result = CliRunner().invoke(app, [*command.split(), "--help"])
-    assert result.exit_code == 0, result.output
-print([name for name in ("torch", "sklearn", "pandas", "numpy", "pyarrow") if name in sys.modules])
+if __name__ == "__main__":
+    for command in sys.argv[1:]:
+        result = CliRunner().invoke(app, [*command.split(), "--help"])
+        assert result.exit_code == 0, result.output
+    print([name for name in ("torch", "sklearn", "pandas", "numpy", "pyarrow") if name in sys.modules])
