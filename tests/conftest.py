@@ -1,5 +1,6 @@
 """Every run of the tests is the same run; `pytest --hypothesis-profile=default` looks for new examples."""
 
+import signal
 from types import SimpleNamespace
 
 import numpy as np
@@ -89,3 +90,11 @@ def diagnosed(names, labels=50):
 def make():
     """What makes the data of pages."""
     return SimpleNamespace(hostile=HOSTILE, compared=compared, diagnosed=diagnosed)
+
+
+@pytest.fixture
+def interruptible():
+    """Let Ctrl-C interrupt, as in a terminal: a shell that starts tests in the background ignores it."""
+    old = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, old)

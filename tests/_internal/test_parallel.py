@@ -64,6 +64,7 @@ def test_all_cores_are_no_more_than_the_work(monkeypatch):
     assert os.getpid() not in processes
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_is_for_the_parent_alone():
     """Workers that Ctrl-C reached while they start would print a traceback each."""
     look = partial(signal.getsignal, signal.SIGINT)

@@ -99,6 +99,7 @@ class Interrupted:
         raise KeyboardInterrupt
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_that_python_would_ignore_has_code_130():
     def work() -> None:
         Interrupted()
