@@ -57,7 +57,8 @@ def approximate_reliability(found: Inference) -> tuple[Floats, Floats, Floats]:
     def mean(log_odds: Floats) -> Floats:
         return v.mean_by_annotator((1 - share[v.annotator]) * expit(log_odds) + lucky)
 
-    return tuple(mean(found.model.log_odds + shift) for shift in (np.zeros(1), -away, away))  # type: ignore[return-value]
+    eta = found.model.log_odds
+    return mean(eta), mean(eta - away), mean(eta + away)
 
 
 def expected_confusions(votes: Votes, truth: Floats) -> tuple[Integers, Integers, Integers, Floats, Floats]:

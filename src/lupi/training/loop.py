@@ -206,7 +206,7 @@ class StageLoop:
                         yield self.epoch * per_epoch + self.step
                 history.append(self.close_epoch())
                 shown.advance(1, f"epoch {self.epoch}/{epochs} {format_losses(history[-1])}")
-                asked = [callback(dict(history[-1])) for callback in callbacks]  # all of them, whatever one returns
+                asked = [callback(dict(history[-1])) for callback in callbacks]  # call every one of them
                 if all(self.stopped) or any(asked):
                     self.epoch = epochs
                 if self.epoch == epochs:

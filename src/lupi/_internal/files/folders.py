@@ -65,7 +65,7 @@ def replace_folder(path: str | Path, *, drop: Collection[str] = ()) -> Iterator[
 
 
 def swap(new: Path, path: Path) -> None:
-    """Put a new folder in the place of `path`, in one step where the system can."""
+    """Replace `path` with a new folder, atomically where the operating system supports it."""
     if exchange(new, path):
         return
     old = hidden_path(path, OLD)
