@@ -34,7 +34,7 @@ docs: $(DOCS)
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear .venv
 	$(BIN)/pip install --quiet --constraint constraints.txt pip
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[distributed,export]" --group dev
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[cluster,distributed,export]" --group dev
 	touch $@
 
 $(DOCS): $(INSTALLED)
