@@ -2,9 +2,9 @@
 
     crash_points.py FOLDER CASE [POINTS]
 
-CASE is one of `CASES`. POINTS is the number of points to die at, spread evenly; by default, all. The result is printed
-as JSON. Everything runs in forked children of this process, which has imported all that commands need. Clocks stand
-still, so that outputs can be compared byte by byte.
+CASE is one of `CASES`. POINTS is the number of points to die at, spread evenly, or a share such as 2/8, the second
+eighth; by default, all. The result is printed as JSON. Everything runs in forked children of this process, which has
+imported all that commands need. Clocks stand still, so that outputs can be compared byte by byte.
 """
 
 import importlib
@@ -212,7 +212,10 @@ def main(root, name, points=None):
     old = read(before / case.output)
     last = whole.points
     chosen = range(1, last + 1)
-    if points is not None and int(points) < last:
+    if points is not None and "/" in points:
+        share, shares = map(int, points.split("/"))
+        chosen = chosen[share - 1 :: shares]
+    elif points is not None and int(points) < last:
         chosen = sorted({round(1 + (last - 1) * i / (int(points) - 1)) for i in range(int(points))})
     wrong = {point: check_point(case, folder, before, old, new, point) for point in chosen}
     found = {"points": last, "checked": len(chosen), "wrong": {point: why for point, why in wrong.items() if why}}
