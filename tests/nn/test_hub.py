@@ -344,6 +344,7 @@ def test_a_model_of_texts(hub, tmp_path):
         torch.testing.assert_close(rows[:1], states.mean(1), rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(trunk(token_ids(folder, ["bad"])), rows[1:2], rtol=1e-4, atol=1e-5)
     assert token_ids(folder, ["good cast bad"], length=4).tolist() == [[2, 5, 7, 3]]
+    assert trunk(token_ids(folder, ["bad " * 600])).shape == (1, 8)  # its tokenizer declares no maximum
 
     trunk.train()(x).sum().backward()
     assert [name for name, parameter in trunk.named_parameters() if parameter.grad is None] == []

@@ -2,6 +2,7 @@ import sqlite3
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 import skops.io
 from sklearn.decomposition import TruncatedSVD
@@ -105,6 +106,13 @@ def test_a_folder_is_known_by_its_content(tmp_path):
     assert len({before, changed, text.hash_folder(tmp_path)}) == 3
 
 
+def test_a_column_without_texts_becomes_zeros(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    column = pd.Series([None, None], dtype=object)
+    for encoder in (text.TfidfEncoder().fit(["good cast", "bad cast"]), counting()):
+        np.testing.assert_array_equal(text.encode_texts(encoder, column), np.zeros((2, 2)))
+
+
 @pytest.fixture
 def folder(tmp_path):
     """A Bert of a few weights, with its words."""
@@ -133,7 +141,14 @@ def test_a_transformer(folder, tmp_path, monkeypatch):
     np.testing.assert_allclose(loaded.transform(["bad", "cast"])[:1], rows[1:2], atol=1e-6)
     (folder / "more").write_text("")
     changed = skops.io.loads(skops.io.dumps(encoder), trusted=list(text.TRUSTED))
-    with pytest.raises(ValueError, match=r"^Expected text encoder \S+ to be the one that the model was trained with, "):
+    with pytest.raises(ValueError, match=r"^Expected text encoder \S+bert to be unchanged since training, "):
         changed.transform(["new"])
-    with pytest.raises(ValueError, match=r"^Expected a text encoder that Hugging Face knows, but got '\S+nothing': "):
+    with pytest.raises(ValueError, match=r"^Expected `text_encoder` to be a model .*, but got '\S+nothing': "):
         text.make_text_encoder(str(tmp_path / "nothing")).fit([])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_long_texts_are_truncated(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # its tokenizer declares no maximum
+    long, longer = text.make_text_encoder(str(folder)).fit([]).transform(["bad " * 600, "bad " * 700])
+    np.testing.assert_allclose(long, longer, atol=1e-6)

@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lupi._internal.tokens import limit_tokens
 from lupi.nn.inference import evaluation
 
 HALF = (0.5, 0.5, 0.5)
@@ -161,18 +162,20 @@ def token_ids(name: str | Path, texts: Sequence[str], *, length: int | None = No
     """
     transformers = import_extra("transformers", "text")
     try:
-        pad = getattr(transformers.AutoConfig.from_pretrained(str(name)), "pad_token_id", None)
+        config = transformers.AutoConfig.from_pretrained(str(name))
         tokenizer = transformers.AutoTokenizer.from_pretrained(str(name))
     except (OSError, ValueError) as error:
         raise ValueError(
             f"Expected `name` to be a model with a Hugging Face tokenizer, but got {str(name)!r}: {one_line(error)}"
         ) from error
+    pad = getattr(config, "pad_token_id", None)
     if pad is None or tokenizer.pad_token_id != pad:
         raise ValueError(
             f"Expected the model and tokenizer of {str(name)!r} to share a padding id, but got {pad} and "
             f"{tokenizer.pad_token_id}."
         )
-    encoded = tokenizer(list(texts), padding=True, truncation=True, max_length=length, return_tensors="pt")
+    limit = limit_tokens(tokenizer, config) if length is None else length
+    encoded = tokenizer(list(texts), padding=True, truncation=True, max_length=limit, return_tensors="pt")
     return torch.as_tensor(encoded["input_ids"])
 
 

@@ -17,6 +17,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
 from lupi._internal.progress import Steps
+from lupi._internal.tokens import limit_tokens
 
 TRUSTED = ("lupi.tabular.text.TfidfEncoder", "lupi.tabular.text.TransformerEncoder")
 TEXTS_AT_ONCE = 32
@@ -139,7 +140,8 @@ class TransformerEncoder:
         tokenizer, model, version = self._load()
         if version != self.version_:
             raise ValueError(f"Expected text encoder {self.name} to be unchanged since training, but its files differ.")
-        tokens = tokenizer(texts, padding=True, truncation=True, return_tensors="pt").to(self.device)
+        limit = limit_tokens(tokenizer, model.config)
+        tokens = tokenizer(texts, padding=True, truncation=True, max_length=limit, return_tensors="pt").to(self.device)
         with torch.no_grad():
             states = model(**tokens).last_hidden_state
         mask = tokens["attention_mask"].unsqueeze(-1).to(states.dtype)
@@ -180,7 +182,7 @@ def encode_texts(encoder: TfidfEncoder | TransformerEncoder | Any, column: "pd.S
     array([ True, False,  True])
     """
     codes, distinct = pd.factorize(column)
-    rows = encoder.transform([str(value) for value in distinct])
+    rows = encoder.transform([str(value) for value in distinct] or [""])  # without texts, for the width
     return np.vstack([rows, np.zeros((1, rows.shape[1]), rows.dtype)])[codes]  # a missing text has code −1
 
 

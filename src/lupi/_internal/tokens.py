@@ -1,0 +1,20 @@
+"""How many tokens a Hugging Face model accepts."""
+
+from typing import Any
+
+
+def limit_tokens(tokenizer: Any, config: Any) -> int | None:
+    """Return the maximum number of tokens per text; None if the tokenizer knows it, or if there is none.
+
+    A tokenizer that declares none has an absurd one, with which no text is truncated.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> limit_tokens(SimpleNamespace(model_max_length=10**30), SimpleNamespace(max_position_embeddings=512))
+    511
+    """
+    positions: int | None = getattr(config, "max_position_embeddings", None)
+    if positions is None or tokenizer.model_max_length <= positions:
+        return None  # the tokenizer's own
+    return positions - (getattr(config, "pad_token_id", None) or 0) - 1  # RoBERTa's start after the padding id
