@@ -22,7 +22,7 @@ def apply(diff, folder):
     """Apply a diff, whose hunks need no line numbers, and return the names of the files that it changes."""
     files = re.split(r"^--- (.*)\n", diff, flags=re.M)[1:]
     for name, hunks in zip(files[::2], files[1::2], strict=True):
-        text = (folder / name).read_text()
+        text = (folder / name).read_text() if (folder / name).exists() else ""
         for hunk in re.split(r"^@@\n", hunks, flags=re.M)[1:]:
             lines = hunk.splitlines(keepends=True)
             old = "".join(line[1:] for line in lines if line[0] in " -")

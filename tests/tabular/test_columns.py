@@ -7,21 +7,11 @@ import pyarrow as pa
 import pytest
 
 from lupi.tabular import TableSpec
-from lupi.tabular.columns import (
-    InputColumn,
-    Roles,
-    Schema,
-    check_kinds,
-    check_matches,
-    check_types,
-    choose_task,
-    clean_inputs,
-    find_annotator,
-    find_unlabelled,
-    recognise_inputs,
-    recognise_privileged,
-)
+from lupi.tabular.columns import InputColumn, Schema, check_matches, clean_inputs
 from lupi.tabular.containers import to_pandas
+from lupi.tabular.recognizing import check_kinds, check_types, find_annotator, recognise_inputs, recognise_privileged
+from lupi.tabular.roles import Roles
+from lupi.tabular.targets import choose_task, find_unlabelled
 
 
 def spec_of(**options):

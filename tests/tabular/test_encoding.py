@@ -13,8 +13,10 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from skops.io.exceptions import UntrustedTypesFoundException
 
-from lupi.tabular.encoding import TRUSTED, InputEncoder, PrivilegedEncoder, as_frame, is_id
+from lupi.tabular.encoding import TRUSTED, InputEncoder, PrivilegedEncoder
+from lupi.tabular.frames import as_frame
 from lupi.tabular.standardizing import FARTHEST
+from lupi.tabular.values import is_id
 
 NUMBERS = st.floats(-1e6, 1e6).map(lambda value: round(value, 3)) | st.integers(-3, 3).map(float)
 ANNOTATORS = st.text(max_size=3) | st.none()

@@ -11,10 +11,11 @@ from lupi.crowd.agreement import count_labels, krippendorff_alpha
 from lupi.crowd.inference import Inference
 from lupi.crowd.labels_alone import approximate_reliability, expected_confusions, infer_alone
 from lupi.crowd.votes import Votes
-from lupi.tabular.columns import check_name, find_unlabelled
 from lupi.tabular.containers import as_pandas
-from lupi.tabular.encoding import is_number
 from lupi.tabular.importers import to_long
+from lupi.tabular.roles import check_name
+from lupi.tabular.targets import find_unlabelled
+from lupi.tabular.values import is_number
 
 LONG = {"example": "example", "annotator": "annotator", "label": "label"}
 """Names of the columns of a long table, as importers write them."""

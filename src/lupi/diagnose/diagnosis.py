@@ -17,7 +17,7 @@ from lupi.diagnose.periods import find_time, measure_periods
 from lupi.diagnose.predictions import predict_out_of_fold
 from lupi.diagnose.problem import TRAINING, Problem
 from lupi.diagnose.rankings import rank_labels, score_rankings
-from lupi.tabular.encoding import as_text
+from lupi.tabular.values import as_text
 
 
 def diagnose(problem: Problem, *, jobs: int = 1, progress: bool = False) -> Diagnosis:

@@ -20,8 +20,8 @@ from lupi.diagnose.problem import Problem
 from lupi.report import write_report
 from lupi.tabular import TableDataset, TableSpec, read_dataset
 from lupi.tabular.columns import estimator_kinds
-from lupi.tabular.encoding import as_text
 from lupi.tabular.features import encode_columns, fit_encoders
+from lupi.tabular.values import as_text
 
 
 def diagnose_table(

@@ -11,17 +11,18 @@ from pandas.api.types import is_bool_dtype, is_numeric_dtype
 from sklearn.utils.validation import check_array
 
 from lupi.tabular import soft_labels
-from lupi.tabular.columns import (
+from lupi.tabular.containers import as_pandas
+from lupi.tabular.frames import as_frame
+from lupi.tabular.recognizing import (
     LISTS,
-    check_name,
     check_privileged,
     find_annotator,
-    find_unlabelled,
     recognise_input,
     recognise_privileged_column,
 )
-from lupi.tabular.containers import as_pandas
-from lupi.tabular.encoding import as_frame, code_categories, is_number
+from lupi.tabular.roles import check_name
+from lupi.tabular.targets import find_unlabelled
+from lupi.tabular.values import code_categories, is_number
 
 ADVICE = {"identifier": "leave it out, or pass it as `example` or `privileged`", "truth": "leave it out"}
 """What users of an estimator can do with a column that is no input."""

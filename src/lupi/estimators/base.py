@@ -31,7 +31,8 @@ from lupi.nn import MLP, Parts
 from lupi.nn.inference import ROWS_AT_ONCE, over_annotations, over_examples
 from lupi.nn.pairwise import check_flips
 from lupi.tabular.containers import as_pandas
-from lupi.tabular.encoding import InputEncoder, PrivilegedEncoder, as_frame, check_inputs
+from lupi.tabular.encoding import InputEncoder, PrivilegedEncoder
+from lupi.tabular.frames import as_frame, check_inputs
 from lupi.training import Checkpoint, Settings, fit, fit_seeds, seed_noise
 
 Trunk = nn.Module | Callable[[], nn.Module]

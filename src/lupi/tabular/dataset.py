@@ -14,14 +14,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lupi._internal.sanitizing import one_line
-from lupi.tabular import columns
-from lupi.tabular.columns import InputColumn, Roles, Schema
+from lupi.tabular import columns, recognizing, targets
+from lupi.tabular.columns import InputColumn, Schema
 from lupi.tabular.containers import to_pandas
-from lupi.tabular.encoding import Column, as_text
 from lupi.tabular.features import encode_columns, fit_encoders
 from lupi.tabular.reading import open_table, read_schema, read_table
+from lupi.tabular.roles import Roles
 from lupi.tabular.soft_labels import check_probabilities, check_weights
 from lupi.tabular.spec import TableSpec
+from lupi.tabular.values import Column, as_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,24 +61,24 @@ def read_annotations(spec: TableSpec) -> AnnotationTable:
     opened = open_table(spec.table)
     names = read_schema(opened).names
     roles = Roles.of(spec, names)
-    columns.check_kinds(spec.kind, names, roles)
+    recognizing.check_kinds(spec.kind, names, roles)
     single = (roles.example, spec.gold, spec.weight, spec.annotator)
     example, gold, weight, annotator = ([] if name is None else [name] for name in single)
     used = dict.fromkeys([*roles.target, *roles.privileged, *example, *roles.inputs, *gold, *weight, *annotator])
     strings = [*(name for name, kind in spec.kind.items() if kind != "number"), *example]
     table = read_table(spec.table, list(used), dict.fromkeys(strings, pa.string()))
     for role, named in {"target": roles.target, "example": example, "gold": gold, "annotator": annotator}.items():
-        columns.check_types(table.schema, named, role, ("boolean", "number", "string"))
-    columns.check_types(table.schema, weight, "weight", ("boolean", "number"))
+        recognizing.check_types(table.schema, named, role, ("boolean", "number", "string"))
+    recognizing.check_types(table.schema, weight, "weight", ("boolean", "number"))
     frame, unlabelled = drop_unlabelled(to_pandas(table), roles.target, classes=False)
-    task, reason = columns.choose_task(frame, roles.target, spec.task, soft=spec.soft)
+    task, reason = targets.choose_task(frame, roles.target, spec.task, soft=spec.soft)
     if task == "classification":
         frame, coded = drop_unlabelled(frame, roles.target, classes=True)
         unlabelled += coded
     for name in weight:
         check_weights(frame[name], f"weight column {name!r}")
-    inputs, notes = columns.recognise_inputs(frame, table.schema, roles, spec.kind)
-    kinds, more = columns.recognise_privileged(frame, table.schema, roles, spec.kind, spec.annotator)
+    inputs, notes = recognizing.recognise_inputs(frame, table.schema, roles, spec.kind)
+    kinds, more = recognizing.recognise_privileged(frame, table.schema, roles, spec.kind, spec.annotator)
     schema = Schema(roles, task, inputs, kinds)
     who, choice = choose_annotator(spec, frame, schema)
     choices = [
@@ -95,8 +96,8 @@ def read_annotations(spec: TableSpec) -> AnnotationTable:
 def drop_unlabelled(
     frame: pd.DataFrame, target: Sequence[str], *, classes: bool, of: str = "the table"
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Return the rows that have a label, and a note on the others; see `lupi.tabular.columns.find_unlabelled`."""
-    unlabelled = columns.find_unlabelled(frame[list(target)], classes=classes)
+    """Return the rows that have a label, and a note on the others; see `lupi.tabular.targets.find_unlabelled`."""
+    unlabelled = targets.find_unlabelled(frame[list(target)], classes=classes)
     if unlabelled.all():
         raise ValueError(f"Expected target {target[0]!r} of {of} to have values, but all are missing.")
     if not unlabelled.any():
@@ -112,7 +113,7 @@ def choose_annotator(spec: TableSpec, frame: pd.DataFrame, schema: Schema) -> tu
     """Return the column of annotators, if any, and how it was found: as the spec names it, or by its name."""
     if spec.annotator is not None:
         return spec.annotator, f"Annotators: {spec.annotator}."
-    name = columns.find_annotator(frame[list(schema.privileged)], schema.privileged)
+    name = recognizing.find_annotator(frame[list(schema.privileged)], schema.privileged)
     if name is not None:
         return name, f"Annotators: {name}, by its name; `annotator` names another column."
     return None, "Annotators: no privileged column is named like one; `annotator` names it."
@@ -290,7 +291,7 @@ def read_test(path: Path, schema: Schema, train: pd.DataFrame, *, soft: bool) ->
         got = columns.stored_as(rows.schema.field(name).type)
         if family != got:
             raise ValueError(f"Expected target {name!r} of {path} to be a {family} as in training, but it is a {got}.")
-        columns.check_target(frame[name], binary=len(target) > 1 and not soft, of=f" of {path}")
+        targets.check_target(frame[name], binary=len(target) > 1 and not soft, of=f" of {path}")
     return frame, notes
 
 

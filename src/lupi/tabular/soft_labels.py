@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from lupi.tabular.encoding import Column
+from lupi.tabular.values import Column
 
 ROUNDING = 0.01
 """Largest difference from 1 of a sum of probabilities, which files hold with a few digits."""

@@ -13,11 +13,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.ipc
 
-from lupi.tabular.columns import check_name, find_unlabelled
 from lupi.tabular.containers import to_pandas
-from lupi.tabular.encoding import ID, Column
 from lupi.tabular.formats import open_file
 from lupi.tabular.importers.base import EXAMPLE, LABEL, ImportedTable
+from lupi.tabular.roles import check_name
+from lupi.tabular.targets import find_unlabelled
+from lupi.tabular.values import ID, Column
 
 LABELS = ("label", "labels", "target", "annotation", "annotations")
 KNOWN_FOR_LABELS = ("seconds", "duration", "lead_time", "time", "timestamp", "created_at", "confidence", "score")

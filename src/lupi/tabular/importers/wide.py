@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from lupi.tabular.columns import check_name, find_unlabelled, split_names
 from lupi.tabular.containers import as_pandas, to_pandas
-from lupi.tabular.encoding import as_text, is_number
 from lupi.tabular.formats import open_file
 from lupi.tabular.importers.base import EXAMPLE, LABEL, ImportedTable
+from lupi.tabular.roles import check_name, split_names
+from lupi.tabular.targets import find_unlabelled
+from lupi.tabular.values import as_text, is_number
 
 NAMES_OF_IDS = re.compile(r"^$|^unnamed|^index$|id$|^item|^example$|^task$|^question$", re.IGNORECASE)
 MOST_LABELS = 100

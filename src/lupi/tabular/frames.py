@@ -1,0 +1,114 @@
+"""Any table as a pandas DataFrame with distinct names and typed columns. Messages count rows from 0."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pandas.api.types import is_numeric_dtype
+
+from lupi.tabular.containers import as_pandas
+from lupi.tabular.values import Column
+
+Table: TypeAlias = Any  # a table or column of pandas, polars, Arrow or Hugging Face, an array, or a list of rows
+
+
+def as_frame(table: Table, prefix: str = "a", what: str = "privileged information") -> pd.DataFrame:
+    """Return a table as a pandas DataFrame with distinct string names and typed columns.
+
+    Object columns get the type of their values; durations become seconds, and dates seconds since 1970.
+
+    Parameters
+    ----------
+    table
+        A table or column of pandas, polars, Arrow or Hugging Face, an array or a list of rows; 1-D is one column.
+    prefix
+        Columns without names become ``{prefix}0``, ``{prefix}1``, and so on.
+    what
+        Name of the table in error messages.
+
+    Examples
+    --------
+    >>> as_frame([[True, 2], [False, None]]).dtypes.astype(str).to_dict()
+    {'a0': 'boolean', 'a1': 'Int64'}
+    """
+    table = as_pandas(table)
+    if isinstance(table, pd.Series):
+        table = table.to_frame(f"{prefix}0" if table.name in (None, "") else table.name)
+    if isinstance(table, pd.DataFrame):
+        frame = table.set_axis([str(name) for name in table.columns], axis="columns")
+    else:
+        # With the object type, numbers in a list of mixed rows stay numbers.
+        array = np.asarray(table, dtype=object if isinstance(table, list | tuple) else None)
+        if array.ndim not in (1, 2):
+            got = f"a {array.ndim}-D array" if array.ndim else type(table).__name__
+            raise ValueError(f"Expected {what} to be a DataFrame or a 1-D or 2-D array, but got {got}.")
+        array = array[:, np.newaxis] if array.ndim == 1 else array
+        frame = pd.DataFrame(array, columns=_default_names(array.shape[1], prefix), copy=False)
+    for size, unit in zip(frame.shape, ("sample(s)", "feature(s)"), strict=True):
+        if size == 0:  # scikit-learn checks for these last words
+            raise ValueError(
+                f"Expected {what} to have rows and columns, but got 0 {unit} (shape={frame.shape}) "
+                "while a minimum of 1 is required."
+            )
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise ValueError(f"Expected {what} to have distinct column names, but got {twice!r} twice.")
+    typed = {str(name): _typed(frame[name]) for name, dtype in frame.dtypes.items() if dtype.kind not in "biuf"}
+    return frame.assign(**typed) if typed else frame
+
+
+def check_inputs(X: Table) -> pd.DataFrame:
+    """Return X as a frame; raise a `ValueError` that names the place of an infinite number or a missing string."""
+    if isinstance(X, np.ndarray | list) and np.ndim(X) == 1:
+        raise ValueError("Expected X to be a 2-D array, but got a 1-D array. Reshape your data.")
+    frame = as_frame(X, "x", "X")
+    if all(map(is_numeric_dtype, frame.dtypes)) and not np.isinf(as_matrix(frame)).any():
+        return frame
+    unnamed = list(frame.columns) == _default_names(frame.shape[1], "x")
+    for position, (name, column) in enumerate(frame.items()):
+        numeric = is_numeric_dtype(column.dtype)
+        missing = column.isna().to_numpy() & ~numeric
+        infinite = np.isinf(column.to_numpy(np.float64, na_value=0)) if numeric else np.zeros_like(missing)
+        if missing.any() or infinite.any():
+            row = int(np.argmax(missing | infinite))
+            what = "NaN" if missing[row] else "infinity"  # scikit-learn checks for these words
+            raise ValueError(f"Input X contains {what} in column {position if unnamed else repr(name)}, row {row}.")
+    return frame
+
+
+def as_matrix(frame: pd.DataFrame) -> NDArray[Any]:
+    """Return a frame of numbers as an array, without a copy if possible."""
+    dtypes = set(frame.dtypes)
+    same = len(dtypes) == 1 and isinstance(dtypes.pop(), np.dtype)
+    return frame.to_numpy() if same else frame.to_numpy(np.float64, na_value=np.nan)
+
+
+def match_columns(frame: pd.DataFrame, columns: list[str], prefix: str, what: str) -> pd.DataFrame:
+    """Return the frame with the column names of training; of an array, only the number of columns is checked."""
+    names = list(frame.columns)
+    unnamed = names == _default_names(len(names), prefix) or columns == _default_names(len(columns), prefix)
+    if unnamed and len(names) != len(columns):
+        raise ValueError(f"Expected {what} with {len(columns)} columns, but got {len(names)}.")
+    if not unnamed and names != columns:
+        raise ValueError(f"Expected {what} with columns {columns}, but got {names}.")
+    return frame.set_axis(columns, axis="columns")
+
+
+def _default_names(count: int, prefix: str) -> list[str]:
+    return [f"{prefix}{i}" for i in range(count)]
+
+
+def _typed(column: Column) -> Column:
+    """Convert an object column to the type of its values, and durations and dates to seconds."""
+    if column.dtype == object:
+        # Missing values would turn integers into floats.
+        known = column.reset_index(drop=True).dropna().infer_objects().convert_dtypes()
+        column = known.reindex(range(len(column))).set_axis(column.index)
+    if column.dtype.kind == "c":  # scikit-learn checks for these first words
+        raise ValueError(
+            f"Complex data not supported. Expected column {column.name!r} to be real numbers, but got {column.dtype}."
+        )
+    if column.dtype.kind == "M":
+        column = column - pd.Timestamp(0, tz=column.dt.tz).as_unit(column.dt.unit)
+    return column.dt.total_seconds() if column.dtype.kind == "m" else column

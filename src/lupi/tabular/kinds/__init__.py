@@ -1,0 +1,15 @@
+"""The kinds of column. One class, in a file of its own, says everything about a kind.
+
+To add a kind, subclass `Kind` and add an instance to `KINDS`.
+"""
+
+from lupi.tabular.kinds.base import ColumnEncoder, Kind, RowNumbers
+from lupi.tabular.kinds.boolean import Boolean
+from lupi.tabular.kinds.category import Category
+from lupi.tabular.kinds.number import Number
+from lupi.tabular.kinds.texts import Text
+
+__all__ = ["KINDS", "ColumnEncoder", "Kind", "RowNumbers"]
+
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (Boolean(), Text(), Category(), Number())}
+"""All kinds by name, in the order in which they are recognised."""

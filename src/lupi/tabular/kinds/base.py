@@ -1,0 +1,58 @@
+"""What a kind of column is."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, Protocol, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lupi.tabular.values import Column
+
+RowNumbers: TypeAlias = Sequence[int] | NDArray[np.int64]
+
+
+class ColumnEncoder(Protocol):
+    """Turns the values of a column into several numeric features."""
+
+    def fit(self, values: Sequence[str]) -> Self:
+        """Learn from distinct values."""
+
+    def transform(self, values: Sequence[str]) -> NDArray[np.float32]:
+        """Return one row of features per value."""
+
+
+class Kind(ABC):
+    """A kind of column. The defaults suit a kind that estimators can encode as it is.
+
+    A column is *stored* as one of the families of `lupi.tabular.columns.stored_as`: boolean, number, string, date or
+    duration.
+    """
+
+    name: ClassVar[str]
+    choosable: ClassVar[bool] = True
+    """Whether users may choose this kind for a column."""
+    privileged: ClassVar[str | None] = None
+    """How `PrivilegedEncoder` encodes such a privileged column; None if it cannot."""
+    may_be_missing: ClassVar[bool] = False
+    """Whether values of an input column may be missing."""
+
+    @abstractmethod
+    def recognises(self, column: Column, stored: str) -> bool:
+        """Return whether an input column, one value per example, is of this kind."""
+
+    def reads(self, stored: str) -> bool:  # noqa: ARG002
+        """Return whether a column that is stored in this way can be read as this kind."""
+        return True
+
+    def accepts(self, trained: str, stored: str) -> bool:
+        """Return whether a column may be stored in this way when it was stored as `trained` in training."""
+        return trained == stored or {trained, stored} == {"number", "boolean"}
+
+    def clean(self, values: Column, stored: str, rows: RowNumbers) -> Column:  # noqa: ARG002
+        """Return values for an estimator, or refuse them; `rows` are the numbers of their rows."""
+        return values
+
+    def make_encoder(self, text_encoder: str | None, device: str) -> ColumnEncoder | None:  # noqa: ARG002
+        """Return an encoder that turns such a column into features, or None if estimators encode it."""
+        return None

@@ -1,0 +1,208 @@
+"""Recognise the kinds of columns by their types, names and values. Messages count rows from 0."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+import pyarrow as pa
+from pandas.api.types import is_bool_dtype
+
+from lupi.tabular.columns import InputColumn, stored_as
+from lupi.tabular.kinds import KINDS
+from lupi.tabular.roles import Roles, check_name
+from lupi.tabular.values import ID, Column, is_id, is_number
+
+MAX_CATEGORIES = 1_000
+"""A column with more distinct strings is an identifier, unless the user chooses its kind."""
+LISTS = "; write each of its values, such as the numbers of an embedding, to a column of its own"
+"""Advice for columns of lists."""
+TRUTH = re.compile(r"(?<![a-z])(gold|(ground)?truth|true[ _.-]?labels?)(?![a-z])", re.IGNORECASE)
+"""Names of columns of true labels."""
+TABLE_ADVICE = {
+    "identifier": "name it in `example`, `privileged` or `ignore`",
+    "truth": "name it in `ignore`, or in `gold` where that is an argument",
+    "privileged": "name it in `ignore`",
+}
+"""What users of a table can do with a column that cannot be an input or privileged information."""
+
+
+def check_types(schema: pa.Schema, names: Sequence[str], role: str, allowed: Sequence[str]) -> None:
+    """Raise a `ValueError` for columns that are stored in another way, such as lists."""
+    for name in names:
+        if (stored := stored_as(schema.field(name).type)) not in allowed:
+            families = ", ".join(f"{family}s" for family in allowed if family != "null")
+            advice = LISTS if re.search("list|struct|map", stored) else ""
+            raise ValueError(f"Expected {role} column {name!r} to be one of {families}, but it is {stored}{advice}.")
+
+
+def check_kinds(given: Mapping[str, str], names: Sequence[str], roles: Roles) -> None:
+    """Raise a `ValueError` unless the user chose known kinds for inputs or privileged columns."""
+    choosable = [name for name, kind in KINDS.items() if kind.choosable]
+    for column, kind in given.items():
+        if kind not in choosable:
+            raise ValueError(f"Expected `kind` of column {column!r} to be one of {choosable}, but got {kind!r}.")
+        check_name(column, names, "kind")
+        if column not in (*roles.inputs, *roles.privileged):
+            raise ValueError(f"Expected `kind` to name an input or privileged column, but got {column!r}.")
+
+
+def check_reads(name: str, kind: str, stored: str) -> None:
+    """Raise a `ValueError` unless a column that is stored in this way can be read as this kind."""
+    if not KINDS[kind].reads(stored):
+        raise ValueError(f"Expected column {name!r} to be strings to be read as {kind}, but it is {stored}.")
+
+
+def recognise_inputs(
+    frame: pd.DataFrame, schema: pa.Schema, roles: Roles, given: Mapping[str, str]
+) -> tuple[dict[str, InputColumn], list[str]]:
+    """Recognise the kinds of input columns, refuse identifiers, and note what deserves a second look.
+
+    Returns
+    -------
+    tuple
+        The input columns, and notes for the user.
+    """
+    first = frame.drop_duplicates(roles.example) if roles.example else frame
+    check_types(schema, roles.inputs, "input", ("boolean", "number", "string", "date", "duration"))
+    inputs, notes = {}, []
+    for name in roles.inputs:
+        stored = stored_as(schema.field(name).type)
+        kind = given.get(name) or recognise_input(first[name], stored, TABLE_ADVICE)
+        check_reads(name, kind, stored)
+        inputs[name] = InputColumn(kind, stored)
+    counts = [name for name in inputs if name not in given and pa.types.is_integer(schema.field(name).type)]
+    different = {name: first[name].nunique() for name in counts}
+    examples = len(first[list(inputs)].drop_duplicates()) if any(n > 20 for n in different.values()) else 0
+    notes += [
+        f"Input column {name!r} has a different integer in nearly every example; if it is an id, name it in "
+        "`example` or `ignore`."
+        for name, n in different.items()
+        if n > 20 and n > 0.9 * examples
+    ]
+    return inputs, notes
+
+
+def recognise_input(column: Column, stored: str, advice: Mapping[str, str]) -> str:
+    """Return the kind of an input column by its values; refuse true labels, lists and identifiers.
+
+    Parameters
+    ----------
+    column : Series
+        The values, one per example.
+    stored : str
+        The family of types that they are stored as.
+    advice : mapping
+        What users can do with an "identifier" and with the "truth", for messages.
+    """
+    name, values, count = str(column.name), column.count(), column.nunique()
+    kind = next(kind.name for kind in KINDS.values() if kind.recognises(column, stored))
+    use = f"pass `kind={{{name!r}: {kind!r}}}` to use it as an input"
+    if TRUTH.search(name):
+        what = f"{name!r} is named like them: {advice['truth']}, or {use}"
+        raise ValueError(f"Expected input columns without true labels, but {what}.")
+    if stored == "string" and holds_lists(column):
+        got = f"lists such as {str(column.dropna().iloc[0])[:30]!r}"
+        raise ValueError(f"Expected input column {name!r} to have one value per row, but got {got}{LISTS}.")
+    if kind == "number" and stored == "number" and is_id(column):
+        why = "holds integers and is named like an id"
+    elif kind == "category" and (count > max(20, 0.9 * values) or count > MAX_CATEGORIES):
+        why = f"has {count:,} distinct strings in {values:,} examples"
+    else:
+        return kind
+    what = f"{name!r} {why}: {advice['identifier']}, or {use}"
+    raise ValueError(f"Expected input columns without identifiers, but {what}.")
+
+
+def holds_lists(column: Column) -> bool:
+    """Return whether strings are lists, such as the embeddings that a CSV file can only hold as strings.
+
+    Examples
+    --------
+    >>> holds_lists(pd.Series(["[0.5, 1.5]", "[2.5 3.5]"])), holds_lists(pd.Series(["[sic]", "a, b"]))
+    (True, False)
+    """
+    some = [str(value).strip() for value in column.dropna().head(100)]
+    return bool(some) and all(re.fullmatch(r"\[[^\]]*[,\s][^\]]*\]", value, re.DOTALL) for value in some)
+
+
+def recognise_privileged(
+    frame: pd.DataFrame, schema: pa.Schema, roles: Roles, given: Mapping[str, str], annotator: str | None = None
+) -> tuple[dict[str, str], list[str]]:
+    """Recognise the kinds of privileged columns, with notes for the user; refuse identifiers.
+
+    The column of annotators, if users name it, is a category whatever its values.
+    """
+    check_types(schema, roles.privileged, "privileged", ("boolean", "number", "string", "date", "duration", "null"))
+    kinds, notes = {}, []
+    for name in roles.privileged:
+        if name in given:
+            kinds[name] = given[name]
+            if KINDS[given[name]].privileged is None:
+                chosen = f"`kind={{{name!r}: {given[name]!r}}}`"
+                raise ValueError(f"Expected privileged column {name!r} to be a category or a number, but got {chosen}.")
+            check_reads(name, given[name], stored_as(schema.field(name).type))
+            continue
+        kinds[name] = recognise_privileged_column(frame[name])
+        if name != annotator:
+            use = f"{TABLE_ADVICE['privileged']}, or pass `kind={{{name!r}: {kinds[name]!r}}}` to use it"
+            check_privileged(frame[name], kinds[name], use)
+        if kinds[name] == "category" and is_number(frame[name]):
+            notes.append(
+                f"Privileged column {name!r} holds integers that look like ids, so each value is a category; "
+                f"pass `kind={{{name!r}: 'number'}}` to make it a quantity."
+            )
+    return kinds, notes
+
+
+def recognise_privileged_column(column: Column) -> str:
+    """Return the kind of a privileged column by its name and values; dates and durations are quantities.
+
+    Strings are text if most differ and they read like sentences, such as the comments of annotators.
+
+    Examples
+    --------
+    >>> recognise_privileged_column(pd.Series([2.5, 3.0], name="seconds"))
+    'number'
+    >>> recognise_privileged_column(pd.Series([f"I like film {i}" for i in range(30)], name="comment"))
+    'text'
+    """
+    if is_number(column):
+        return "category" if is_id(column) else "number"
+    if column.dtype.kind in "mM":
+        return "number"
+    if is_bool_dtype(column.dtype) or isinstance(column.dtype, pd.CategoricalDtype) or ID.search(str(column.name)):
+        return "category"
+    return (
+        "text" if column.nunique() > column.count() / 2 and KINDS["text"].recognises(column, "string") else "category"
+    )
+
+
+def check_privileged(column: Column, kind: str, advice: str) -> None:
+    """Raise a `ValueError` if a privileged column holds identifiers: strings, or ids, that nearly all differ."""
+    values, count = column.count(), column.nunique()
+    if kind == "category" and count > max(20, 0.9 * values):
+        why = f"has {count:,} distinct values in {values:,} rows"
+        raise ValueError(f"Expected privileged columns without identifiers, but {column.name!r} {why}: {advice}.")
+
+
+def find_annotator(frame: pd.DataFrame, kinds: Mapping[str, str]) -> str | None:
+    """Find the column that says who gave each label: the first that is named like one and whose values repeat.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The privileged columns.
+    kinds : mapping
+        Kinds of columns; by default recognised. An annotator is a category.
+
+    Examples
+    --------
+    >>> A = pd.DataFrame({"seconds": [2, 3, 2, 9], "worker_id": [7, 8, 8, 7]})
+    >>> find_annotator(A, {}), find_annotator(A[["seconds"]], {}), find_annotator(A, {"worker_id": "number"})
+    ('worker_id', None, None)
+    """
+    for name in frame.columns:
+        named = ID.search(name) and kinds.get(name, recognise_privileged_column(frame[name])) == "category"
+        if named and 1 < frame[name].nunique() <= len(frame) / 2:
+            return str(name)
+    return None

@@ -1,0 +1,106 @@
+"""Check the target columns, choose the task, and find rows without a label. Messages count rows from 0."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pandas.api.types import is_numeric_dtype
+
+from lupi.tabular.soft_labels import check_probabilities
+from lupi.tabular.values import Column, as_text, is_number
+
+MAX_CLASSES = 100
+"""A target with more distinct integers is a quantity, unless the user chooses the task."""
+TASKS = ("classification", "regression")
+
+
+def choose_task(frame: pd.DataFrame, target: Sequence[str], task: str | None, *, soft: bool = False) -> tuple[str, str]:
+    """Check the target columns, and choose classification or regression.
+
+    A target of numbers is a quantity if some are not integers or if there are more than `MAX_CLASSES` distinct ones.
+    Targets that are `soft` are probabilities of classes.
+
+    Returns
+    -------
+    tuple
+        The task, and the reason in words.
+
+    Examples
+    --------
+    >>> choose_task(pd.DataFrame({"price": [1.5, 2.0, 3.25]}), ["price"], None)
+    ('regression', 'the target holds real numbers')
+    """
+    if task not in (None, *TASKS):
+        raise ValueError(f"Expected `task` to be one of {', '.join(TASKS)}, but got {task!r}.")
+    for name in target:
+        check_target(frame[name], binary=len(target) > 1 and not soft)
+    if soft:
+        check_probabilities(frame[list(target)], "the targets")
+        if task == "regression":
+            raise ValueError("Expected `soft` targets for classification, but `task` is 'regression'.")
+        return "classification", f"the targets are probabilities of {len(target)} classes"
+    for name in target:
+        if frame[name].nunique() < 2:
+            got = as_text(frame[name].iloc[0])
+            raise ValueError(f"Expected target {name!r} to have at least two values, but all are {got!r}.")
+    if len(target) > 1:
+        if task == "regression":
+            raise ValueError(f"Expected one target for regression, but got {len(target)}.")
+        return "classification", f"{len(target)} targets of 0 and 1"
+    column = frame[target[0]]
+    if task == "regression" and not is_numeric_dtype(column.dtype):
+        raise ValueError(
+            f"Expected target {target[0]!r} to be numbers for regression, but got {as_text(column.iloc[0])!r}."
+        )
+    if task is not None:
+        return task, "as `task` says"
+    if not is_number(column):
+        return "classification", "the target holds names"
+    if not (column % 1 == 0).all():
+        return "regression", "the target holds real numbers"
+    count = column.nunique()
+    return "regression" if count > MAX_CLASSES else "classification", f"the target holds {count} distinct integers"
+
+
+def check_target(column: Column, *, binary: bool, of: str = "") -> None:
+    """Raise a `ValueError` unless a target has a value in every row, 0 or 1 if `binary`; `of` names the table."""
+    missing = column.isna().to_numpy()
+    if missing.any():
+        row = column.index[int(np.argmax(missing))]
+        raise ValueError(f"Expected target {column.name!r}{of} to have a value in every row, but row {row} has none.")
+    wrong = ~column.isin([0, 1]).to_numpy()
+    if binary and wrong.any():
+        place = int(np.argmax(wrong))
+        got = f"{as_text(column.iloc[place])!r} in row {column.index[place]}"
+        raise ValueError(f"Expected several targets to be 0 or 1, but {column.name!r}{of} has {got}.")
+
+
+def find_unlabelled(labels: pd.DataFrame, *, classes: bool) -> NDArray[np.bool_]:
+    """Return which rows have no label: all of their targets are missing or, for a single target of classes, −1.
+
+    −1 means unlabelled only if all other labels are integers from 0 on and of two classes or more; it is a class beside
+    names, beside other negative numbers, and in {−1, 1}.
+
+    Parameters
+    ----------
+    labels : DataFrame
+        The targets.
+    classes : bool
+        Whether they are classes rather than real numbers.
+
+    Examples
+    --------
+    >>> find_unlabelled(pd.DataFrame({"y": [0, 1, -1, None]}), classes=True)
+    array([False, False,  True,  True])
+    >>> find_unlabelled(pd.DataFrame({"y": [1, 1, -1, None]}), classes=True)
+    array([False, False, False,  True])
+    """
+    missing = np.asarray(labels.isna().all(axis=1))
+    column = labels.iloc[:, 0]
+    if not classes or labels.shape[1] > 1 or not is_number(column):
+        return missing
+    values = column.to_numpy(np.float64, na_value=np.nan)
+    others = np.unique(values[~missing & (values != -1)])
+    counts = len(others) > 1 and np.isfinite(others).all() and (others >= 0).all() and (others % 1 == 0).all()
+    return missing | (values == -1) if counts else missing

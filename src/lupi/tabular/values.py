@@ -1,0 +1,116 @@
+"""The values of a column as numbers or as codes of categories. Messages count rows from 0."""
+
+import re
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pandas.api.types import is_bool_dtype, is_numeric_dtype
+
+Column: TypeAlias = "pd.Series[Any]"
+
+ID = re.compile(r"(\bid|_id|Id|ID|annotator|worker|rater|labell?er|coder|judge|reviewer|participant|user|model)$")
+"""Names of columns that say who gave a label."""
+
+
+def is_number(column: Column) -> bool:
+    """Return whether a column holds numbers; booleans are none."""
+    return is_numeric_dtype(column.dtype) and not is_bool_dtype(column.dtype)
+
+
+def is_id(column: Column) -> bool:
+    """Return whether a column of numbers looks like ids of annotators, by its name and values.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> is_id(pd.Series([3, 7, 3], name="worker_id")), is_id(pd.Series([3, 7, 3], name="seconds"))
+    (True, False)
+    """
+    return bool(ID.search(str(column.name))) and bool((column.dropna() % 1 == 0).all())
+
+
+def as_text(value: Any) -> str:
+    """Return a value as a string; 3, 3.0 and "3" are equal, because ids become floats beside missing values.
+
+    Examples
+    --------
+    >>> as_text(3.0), as_text("3"), as_text(2.5)
+    ('3', '3', '2.5')
+    """
+    whole = isinstance(value, float | np.floating) and float(value).is_integer()
+    return str(int(value) if whole else value)
+
+
+def as_numbers(column: Column) -> NDArray[np.float64]:
+    """Return a column of finite or missing numbers as floats, NaN where missing."""
+    column = _plain(column)
+    missing = column.isna().to_numpy()
+    if missing.all():
+        return np.full(len(column), np.nan)
+    if not is_numeric_dtype(column.dtype):
+        strange = [not isinstance(value, int | float | np.number) for value in column]
+        row = int(np.argmax(strange & ~missing))
+        raise ValueError(f"Expected column {column.name!r} to be numbers, but got {column.iloc[row]!r} in row {row}.")
+    values = column.to_numpy(np.float64, na_value=np.nan)
+    if np.isinf(values).any():
+        row = int(np.argmax(np.isinf(values)))
+        raise ValueError(f"Expected column {column.name!r} to be finite numbers, but got {values[row]} in row {row}.")
+    return values
+
+
+def find_edges(column: Column, quantiles: int) -> NDArray[np.float64]:
+    """Return the inner edges of at most `quantiles` bins; they are training values, so no bin is empty."""
+    values = as_numbers(column)
+    ordered = np.sort(values[~np.isnan(values)])
+    edges = np.unique(ordered)
+    if len(edges) > quantiles:  # otherwise each value has its own bin
+        edges = np.unique(ordered[np.arange(1, quantiles) * len(ordered) // quantiles])
+    return np.asarray(edges[edges > ordered[0]])
+
+
+def category_labels(column: Column) -> list[str]:
+    """Return the distinct values of a column as strings; numbers are in numeric order, others sorted as strings."""
+    numeric = is_number(_plain(column))
+    labels = [as_text(value) for value in _factorize(column, sort=numeric)[1]]
+    return labels if numeric else sorted(set(labels))
+
+
+def category_codes(column: Column, labels: list[str]) -> NDArray[np.intp]:
+    """Return the place of each value among labels: −1 if it is none of them, their number if it is missing."""
+    codes, values = _factorize(column)
+    places = pd.Index(labels, dtype=object).get_indexer(pd.Index([as_text(value) for value in values], dtype=object))
+    return np.append(places, len(labels))[codes]  # a missing value has code −1, the last element
+
+
+def code_categories(column: Column) -> NDArray[np.int64]:
+    """Number the distinct values of a column from 0, in sorted order; a missing value is the last of them.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> code_categories(pd.Series(["bob", None, "ann", "bob"]))
+    array([1, 2, 0, 1])
+    """
+    return category_codes(column, category_labels(column)).astype(np.int64)
+
+
+def _factorize(column: Column, sort: bool = False) -> tuple[NDArray[np.intp], Any]:
+    """Return the index of each row's value among the distinct values, −1 if missing, and these values."""
+    column = _plain(column)
+    if is_number(column):
+        as_numbers(column)  # raises an error on infinity
+    try:
+        return pd.factorize(column, sort=sort)
+    except TypeError:  # unhashable values
+        raise ValueError(
+            f"Expected column {column.name!r} to be numbers, strings, booleans or categories, "
+            f"but got {column.iloc[0]!r} in row 0."
+        ) from None
+
+
+def _plain(column: Column) -> Column:
+    """Return a categorical column as a column of its values."""
+    categorical = isinstance(column.dtype, pd.CategoricalDtype)
+    return pd.Series(np.asarray(column), name=column.name) if categorical else column
