@@ -192,7 +192,10 @@ def test_options_that_make_no_sense(table):
         ({"size": [np.inf, *TABLE["size"][1:]]}, "'size' to be finite numbers, but got 'inf' in row 0"),
         ({"id": [None, *TABLE["id"][1:]]}, "'id' to have an id in every row, but row 0 has none"),
         ({"id": [f"i{i % 9}" for i in range(2 * N)], "size": 1.0}, "at least 10 examples to hold some out, but got 9"),
-        ({"size": TABLE.index * 1.0}, "ids to have equal X"),
+        (
+            {"size": TABLE.index * 1.0},
+            "differ in 'size'; a column that describes the label is `--privileged`",
+        ),
     ],
 )
 def test_tables_that_cannot_be_compared_on(change, said, table):

@@ -1,7 +1,6 @@
-"""From the export of a labelling tool to a report, a model and predictions."""
+"""Import the export of a labelling tool; `tests/test_dependencies.py` goes on to a report, a model and predictions."""
 
 import pandas as pd
-import pytest
 
 from tests.cli.helpers import refused, run
 from tests.tabular.importers.exports import EXPORTS
@@ -13,28 +12,6 @@ def succeed(*arguments):
     result = run(*arguments)
     assert result.exit_code == 0, result.output
     return result
-
-
-@pytest.mark.parametrize("tool", EXPORTS)
-def test_three_commands_from_an_export_to_a_report_a_model_and_predictions(tool, tmp_path):
-    export = EXPORTS[tool](tmp_path)
-    table = f"{tool}:{export}"
-    roles = ["--target", "label", "--privileged", "annotator", "--example", "example"]
-    if tool in ("label-studio", "huggingface"):
-        roles += ["--privileged", "seconds"]
-    if tool in ("label-studio", "argilla", "prodigy"):
-        roles += ["--privileged", "prediction_score"]
-    if tool in ("label-studio", "argilla"):
-        roles += ["--privileged", "prediction,prediction_version"]
-    if tool in ("label-studio", "prodigy"):
-        roles += ["--privileged", "timestamp"]
-    succeed("diagnose", table, *roles, *QUICK, "-o", tmp_path / "run")
-    succeed("train", table, *roles, "--method", "tram", "--epochs", 1, "-o", tmp_path / "model")
-    succeed("predict", tmp_path / "model", table, "-o", tmp_path / "predictions.csv")
-    assert (tmp_path / "run" / "report.html").stat().st_size > 10_000
-    predictions = pd.read_csv(tmp_path / "predictions.csv")
-    assert len(predictions) in (71, 72)
-    assert predictions.filter(like="probability").sum(axis=1).round(5).eq(1).all()
 
 
 def test_import_writes_a_table_and_says_how_to_go_on(tmp_path):

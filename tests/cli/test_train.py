@@ -419,7 +419,7 @@ def test_a_method_that_needs_privileged_information(table):
 
 def test_an_example_with_two_inputs(table):
     TABLE.assign(size=RNG.normal(size=N)).to_parquet(table)
-    refused(train(table), "`--example`", "'i0', differ")
+    refused(train(table), "`--example`", "rows 0 and 1 of example 'i0' differ in 'size'")
 
 
 def test_categories_and_text_are_not_exported(table):

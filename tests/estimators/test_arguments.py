@@ -39,7 +39,7 @@ DATA = {
     "infinity in a frame": ({"X": frame((5, "age"), np.inf)}, "Input X contains infinity in column 'age', row 5"),
     "NaN in one row of an example": (
         {"X": changed(np.repeat(X[:30], 2, 0), (7, 2), np.nan), "example": np.arange(60) // 2},
-        "rows 6 and 7, both of example 3, differ",
+        "rows 6 and 7 of example 3 differ",
     ),
     "no label": ({"y": np.full(60, np.nan)}, "all 60 are missing"),
     "infinity in y": ({"y": changed(Y, 3, np.inf)}, "Input y contains infinity in row 3"),
@@ -213,7 +213,7 @@ def test_a_trunk_that_cannot_take_X_is_named():  # noqa: N802
 
 def test_a_missing_value_differs_from_others_and_equals_itself():
     inputs = pd.DataFrame({"x": pd.array(["a", pd.NA, pd.NA, "a"], dtype="string"), "y": 1.0})
-    with pytest.raises(ValueError, match="rows 0 and 1, both of example 'p', differ"):
+    with pytest.raises(ValueError, match="rows 0 and 1 of example 'p' differ in 'x'; "):
         find_examples(["p", "p", "q", "q"], inputs)
     _, codes = find_examples(["p", "q", "q", "p"], inputs)
     assert codes.tolist() == [0, 1, 1, 0]

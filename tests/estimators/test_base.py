@@ -244,7 +244,7 @@ def test_rows_of_an_example_must_be_equal(kind):
         wrong = pd.DataFrame({"u": X[:, 0], "v": pd.Categorical(np.where(np.arange(90) == later, "odd", "even"))})
     elif kind == "tensor":
         parameters, wrong = {"trunk": nn.Linear(3, 2)}, torch.from_numpy(wrong)
-    with pytest.raises(ValueError, match=f"`example`.* rows 0 and {later}, both of example {ids[0]},"):
+    with pytest.raises(ValueError, match=f"`example`.* rows 0 and {later} of example {ids[0]} "):
         classifier(**parameters).fit(wrong, y, privileged=privileged, example=ids)
 
 

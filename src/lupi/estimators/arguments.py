@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_array
 
 from lupi.tabular import soft_labels
 from lupi.tabular.containers import as_pandas
+from lupi.tabular.examples import check_examples
 from lupi.tabular.frames import as_frame
 from lupi.tabular.recognizing import (
     LISTS,
@@ -197,23 +198,9 @@ def find_examples(example: Any, inputs: NDArray[Any] | pd.DataFrame) -> tuple[ND
     if ids.ndim != 1:
         raise ValueError(f"Expected `example` to be one column of ids, but got shape {list(ids.shape)}.")
     check_length("example", len(ids), inputs.shape[0])
+    check_examples(ids, inputs)
     codes, _ = pd.factorize(ids)
-    if (codes < 0).any():
-        raise ValueError(f"Expected `example` to have an id in every row, but row {int(codes.argmin())} has none.")
     _, first = np.unique(codes, return_index=True)
-    values = np.asarray(inputs)
-    missing = np.asarray(pd.isna(values))
-    values = (
-        np.where(missing, np.nan, values) if values.dtype == object else values
-    )  # pd.NA == "a" is neither true nor false
-    same = missing & missing[first[codes]]
-    equal = ((values == values[first[codes]]) | same).reshape(len(values), -1).all(axis=1)
-    if not equal.all():
-        i = int(equal.argmin())
-        raise ValueError(
-            f"Expected rows with equal `example` ids to have equal X, but rows {int(first[codes[i]])} and {i}, "
-            f"both of example {to_python(ids[i])!r}, differ."
-        )
     return first, codes
 
 

@@ -21,6 +21,7 @@ from lupi.serving.model import TableModel
 from lupi.tabular import TableSpec
 from lupi.tabular.columns import clean_inputs, estimator_kinds, privileged_encoding
 from lupi.tabular.dataset import read_annotations
+from lupi.tabular.examples import check_examples
 from lupi.tabular.features import encode_columns, fit_encoders
 from lupi.training import Checkpoint
 
@@ -155,6 +156,9 @@ def fit_table(
     for line in (*table.choices, *(f"Note: {note}" for note in table.notes)):
         say(line)
     X = clean_inputs(frame, schema.inputs, frame.index.to_numpy())
+    example = frame[roles.example] if roles.example else None
+    if example is not None:
+        check_examples(example.to_numpy(), X, frame.index.to_numpy())
     encoders = fit_encoders(X, schema.inputs, spec.text_encoder, device)
     kind = PrivilegedRegressor if schema.task == "regression" else PrivilegedClassifier
     privileged = frame[list(roles.privileged)] if roles.privileged and methods.kind(method).uses_privileged else None
@@ -170,7 +174,7 @@ def fit_table(
         encode_columns(X, encoders),
         frame[roles.target[0]] if len(roles.target) == 1 else frame[list(roles.target)].astype(float),
         privileged=privileged,
-        example=frame[roles.example] if roles.example else None,
+        example=example,
         sample_weight=None if spec.weight is None else frame[spec.weight],
     )
     estimator.set_params(verbose=False, checkpoint=None)

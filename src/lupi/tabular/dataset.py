@@ -17,6 +17,7 @@ from lupi._internal.sanitizing import one_line
 from lupi.tabular import columns, recognizing, targets
 from lupi.tabular.columns import InputColumn, Schema
 from lupi.tabular.containers import to_pandas
+from lupi.tabular.examples import check_examples
 from lupi.tabular.features import encode_columns, fit_encoders
 from lupi.tabular.reading import open_table, read_schema, read_table
 from lupi.tabular.roles import Roles
@@ -241,6 +242,9 @@ def read_dataset(spec: TableSpec, *, test: Path | None = None, device: str = "cp
     if schema.task == "classification":
         classes = target if len(target) > 1 else tuple(np.unique(frame[target[0]]))
     train = code_rows(frame, schema, classes, spec.table, soft=spec.soft)
+    ids = frame[schema.roles.example] if schema.roles.example else None
+    if ids is not None:
+        check_examples(ids.to_numpy(), train.X, frame.index.to_numpy())
     if spec.weight is not None:
         train = replace(train, weight=frame[spec.weight].to_numpy(np.float64))
     tested = None if test_frame is None else code_rows(test_frame, schema, classes, test, soft=spec.soft)
@@ -266,7 +270,7 @@ def read_dataset(spec: TableSpec, *, test: Path | None = None, device: str = "cp
         annotator=annotator,
         annotators=None if names is None else np.array(names, dtype=object),
         gold=None if spec.gold is None else frame[spec.gold],
-        ids=frame[schema.roles.example] if schema.roles.example else None,
+        ids=ids,
         choices=table.choices,
         notes=notes,
         rows=frame.index.to_numpy(),
