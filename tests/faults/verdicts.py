@@ -53,7 +53,9 @@ def find_problems(outcome: Outcome) -> list[str]:
         if facts["command"] == "compare" and "--overwrite" in facts["arguments"]:  # starts again from nothing
             changed = [name for name in changed if name in after]
         if facts.get("complete"):
-            changed = [name for name in changed if not Path(name).is_relative_to(facts["target"])]
+            changed = [
+                name for name in changed if facts["target"] is None or not Path(name).is_relative_to(facts["target"])
+            ]
         problems += [f"partial output {name}" for name in changed if not KEPT.search(name)][:3]
     new = after.keys() - facts["before"].keys()
     problems += [f"leftover {name}" for name in sorted(new) if LEFTOVER.search(name)][:3]

@@ -92,6 +92,11 @@ def test_a_folder_of_other_files_is_never_replaced(quick_train, tmp_path):
         quick_train(output=tmp_path, overwrite=True)
 
 
+def test_the_root_folder_is_no_model(quick_train):
+    with pytest.raises(FileExistsError, match="`output` to be a folder of its own, but / is a mount point"):
+        quick_train(output="/", overwrite=True)
+
+
 def test_a_method_that_learns_from_privileged_columns_needs_some(table):
     with pytest.raises(ValueError, match=r"`privileged`.* 'tram'"):
         train(TableSpec(table=table, target=["label"]), method="tram")

@@ -374,6 +374,7 @@ def test_the_task_follows_the_target(values, task):
 @pytest.mark.parametrize(
     ("columns", "task", "message"),
     [
+        ({"y": [0.5, np.inf]}, None, "'y' to be finite, but row 1 is infinite"),
         ({"y": ["a", None]}, None, "^Expected target 'y' to have a value in every row, but row 1 has none.$"),
         ({"y": [3.0, 3.0]}, None, "^Expected target 'y' to have at least two values, but all are '3'.$"),
         ({"y": [0, 1], "z": [0, 2]}, None, "^Expected several targets to be 0 or 1, but 'z' has '2' in row 1.$"),

@@ -70,7 +70,9 @@ def test_exact_information_has_its_limits():
     assert exact_information(1000.0) == pytest.approx(0, abs=1e-7)
 
 
-@pytest.mark.parametrize(("noise", "noisy", "name"), [(0.0, 0.3, "noise"), (0.1, 1.0, "noisy"), (0.1, 0.0, "noisy")])
+@pytest.mark.parametrize(
+    ("noise", "noisy", "name"), [(0.0, 0.3, "noise"), (5e-324, 0.3, "noise"), (0.1, 1.0, "noisy"), (0.1, 0.0, "noisy")]
+)
 def test_exact_information_refuses(noise, noisy, name):
     with pytest.raises(ValueError, match=f"`{name}`"):
         exact_information(noise, noisy)

@@ -21,7 +21,7 @@ from typer.core import TyperGroup
 from lupi._internal.sanitizing import shorten
 
 TRACEBACK = "LUPI_TRACEBACK"
-LONGEST = 2000
+LONGEST = 1000
 """Length of the longest message."""
 LONG_WORD = re.compile(r"(\S{200})\S{100,}")
 """What takes more than a line or two, such as a column's name that was meant to be its values."""

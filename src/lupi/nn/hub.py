@@ -186,6 +186,7 @@ def from_hub(name: str, size: Size | None, options: dict[str, Any]) -> ImageTrun
 
     transformers.utils.logging.disable_progress_bar()
     try:
+        transformers.AutoConfig.from_pretrained(name)  # without a network, fails in half the time of the next line
         model, report = transformers.AutoModel.from_pretrained(name, output_loading_info=True, **options)
         scaling = get_image_processor_config(name, **options) if model.main_input_name == "pixel_values" else {}
     except (OSError, ValueError) as error:

@@ -17,6 +17,7 @@ from lupi.diagnose import estimate_information
 from lupi.reproduce.findings import COLOURS, Findings, make_figure, render_report
 from lupi.reproduce.settings import check_settings
 from lupi.theory import binned_information, draw_synthetic, exact_information
+from lupi.theory.information import check_noise
 
 PAPER = {0.1: 0.408, 0.5: 0.150, 1.0: 0.059, 1.5: 0.034, 2.0: 0.024}
 """The paper's estimate by ε, in nats."""
@@ -53,6 +54,8 @@ class Settings:
     def __post_init__(self) -> None:
         least = {"seed": 0, "seeds": 2, "sample": 1000, "bins": 2, "folds": 2}
         check_settings(self, least, positive=["noise"])
+        for noise in self.noise:
+            check_noise(noise)
         check_integer("annotations", self.annotations, 10 * self.folds)
 
 

@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 from lupi._internal.checks import check_integer, check_number
 from lupi._internal.progress import Steps
 from lupi.reproduce.findings import COLOURS, Findings, make_figure, markdown_table, render_report
-from lupi.reproduce.settings import check_settings
+from lupi.reproduce.settings import check_distinct, check_settings
 from lupi.theory.risk import BLOCK, ESTIMATORS, PROPOSITIONS, Estimate, LinearModel, conditions, risks, simulate
 
 ERRORS = 3
@@ -68,6 +68,7 @@ class Settings:
             raise ValueError("Expected `overlap` to be one number or more, but got none.")
         for overlap in self.overlap:
             check_number("overlap", overlap, maximum=1)
+        check_distinct("overlap", self.overlap)
 
 
 def run(settings: Settings, *, progress: bool) -> Findings:

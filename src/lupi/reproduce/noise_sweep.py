@@ -16,7 +16,7 @@ from lupi.reproduce import synthetic_regression as regression
 from lupi.reproduce.findings import COLOURS, Findings, make_figure, render_report
 from lupi.reproduce.settings import check_settings
 from lupi.reproduce.synthetic import LEAST, PAIR, Floats, Variant
-from lupi.theory.information import exact_information
+from lupi.theory.information import check_noise, exact_information
 
 PUBLISHED = {
     0.1: {"no PI": 0.0858, "PI": 0.0008, "information": 0.408},
@@ -50,6 +50,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_settings(self, LEAST, positive=["noise"])
+        for noise in self.noise:
+            check_noise(noise)
 
     def at(self, noise: float) -> regression.Settings:
         """Return the settings of the regression at one noise level."""

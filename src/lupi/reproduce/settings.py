@@ -49,10 +49,25 @@ def check_settings(
             raise ValueError(f"Expected `{name}` to be one number or more, but got none.")
         for one in value if isinstance(value, tuple) else (value,):
             check_positive(name, one)
+        check_distinct(name, value)
     for name, known in (choices or {}).items():
         if getattr(settings, name) not in known:
             options = " or ".join(map(repr, known))
             raise ValueError(f"Expected `{name}` to be {options}, but got {getattr(settings, name)!r}.")
+
+
+def check_distinct(name: str, value: Any) -> None:
+    """Check that the values of a tuple differ: an experiment runs once for each.
+
+    Examples
+    --------
+    >>> check_distinct("noise", (0.1, 0.1))
+    Traceback (most recent call last):
+    ...
+    ValueError: Expected `noise` to be distinct values, but got (0.1, 0.1).
+    """
+    if isinstance(value, tuple) and len(set(value)) < len(value):
+        raise ValueError(f"Expected `{name}` to be distinct values, but got {value}.")
 
 
 def seed_range(settings: Any) -> range:

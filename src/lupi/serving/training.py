@@ -1,7 +1,7 @@
 """Train a model on a table."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -103,8 +103,9 @@ def train(
             f"but that of {method!r} contains values of the training set."
         )
     claim = partial(claim_output, overwrite=overwrite, folder=True, ours=is_replaceable, kind="model")
-    kept = None if output is None else hidden_path(resolve(output), CHECKPOINT)
-    with nullcontext() if output is None else claim(output), explain_interrupt(kept if checkpoint else None):
+    with nullcontext() if output is None else claim(output), ExitStack() as stack:
+        kept = None if output is None else hidden_path(resolve(output), CHECKPOINT)
+        stack.enter_context(explain_interrupt(kept if checkpoint else None))
         model = fit_table(
             spec,
             method=method,

@@ -69,6 +69,10 @@ def check_target(column: Column, *, binary: bool, of: str = "") -> None:
     if missing.any():
         row = column.index[int(np.argmax(missing))]
         raise ValueError(f"Expected target {column.name!r}{of} to have a value in every row, but row {row} has none.")
+    infinite = np.isinf(column.to_numpy(np.float64)) if is_number(column) else missing
+    if infinite.any():
+        row = column.index[int(np.argmax(infinite))]
+        raise ValueError(f"Expected target {column.name!r}{of} to be finite, but row {row} is infinite.")
     wrong = ~column.isin([0, 1]).to_numpy()
     if binary and wrong.any():
         place = int(np.argmax(wrong))

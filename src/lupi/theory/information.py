@@ -17,6 +17,8 @@ from lupi._internal.checks import check_integer, check_positive
 NOISY = 0.3
 """Share of the synthetic labels that the noisy annotator gives."""
 
+SMALLEST = 1e-4
+"""Smallest standard deviation of ε: the grids of `exact_information` grow as it falls."""
 Floats = NDArray[np.float64]
 
 
@@ -66,7 +68,7 @@ def exact_information(noise: float, noisy: float = NOISY) -> float:
     >>> [round(exact_information(noise), 4) for noise in (0.1, 0.5, 1.0, 1.5, 2.0)]
     [0.3998, 0.1376, 0.0476, 0.0224, 0.0129]
     """
-    noise = check_positive("noise", noise)
+    check_noise(noise)
     if not 0 < noisy < 1:
         raise ValueError(f"Expected `noisy` to be between 0 and 1, but got {noisy!r}.")
     points = 2 * math.ceil(32 + 8 / math.sqrt(noise))  # near the crests of the sine, the edge of y is √ε wide in x
@@ -79,6 +81,12 @@ def exact_information(noise: float, noisy: float = NOISY) -> float:
         gain = (1 - noisy) * np.exp(careful) * (careful - marginal) + noisy * np.exp(random) * (random - marginal)
         total += float(gain.sum()) * step
     return total / (points // 2)
+
+
+def check_noise(noise: float) -> None:
+    """Check that a standard deviation of ε is at least `SMALLEST`."""
+    if check_positive("noise", noise) < SMALLEST:
+        raise ValueError(f"Expected `noise` to be at least {SMALLEST:g}, but got {noise:g}.")
 
 
 def plug_in_information(x: NDArray[np.intp], a: NDArray[np.intp], y: NDArray[np.intp]) -> float:
