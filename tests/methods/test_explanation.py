@@ -110,14 +110,20 @@ def test_the_mixture_at_the_training_points_is_the_prior(likelihood):
     np.testing.assert_allclose(apply_mixture(result, predictions, likelihood), result.target, atol=1e-6)
 
 
-def test_a_mixture_is_recalibrated_half_as_much_as_the_labels_ask_for():
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_mixture_is_recalibrated_half_as_much_where_no_labels_share_their_example(shared):
     data, predictions, _ = make_crowd()
+    if not shared:
+        _, first = np.unique(data.row, return_index=True)
+        data = data.take(torch.from_numpy(first))
     result = explain(data, predictions, Categorical(), 1.0, None)
     pairs = zip(result.weights, predictions, result.powers, strict=True)
     mixed = sum(weight * power(p, own) for weight, p, own in pairs)
     votes, features = to_votes(data, mixed.shape[1], several=False)
     found = infer_votes(votes, mixed, features=features)
-    assert result.power == pytest.approx(np.sqrt(found.beta), rel=1e-3)
+    n = int((data.count[data.row] > 1).sum())
+    assert (n > 100) == shared
+    assert result.power == pytest.approx(found.beta ** (0.5 + 0.5 * n / (n + 500)), rel=1e-3)
 
 
 def test_mixture_by_hand():

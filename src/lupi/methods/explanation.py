@@ -11,6 +11,7 @@ from torch import Tensor
 
 from lupi.crowd import Votes, infer_votes, stack_weights
 from lupi.crowd.likelihood import softmax
+from lupi.crowd.tempering import weigh_evidence
 from lupi.data import Annotations, SparseRows
 from lupi.likelihoods import Bernoulli, Gaussian, Likelihood
 
@@ -37,9 +38,9 @@ def explain(
 ) -> Explanation:
     """Mix out-of-fold predictions, and compute λ P(truth | labels, x) + (1 − λ) P(truth | x).
 
-    Each prediction is recalibrated before it is mixed, and the mixture once more, but only half as much as the labels
-    ask for (√β): errors that depend on x make any β too large. On the four sets where we measured it, that made the
-    posteriors better.
+    Each prediction is recalibrated before it is mixed, and the mixture once more. Where examples have one label each,
+    errors of annotators that depend on x look like errors of the mixture and make β too large, so the mixture is
+    recalibrated by √β. The more labels share their example, the better β is known, and the closer the exponent is to it.
 
     Parameters
     ----------
@@ -69,7 +70,7 @@ def explain(
             weights = stack_weights(priors, found.evidence)
     mixed = mix(priors, weights)
     found = infer_votes(votes, mixed, features=features, exponent=exponent)
-    power = found.beta if len(priors) == 1 else np.sqrt(found.beta)
+    power = found.beta if len(priors) == 1 else found.beta ** (0.5 + 0.5 * weigh_evidence(votes))
     prior = sharpen(mixed, power)
     truth = softmax(np.log(prior) + found.exponent * found.evidence)
     target = weight * truth + (1 - weight) * prior
