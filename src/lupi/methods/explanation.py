@@ -40,7 +40,8 @@ def explain(
 
     Each prediction is recalibrated before it is mixed, and the mixture once more. Where examples have one label each,
     errors of annotators that depend on x look like errors of the mixture and make β too large, so the mixture is
-    recalibrated by √β. The more labels share their example, the better β is known, and the closer the exponent is to it.
+    recalibrated by √β. The more labels share their example, the better β is known, and the closer the
+    exponent is to it.
 
     Parameters
     ----------
