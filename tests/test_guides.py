@@ -10,7 +10,14 @@ import typer
 from lupi.cli import app
 
 DOCS = Path(__file__).parents[1] / "docs"
-GUIDES = ["trusting-annotators.md", "coming-from.md", "writing-a-method.md", "llm-judges.md", "preferences.md"]
+GUIDES = [
+    "trusting-annotators.md",
+    "coming-from.md",
+    "writing-a-method.md",
+    "llm-judges.md",
+    "preferences.md",
+    "images-and-vectors.md",
+]
 
 
 def read_blocks(page, language):

@@ -55,9 +55,12 @@ def test_models_with_texts_come_back(tmp_path):
         ({"code": [f"A{i}" for i in range(60)]}, "without identifiers, but 'code' has 60 distinct strings"),
         ({"user_id": range(60)}, "without identifiers, but 'user_id' holds integers and is named like an id"),
         ({"gold": Y}, "without true labels, but 'gold' is named like them: leave it out"),
-        ({"v": [[0.5, 1.5]] * 60}, "'v' to have one value per row, but got lists; write each"),
-        ({"v": [np.ones(2)] * 60}, "'v' to have one value per row, but got ndarrays; write each"),
-        ({"v": ["[0.5, 1.5]"] * 60}, r"'v' to have one value per row, but got lists such as '\[0.5, 1.5\]'; write"),
+        ({"v": [["a", "b"]] * 60}, "'v' to have one value per row, but got lists; write each"),
+        ({"v": [np.ones((2, 2))] * 60}, "'v' to have one value per row, but got ndarrays; write each"),
+        (
+            {"v": ["[0.5, 1.5]"] * 60},
+            r"'v' to have one value per row, but got lists such as '\[0.5, 1.5\]'; pass `kind",
+        ),
     ],
 )
 def test_columns_that_are_no_inputs(columns, message):

@@ -167,20 +167,25 @@ def test_names_that_only_contain_the_word(name):
     assert kinds(pd.DataFrame({name: [0.5, 1.5]}))[0] == {name: "number"}
 
 
-@pytest.mark.parametrize(
-    "values", [[[0.5, 1.5], [2.5, 3.5]] * 20, [f"[{i}.5, 1.5]" for i in range(40)], [f"[{i}.5 1.5]" for i in range(40)]]
-)
-def test_lists_are_no_inputs_and_nobody_is_told_to_ignore_them(values):
-    with pytest.raises(ValueError, match=r"input column 'v'.*list.* to a column of its own\.$") as caught:
+@pytest.mark.parametrize("values", [[f"[{i}.5, 1.5]" for i in range(40)], [f"[{i}.5 1.5]" for i in range(40)]])
+def test_strings_of_lists_are_vectors_if_users_say_so(values):
+    with pytest.raises(ValueError, match=r"input column 'v'.*list.*; pass `kind=\{'v': 'vector'\}`") as caught:
         kinds(pd.DataFrame({"v": values}))
     assert "ignore" not in str(caught.value)
+    assert kinds(pd.DataFrame({"v": values}), {"v": "vector"})[0] == {"v": "vector"}
+
+
+def test_lists_of_numbers_are_recognised_and_lists_of_strings_are_no_inputs():
+    assert kinds(pd.DataFrame({"v": [[0.5, 1.5], [2.5, 3.5]]}))[0] == {"v": "vector"}
+    with pytest.raises(ValueError, match=r"input column 'v'.*list.* to a column of its own\.$"):
+        kinds(pd.DataFrame({"v": [["a", "b"]] * 20}))
 
 
 def test_types_that_kinds_cannot_read():
     with pytest.raises(ValueError, match=r"'n'.*text.*number"):
         kinds(pd.DataFrame({"n": [1, 2]}), {"n": "text"})
     schema = pa.schema({"v": pa.list_(pa.int64())})
-    with pytest.raises(ValueError, match=r"target column 'v'.*list<"):
+    with pytest.raises(ValueError, match=r"target column 'v'.*it is vector"):
         check_types(schema, ["v"], "target", ("number", "string"))
 
 

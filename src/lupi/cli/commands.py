@@ -57,7 +57,7 @@ def translate(message: str) -> str:
     >>> options_in_use.reset(token)
     """
     options = options_in_use.get({})
-    message = re.sub(r"`kind=\{'([^`]*)': '(\w+)'\}`", r"`--kind \1=\2`", message)
+    message = re.sub(r"`kind=\{'([^`]*)': '([^'`]+)'\}`", r"`--kind \1=\2`", message)
 
     def option(match: re.Match[str]) -> str:
         name = match["name"]

@@ -49,7 +49,10 @@ def table_options(
     ignore: Annotated[list[str] | None, typer.Option(help="Comma-separated columns to leave out.")] = None,
     kind: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN=KIND", help="Read a column as number, category or text; repeatable."),
+        typer.Option(
+            metavar="COLUMN=KIND",
+            help="Read a column as number, category, text, vector or vector:FILE.npy; repeatable.",
+        ),
     ] = None,
     task: Annotated[
         str | None, typer.Option(help="classification or regression; by default inferred from the target.")
@@ -59,12 +62,6 @@ def table_options(
     """Return the `TableSpec` of a table."""
     from lupi.tabular import TableSpec
 
-    kinds = {}
-    for value in kind or []:
-        column, sign, name = value.rpartition("=")
-        if not sign:
-            raise ValueError(f"Expected `kind` to be COLUMN=KIND, but got {value!r}.")
-        kinds[column] = name
     return TableSpec(
         table=table,
         target=target,
@@ -74,10 +71,27 @@ def table_options(
         weight=weight,
         soft=soft,
         ignore=ignore or [],
-        kind=kinds,
+        kind=split_kinds(kind),
         task=task,
         text_encoder=text_encoder,
     )
+
+
+def split_kinds(values: list[str] | None) -> dict[str, str]:
+    """Return the kinds of columns.
+
+    Examples
+    --------
+    >>> split_kinds(["zip=category", "a=b=text"])
+    {'zip': 'category', 'a=b': 'text'}
+    """
+    kinds = {}
+    for value in values or []:
+        column, sign, name = value.rpartition("=")
+        if not sign:
+            raise ValueError(f"Expected `kind` to be COLUMN=KIND, but got {value!r}.")
+        kinds[column] = name
+    return kinds
 
 
 def training_options(

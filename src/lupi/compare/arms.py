@@ -115,7 +115,8 @@ def make_privileged(
         return real.iloc[rng.permutation(len(real))].reset_index(drop=True), numbers
     if variant.change == RANDOM:
         for name, kind in kinds.items():
-            values = np.asarray(real[name].dropna().unique())
+            known = real[name].dropna()
+            values = known.to_numpy() if kind == "vector" else np.asarray(known.unique())
             if len(values):
                 drawn = rng.random(len(real)) if kind == "number" else rng.choice(values, len(real))
                 real = real.assign(**{name: drawn})

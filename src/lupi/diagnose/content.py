@@ -15,7 +15,7 @@ TAKEN = ("row", "example", "annotator", "given", "likely", "wrong", "right")
 
 
 def choose_content(inputs: Mapping[str, InputColumn]) -> list[str]:
-    """Choose the input columns that say most about an example: texts first, then in the order of the table.
+    """Choose the input columns that say most about an example: texts first, then in the order of the table, no vectors.
 
     Examples
     --------
@@ -23,7 +23,8 @@ def choose_content(inputs: Mapping[str, InputColumn]) -> list[str]:
     >>> choose_content({"length": number, "pitch": number, "title": text, "year": number})
     ['title', 'length', 'pitch']
     """
-    return sorted(inputs, key=lambda name: inputs[name].kind != "text")[:MOST]
+    shown = [name for name, column in inputs.items() if column.kind != "vector"]
+    return sorted(shown, key=lambda name: inputs[name].kind != "text")[:MOST]
 
 
 def add_content(labels: pd.DataFrame, spec: TableSpec, inputs: Mapping[str, InputColumn]) -> pd.DataFrame:

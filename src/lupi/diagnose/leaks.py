@@ -18,6 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from lupi.tabular.folds import grouped_folds
+from lupi.tabular.kinds.vector import as_bytes
 
 Floats = NDArray[np.float64]
 
@@ -97,7 +98,7 @@ def code_values(column: pd.Series[Any], kind: str, bins: int | None = None) -> N
         bins = bins or max(10, min(MOST_BINS, len(column) // 20))
         if column.nunique() > bins:
             column = pd.qcut(column.rank(), bins, labels=False, duplicates="drop")
-    return pd.factorize(column, use_na_sentinel=False)[0].astype(np.int64)
+    return pd.factorize(as_bytes(column), use_na_sentinel=False)[0].astype(np.int64)
 
 
 def classify_leak(alone: float, given: float, beats_inputs: bool) -> str:

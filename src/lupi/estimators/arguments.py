@@ -14,6 +14,7 @@ from lupi.tabular import soft_labels
 from lupi.tabular.containers import as_pandas
 from lupi.tabular.examples import check_examples
 from lupi.tabular.frames import as_frame
+from lupi.tabular.kinds.vector import holds_vectors
 from lupi.tabular.recognizing import (
     LISTS,
     check_privileged,
@@ -27,7 +28,7 @@ from lupi.tabular.values import code_categories, is_number
 
 ADVICE = {"identifier": "leave it out, or pass it as `example` or `privileged`", "truth": "leave it out"}
 """What users of an estimator can do with a column that is no input."""
-KINDS = ("number", "category", "text")
+KINDS = ("number", "category", "text", "vector")
 
 
 def check_length(name: str, length: int, expected: int) -> None:
@@ -104,14 +105,16 @@ def recognise_inputs(inputs: NDArray[Any] | pd.DataFrame, kind: Mapping[str, str
     {'age': 'number', 'note': 'text'}
     """
     frame = inputs if isinstance(inputs, pd.DataFrame) else as_frame(inputs, "x", "X")
-    chosen = {str(name): value for name, value in (kind or {}).items()}
+    expanded = {name.rpartition("[")[0] for name in frame.columns}
+    chosen = {
+        str(name): value for name, value in (kind or {}).items() if value != "vector" or str(name) not in expanded
+    }
     for name, value in chosen.items():
         if value not in KINDS:
             raise ValueError(f"Expected `kind` of column {name!r} to be one of {KINDS}, but got {value!r}.")
         check_name(name, list(frame.columns), "kind", "X")
-        if (value == "number" and not is_numeric_dtype(frame[name].dtype)) or (
-            value == "text" and is_numeric_dtype(frame[name].dtype)
-        ):
+        numeric = is_numeric_dtype(frame[name].dtype)
+        if value == "vector" or (value == "number" and not numeric) or (value == "text" and numeric):
             got = f"it is {frame[name].dtype}"
             raise ValueError(f"Expected column {name!r} to be one that can be read as {value}, but {got}.")
     for name in frame.columns:
@@ -133,7 +136,7 @@ def check_values(frame: pd.DataFrame, what: str) -> None:
     for name, column in frame.items():
         if column.dtype == object and len(known := column.dropna()):
             got = type(known.iloc[0])
-            if issubclass(got, list | tuple | dict | np.ndarray):
+            if issubclass(got, list | tuple | dict | np.ndarray) and not holds_vectors(column):
                 what = f"Expected {what} {name!r} to have one value per row, but got {got.__name__}s{LISTS}."
                 raise ValueError(what)
 
@@ -154,7 +157,7 @@ def choose_numbers(
     named = {str(name): value for name, value in numbers.items()} if isinstance(numbers, Mapping) else {}
     texts = {}
     for place, (name, column) in enumerate(privileged.items()):
-        known = is_number(column) or isinstance(column.dtype, pd.CategoricalDtype)
+        known = is_number(column) or isinstance(column.dtype, pd.CategoricalDtype) or holds_vectors(column)
         if known or name in named or annotator in (name, place):
             continue
         kind = recognise_privileged_column(column)

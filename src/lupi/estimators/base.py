@@ -33,6 +33,7 @@ from lupi.nn.pairwise import check_flips
 from lupi.tabular.containers import as_pandas
 from lupi.tabular.encoding import InputEncoder, PrivilegedEncoder
 from lupi.tabular.frames import as_frame, check_inputs
+from lupi.tabular.kinds.vector import expand_vectors
 from lupi.training import Checkpoint, Settings, fit, fit_seeds, seed_noise
 
 Trunk = nn.Module | Callable[[], nn.Module]
@@ -246,6 +247,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         if isinstance(X, Tensor):
             X = (X.float() if X.is_floating_point() else X).numpy(force=True)
         if self.trunk is None and isinstance(X, pd.DataFrame):
+            X = expand_vectors(X, [name for name, kind in (self.kind or {}).items() if kind == "vector"])
             validate_data(self, X, reset=reset, skip_check_array=True)
             inputs = check_inputs(X)
             arguments.check_values(inputs, "input column")

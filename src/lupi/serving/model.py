@@ -1,8 +1,9 @@
 """A model that was trained on a table: predict, save, load and export it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
@@ -215,4 +216,17 @@ def export_onnx(model: Estimator | TableModel, onnx: str | Path, *, overwrite: b
     y = "real numbers, [rows]"
     if classes is not None:
         y = f"probabilities, [rows, {len(classes)}]: {', '.join(map(str, classes))}"
-    return [f"x: unscaled float32 numbers, [rows, {len(columns)}]: {', '.join(columns)}", f"y: float32 {y}"]
+    return [f"x: unscaled float32 numbers, [rows, {len(columns)}]: {list_columns(columns)}", f"y: float32 {y}"]
+
+
+def list_columns(names: Sequence[str]) -> str:
+    """List the columns of an input; of a vector, the first and the last number.
+
+    Examples
+    --------
+    >>> list_columns(["age", "embedding[0]", "embedding[1]", "embedding[2]"])
+    'age, embedding[0] to embedding[2]'
+    """
+    runs = groupby(names, key=lambda name: name.rpartition("[")[0] if name.endswith("]") else name)
+    parts = [list(run) for _, run in runs]
+    return ", ".join(part[0] if len(part) == 1 else f"{part[0]} to {part[-1]}" for part in parts)

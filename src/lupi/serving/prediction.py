@@ -1,7 +1,7 @@
 """Predict a table of any length."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from lupi.tabular.columns import check_matches, stored_as
 from lupi.tabular.containers import to_pandas
 from lupi.tabular.reading import count_rows, open_table, read_batches, read_schema
 from lupi.tabular.roles import check_name, split_names
+from lupi.tabular.vector_files import add_vectors, choose_files
 
 
 def predict_table(
@@ -26,6 +27,7 @@ def predict_table(
     output: str | Path,
     *,
     keep: Sequence[str] = (),
+    kind: Mapping[str, str] | None = None,
     overwrite: bool = False,
     progress: bool = False,
 ) -> int:
@@ -42,6 +44,8 @@ def predict_table(
         The file to write, .parquet or .csv.
     keep : sequence of str
         Columns to copy. The column of example ids is always copied if the table has it.
+    kind : mapping of str to str, optional
+        The ``.npy`` file of a column of vectors, as ``"vector:new.npy"``; by default that of training.
     overwrite : bool
         Whether to replace an existing file.
     progress : bool
@@ -61,7 +65,8 @@ def predict_table(
     for name in kept:
         check_name(name, schema.names, "keep")
     kept = list(dict.fromkeys([example, *kept] if example and example in schema.names else kept))
-    check_matches(schema, inputs, table)
+    files = choose_files(inputs, schema.names, table, kind or {})
+    check_matches(schema, {name: column for name, column in inputs.items() if name not in files}, table)
     source = open_table(table, model.schema.csv_types(name for name in kept if name not in inputs))
     total, done, writer, warned = count_rows(source), 0, None, False
     with (
@@ -71,10 +76,11 @@ def predict_table(
         ExitStack() as stack,
         Steps("predict", total, show=progress) as steps,
     ):
-        for batch in read_batches(source, list(dict.fromkeys([*kept, *inputs]))):
+        for batch in read_batches(source, [name for name in dict.fromkeys([*kept, *inputs]) if name in schema.names]):
             if batch.num_rows == 0:
                 continue
-            predicted = model.predict(to_pandas(batch), start=done)
+            vectors = add_vectors(batch, files, table, start=done, total=total)
+            predicted = model.predict(to_pandas(vectors), start=done)
             clash = set(kept) & set(predicted)
             if clash:
                 raise ValueError(f"Expected `keep` to name no column of the output, but got {clash.pop()!r}.")

@@ -20,14 +20,19 @@ CSV_TYPES = {"number": pa.float64(), "boolean": pa.bool_(), "string": pa.string(
 
 @dataclass(frozen=True)
 class InputColumn:
-    """An input column: its kind, and the family of types that it was stored as in training."""
+    """An input column: its kind, and the family of types that it was stored as in training.
+
+    Vectors have a width, and maybe the name of the file that holds them.
+    """
 
     kind: str
     stored: str
+    width: int | None = None
+    file: str | None = None
 
 
 def stored_as(kind: pa.DataType) -> str:
-    """Return the family of an Arrow type: boolean, number, string, date, duration, or the type's own name."""
+    """Return the family of an Arrow type: boolean, number, string, date, duration, vector, or the type's own name."""
     types = pa.types
     if types.is_dictionary(kind):
         return stored_as(kind.value_type)
@@ -37,8 +42,14 @@ def stored_as(kind: pa.DataType) -> str:
         "string": lambda t: types.is_string(t) or types.is_large_string(t) or types.is_string_view(t),
         "date": lambda t: types.is_timestamp(t) or types.is_date(t),
         "duration": types.is_duration,
+        "vector": lambda t: is_list(t) and stored_as(t.value_type) == "number",
     }
     return next((name for name, belongs in families.items() if belongs(kind)), str(kind))
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Return whether an Arrow type is one of lists."""
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 @dataclass(frozen=True)
@@ -107,24 +118,33 @@ def clean_inputs(
         if missing.any() and not KINDS[column.kind].may_be_missing:
             row = rows[int(np.argmax(missing))]
             raise ValueError(f"Expected input column {name!r} to have a value in every row, but row {row} has none.")
-    return pd.DataFrame(
-        {name: KINDS[column.kind].clean(frame[name], column.stored, rows) for name, column in inputs.items()}
-    )
+    parts = []
+    for name, column in inputs.items():
+        part = KINDS[column.kind].clean(frame[name], column.stored, rows)
+        if column.width is not None and isinstance(part, pd.DataFrame) and part.shape[1] != column.width:
+            what = f"Expected the vectors of column {name!r} to have {column.width} numbers as in training"
+            raise ValueError(f"{what}, but row {rows[0]} has {part.shape[1]}.")
+        parts.append(part.rename(name) if isinstance(part, pd.Series) else part)
+    return pd.concat(parts, axis="columns")
 
 
 def estimator_kinds(inputs: Mapping[str, InputColumn]) -> dict[str, str]:
     """Return the parameter `kind` of an estimator of cleaned inputs, so that it does not recognise them once more.
+
+    Vectors have become columns of numbers.
 
     Examples
     --------
     >>> estimator_kinds({"zip": InputColumn("category", "number"), "note": InputColumn("text", "string")})
     {'zip': 'category'}
     """
-    return {
-        name: "category" if column.kind == "category" else "number"
-        for name, column in inputs.items()
-        if KINDS[column.kind].make_encoder(None, "cpu") is None
-    }
+    kinds: dict[str, str] = {}
+    for name, column in inputs.items():
+        if column.width is not None:
+            kinds |= {f"{name}[{i}]": "number" for i in range(column.width)}
+        elif KINDS[column.kind].make_encoder(None, "cpu") is None:
+            kinds[name] = "category" if column.kind == "category" else "number"
+    return kinds
 
 
 def check_matches(schema: pa.Schema, inputs: Mapping[str, InputColumn], path: str | Path) -> None:

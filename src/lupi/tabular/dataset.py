@@ -19,11 +19,13 @@ from lupi.tabular.columns import InputColumn, Schema
 from lupi.tabular.containers import to_pandas
 from lupi.tabular.examples import check_examples
 from lupi.tabular.features import encode_columns, fit_encoders
+from lupi.tabular.kinds.vector import as_bytes
 from lupi.tabular.reading import open_table, read_schema, read_table
 from lupi.tabular.roles import Roles
 from lupi.tabular.soft_labels import check_probabilities, check_weights
 from lupi.tabular.spec import TableSpec
 from lupi.tabular.values import Column, as_text
+from lupi.tabular.vector_files import add_vectors, choose_files, split_kinds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,14 +62,17 @@ def read_annotations(spec: TableSpec) -> AnnotationTable:
         The table and the roles of its columns.
     """
     opened = open_table(spec.table)
-    names = read_schema(opened).names
+    given, files = split_kinds(spec.kind)
+    stored = read_schema(opened).names
+    names = [*stored, *(name for name in files if name not in stored)]
     roles = Roles.of(spec, names)
-    recognizing.check_kinds(spec.kind, names, roles)
+    recognizing.check_kinds(given, names, roles)
     single = (roles.example, spec.gold, spec.weight, spec.annotator)
     example, gold, weight, annotator = ([] if name is None else [name] for name in single)
     used = dict.fromkeys([*roles.target, *roles.privileged, *example, *roles.inputs, *gold, *weight, *annotator])
-    strings = [*(name for name, kind in spec.kind.items() if kind != "number"), *example]
-    table = read_table(spec.table, list(used), dict.fromkeys(strings, pa.string()))
+    strings = [*(name for name, kind in given.items() if kind != "number" and name not in files), *example]
+    table = read_table(spec.table, [name for name in used if name in stored], dict.fromkeys(strings, pa.string()))
+    table = add_vectors(table, files, spec.table)
     for role, named in {"target": roles.target, "example": example, "gold": gold, "annotator": annotator}.items():
         recognizing.check_types(table.schema, named, role, ("boolean", "number", "string"))
     recognizing.check_types(table.schema, weight, "weight", ("boolean", "number"))
@@ -78,8 +83,9 @@ def read_annotations(spec: TableSpec) -> AnnotationTable:
         unlabelled += coded
     for name in weight:
         check_weights(frame[name], f"weight column {name!r}")
-    inputs, notes = recognizing.recognise_inputs(frame, table.schema, roles, spec.kind)
-    kinds, more = recognizing.recognise_privileged(frame, table.schema, roles, spec.kind, spec.annotator)
+    inputs, notes = recognizing.recognise_inputs(frame, table.schema, roles, given)
+    kinds, more = recognizing.recognise_privileged(frame, table.schema, roles, given, spec.annotator)
+    inputs |= {name: replace(inputs[name], file=file) for name, file in files.items() if name in inputs}
     schema = Schema(roles, task, inputs, kinds)
     who, choice = choose_annotator(spec, frame, schema)
     choices = [
@@ -284,12 +290,13 @@ def read_test(path: Path, schema: Schema, train: pd.DataFrame, *, soft: bool) ->
     for name in target:
         if name not in stored.names:
             raise ValueError(f"Expected {path} to have the target {name!r}, but it has no such column.")
-    columns.check_matches(stored, schema.inputs, path)
+    files = choose_files(schema.inputs, stored.names, path)
+    columns.check_matches(stored, {name: c for name, c in schema.inputs.items() if name not in files}, path)
     example = [name for name in (schema.roles.example,) if name and name in stored.names]
     trained = pa.Schema.from_pandas(train[list(target)])
     families = {name: columns.stored_as(trained.field(name).type) for name in target}
     strings = [*example, *(name for name, family in families.items() if family == "string")]
-    rows = read_table(path, [*target, *example, *schema.inputs], schema.csv_types(strings))
+    rows = add_vectors(read_table(path, [*target, *example, *schema.inputs], schema.csv_types(strings)), files, path)
     frame, notes = drop_unlabelled(to_pandas(rows), target, classes=schema.task == "classification", of=str(path))
     for name, family in families.items():
         got = columns.stored_as(rows.schema.field(name).type)
@@ -350,5 +357,6 @@ def fingerprint(frames: Sequence[pd.DataFrame]) -> str:
     total = hashlib.sha256()
     for frame in frames:
         total.update(repr(list(frame)).encode())
-        total.update(np.asarray(pd.util.hash_pandas_object(frame, index=False)).tobytes())
+        plain = pd.DataFrame({name: as_bytes(column) for name, column in frame.items()})
+        total.update(np.asarray(pd.util.hash_pandas_object(plain, index=False)).tobytes())
     return total.hexdigest()

@@ -8,6 +8,7 @@ one-hot encodes the codes. Fitted encoders are stored by skops. Messages count r
 import warnings
 from collections.abc import Mapping
 from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import Any, Self, cast
 
 import numpy as np
@@ -25,6 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lupi._internal.checks import check_integer
 from lupi.tabular.frames import Table, as_frame, as_matrix, check_inputs, match_columns
+from lupi.tabular.kinds.vector import holds_vectors, stack_vectors
 from lupi.tabular.standardizing import Standardizer, measure, standardize
 from lupi.tabular.text import TfidfEncoder, encode_texts
 from lupi.tabular.values import as_numbers, as_text, category_codes, category_labels, find_edges, is_id, is_number
@@ -36,16 +38,17 @@ TRUSTED = (
     "numpy.dtype",
     "sklearn.compose._column_transformer._RemainderColsList",  # a list, in scikit-learn before 1.7
 )
-ENCODINGS = ("quantile", "standardize", "category", "text")
+ENCODINGS = ("quantile", "standardize", "category", "text", "vector")
 
 
 class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Encode privileged information as a sparse float32 matrix.
 
     Strings, booleans and categories become one column per category seen in training, in sorted order. Numbers
-    become one column per quantile bin, or are standardised. Texts become their TF-IDF features, standardised. Missing
-    values have a column of their own where the training rows had any. A category, or a missing value, that training did
-    not see is a row of zeros, and a missing text is an empty one.
+    become one column per quantile bin, or are standardised. Texts become their TF-IDF features, standardised. So do the
+    numbers of vectors. Missing values have a column of their own where the training rows had any. A category, or a
+    missing value, that training did not see is a row of zeros, a missing text is an empty one, and a missing vector is
+    the mean.
 
     Parameters
     ----------
@@ -53,7 +56,7 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         How numbers are encoded: ``"quantile"`` (one-hot by quantile bin), ``"standardize"`` ((x − mean) / sd, 0 where
         missing or constant in training) or ``"category"`` (one-hot by value, such as numbered annotators); or a mapping
         from column names to these, where other numbers are encoded by ``"quantile"``. In a mapping, strings may be
-        ``"category"``, the default, or ``"text"``.
+        ``"category"``, the default, or ``"text"``. Lists and arrays of numbers are ``"vector"``.
     quantiles
         Maximum number of bins. A fraction i / q of the training rows lies below edge i of q. Equal edges are merged,
         and the outer bins extend to infinity. A column with at most this number of distinct values has a bin for each.
@@ -69,6 +72,8 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         Bins or categories of each one-hot column, in order.
     texts_ : dict of str to TfidfEncoder
         The encoder of each text column.
+    widths_ : dict of str to int
+        The length of the vectors of each column of vectors.
     transformer_ : ColumnTransformer
         The transformer from cells to features.
 
@@ -99,6 +104,7 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         self.edges_: dict[str, NDArray[np.float64]] = {}
         self.labels_: dict[str, list[str]] = {}
         self.texts_: dict[str, TfidfEncoder] = {}
+        self.widths_: dict[str, int] = {}
         for name, kind in self.kinds_.items():
             if kind == "quantile":
                 self.edges_[name] = find_edges(frame[name], quantiles)
@@ -109,15 +115,19 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
                 self.labels_[name] = category_labels(frame[name])
             elif kind == "text":
                 self.texts_[name] = TfidfEncoder().fit([str(text) for text in frame[name].dropna().unique()])
+            elif kind == "vector":
+                self.widths_[name] = stack_vectors(frame[name], may_be_missing=True).shape[1]
         cells = self._cells(frame)
         steps: list[tuple[str, BaseEstimator, list[str]]] = []
-        for one_hot, run in groupby(map(str, cells), key=self.labels_.__contains__):
+        vectors = {f"{name}[{i}]" for name, width in self.widths_.items() for i in range(width)}
+        sorts = ((cell in self.labels_, cell in vectors) for cell in cells)
+        for (one_hot, vector), run in groupby(zip(sorts, map(str, cells), strict=True), key=itemgetter(0)):
             if one_hot:
                 step = OneHotEncoder(handle_unknown="ignore", dtype=np.float32)
             else:
-                imputer = SimpleImputer(strategy="constant", fill_value=0.0, add_indicator=True)
+                imputer = SimpleImputer(strategy="constant", fill_value=0.0, add_indicator=not vector)
                 step = make_pipeline(Standardizer(), imputer)
-            steps.append((str(len(steps)), step, list(run)))
+            steps.append((str(len(steps)), step, [cell for _, cell in run]))
         with config_context(transform_output="default"):  # the steps exchange arrays, whatever users set
             transformer = ColumnTransformer(steps, sparse_threshold=1.0).fit(cells)
         self.transformer_: ColumnTransformer = transformer
@@ -142,21 +152,25 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
                     labels = [*(name + sign + label for label in self.labels_[name]), f"{name}=missing"]
                     names += [labels[code] for code in codes]
             else:
-                names += [*columns, *(f"{columns[i]}=missing" for i in step[-1].indicator_.features_)]
+                missing = [] if step[-1].indicator_ is None else step[-1].indicator_.features_
+                names += [*columns, *(f"{columns[i]}=missing" for i in missing)]
         return np.array(names, dtype=object)
 
     def _cells(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return each column as numbers or as codes: the index of its label, their number if missing, −1 if unseen.
 
-        A text becomes several numbers.
+        A text or a vector becomes several numbers.
         """
         cells: dict[str, NDArray[Any]] = {}
         for name, kind in self.kinds_.items():
             if kind == "category":
                 cells[name] = category_codes(frame[name], self.labels_[name])
                 continue
-            if kind == "text":
-                features = encode_texts(self.texts_[name], frame[name])
+            if kind in ("text", "vector"):
+                if kind == "text":
+                    features = encode_texts(self.texts_[name], frame[name])
+                else:
+                    features = stack_vectors(frame[name], width=self.widths_[name], may_be_missing=True)
                 cells |= {f"{name}[{i}]": column for i, column in enumerate(features.T)}
                 continue
             cells[name] = values = as_numbers(frame[name])
@@ -274,7 +288,8 @@ def _choose_encodings(frame: pd.DataFrame, numbers: str | Mapping[str, str], qua
             raise ValueError(f"Expected `numbers` to name columns of {list(frame.columns)}, but got {name!r}.")
     kinds: dict[str, str] = {}
     for name in frame.columns:
-        kind = named.get(name, default if is_number(frame[name]) else "category")
+        usual = default if is_number(frame[name]) else "vector" if holds_vectors(frame[name]) else "category"
+        kind = named.get(name, usual)
         if kind == "text" and is_numeric_dtype(frame[name].dtype):
             raise ValueError(
                 f"Expected column {name!r} to be strings to be read as text, but it is {frame[name].dtype}."

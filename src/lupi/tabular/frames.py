@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 
 from lupi.tabular.containers import as_pandas
+from lupi.tabular.kinds.vector import expand_vectors
 from lupi.tabular.values import Column
 
 Table: TypeAlias = Any  # a table or column of pandas, polars, Arrow or Hugging Face, an array, or a list of rows
@@ -62,7 +63,7 @@ def check_inputs(X: Table) -> pd.DataFrame:
     """Return X as a frame; raise a `ValueError` that names the place of an infinite number or a missing string."""
     if isinstance(X, np.ndarray | list) and np.ndim(X) == 1:
         raise ValueError("Expected X to be a 2-D array, but got a 1-D array. Reshape your data.")
-    frame = as_frame(X, "x", "X")
+    frame = expand_vectors(as_frame(X, "x", "X"))
     if all(map(is_numeric_dtype, frame.dtypes)) and not np.isinf(as_matrix(frame)).any():
         return frame
     unnamed = list(frame.columns) == _default_names(frame.shape[1], "x")

@@ -9,9 +9,12 @@ from pandas.api.types import is_bool_dtype
 
 from lupi.tabular.columns import InputColumn, stored_as
 from lupi.tabular.kinds import KINDS
+from lupi.tabular.kinds.vector import as_bytes, holds_vectors, stack_vectors
 from lupi.tabular.roles import Roles, check_name
 from lupi.tabular.values import ID, Column, is_id, is_number
 
+STORED = ("boolean", "number", "string", "date", "duration", "vector")
+"""Families of types of inputs and privileged columns."""
 MAX_CATEGORIES = 1_000
 """A column with more distinct strings is an identifier, unless the user chooses its kind."""
 LISTS = "; write each of its values, such as the numbers of an embedding, to a column of its own"
@@ -31,7 +34,7 @@ def check_types(schema: pa.Schema, names: Sequence[str], role: str, allowed: Seq
     for name in names:
         if (stored := stored_as(schema.field(name).type)) not in allowed:
             families = ", ".join(f"{family}s" for family in allowed if family != "null")
-            advice = LISTS if re.search("list|struct|map", stored) else ""
+            advice = LISTS if re.search("list|struct|map|vector", stored) else ""
             raise ValueError(f"Expected {role} column {name!r} to be one of {families}, but it is {stored}{advice}.")
 
 
@@ -49,7 +52,9 @@ def check_kinds(given: Mapping[str, str], names: Sequence[str], roles: Roles) ->
 def check_reads(name: str, kind: str, stored: str) -> None:
     """Raise a `ValueError` unless a column that is stored in this way can be read as this kind."""
     if not KINDS[kind].reads(stored):
-        raise ValueError(f"Expected column {name!r} to be strings to be read as {kind}, but it is {stored}.")
+        raise ValueError(
+            f"Expected column {name!r} to be {KINDS[kind].wants} to be read as {kind}, but it is {stored}."
+        )
 
 
 def recognise_inputs(
@@ -63,16 +68,19 @@ def recognise_inputs(
         The input columns, and notes for the user.
     """
     first = frame.drop_duplicates(roles.example) if roles.example else frame
-    check_types(schema, roles.inputs, "input", ("boolean", "number", "string", "date", "duration"))
+    check_types(schema, roles.inputs, "input", STORED)
     inputs, notes = {}, []
     for name in roles.inputs:
         stored = stored_as(schema.field(name).type)
         kind = given.get(name) or recognise_input(first[name], stored, TABLE_ADVICE)
         check_reads(name, kind, stored)
-        inputs[name] = InputColumn(kind, stored)
+        width = stack_vectors(first[name].head(1), first.index[:1].to_numpy()).shape[1] if kind == "vector" else None
+        inputs[name] = InputColumn(kind, stored, width)
     counts = [name for name in inputs if name not in given and pa.types.is_integer(schema.field(name).type)]
     different = {name: first[name].nunique() for name in counts}
-    examples = len(first[list(inputs)].drop_duplicates()) if any(n > 20 for n in different.values()) else 0
+    examples = 0
+    if any(n > 20 for n in different.values()):
+        examples = len(pd.DataFrame({name: as_bytes(first[name]) for name in inputs}).drop_duplicates())
     notes += [
         f"Input column {name!r} has a different integer in nearly every example; if it is an id, name it in "
         "`example` or `ignore`."
@@ -94,7 +102,7 @@ def recognise_input(column: Column, stored: str, advice: Mapping[str, str]) -> s
     advice : mapping
         What users can do with an "identifier" and with the "truth", for messages.
     """
-    name, values, count = str(column.name), column.count(), column.nunique()
+    name = str(column.name)
     kind = next(kind.name for kind in KINDS.values() if kind.recognises(column, stored))
     use = f"pass `kind={{{name!r}: {kind!r}}}` to use it as an input"
     if TRUTH.search(name):
@@ -102,10 +110,14 @@ def recognise_input(column: Column, stored: str, advice: Mapping[str, str]) -> s
         raise ValueError(f"Expected input columns without true labels, but {what}.")
     if stored == "string" and holds_lists(column):
         got = f"lists such as {str(column.dropna().iloc[0])[:30]!r}"
-        raise ValueError(f"Expected input column {name!r} to have one value per row, but got {got}{LISTS}.")
+        what = f"pass `kind={{{name!r}: 'vector'}}` if they are vectors of numbers"
+        raise ValueError(f"Expected input column {name!r} to have one value per row, but got {got}; {what}.")
     if kind == "number" and stored == "number" and is_id(column):
         why = "holds integers and is named like an id"
-    elif kind == "category" and (count > max(20, 0.9 * values) or count > MAX_CATEGORIES):
+    elif kind == "category":
+        values, count = column.count(), column.nunique()
+        if count <= max(20, 0.9 * values) and count <= MAX_CATEGORIES:
+            return kind
         why = f"has {count:,} distinct strings in {values:,} examples"
     else:
         return kind
@@ -132,14 +144,14 @@ def recognise_privileged(
 
     The column of annotators, if users name it, is a category whatever its values.
     """
-    check_types(schema, roles.privileged, "privileged", ("boolean", "number", "string", "date", "duration", "null"))
+    check_types(schema, roles.privileged, "privileged", (*STORED, "null"))
     kinds, notes = {}, []
     for name in roles.privileged:
         if name in given:
             kinds[name] = given[name]
             if KINDS[given[name]].privileged is None:
                 chosen = f"`kind={{{name!r}: {given[name]!r}}}`"
-                raise ValueError(f"Expected privileged column {name!r} to be a category or a number, but got {chosen}.")
+                raise ValueError(f"Expected privileged column {name!r} to be of another kind, but got {chosen}.")
             check_reads(name, given[name], stored_as(schema.field(name).type))
             continue
         kinds[name] = recognise_privileged_column(frame[name])
@@ -170,6 +182,8 @@ def recognise_privileged_column(column: Column) -> str:
         return "category" if is_id(column) else "number"
     if column.dtype.kind in "mM":
         return "number"
+    if holds_vectors(column):
+        return "vector"
     if is_bool_dtype(column.dtype) or isinstance(column.dtype, pd.CategoricalDtype) or ID.search(str(column.name)):
         return "category"
     return (
@@ -179,8 +193,10 @@ def recognise_privileged_column(column: Column) -> str:
 
 def check_privileged(column: Column, kind: str, advice: str) -> None:
     """Raise a `ValueError` if a privileged column holds identifiers: strings, or ids, that nearly all differ."""
+    if kind != "category":
+        return
     values, count = column.count(), column.nunique()
-    if kind == "category" and count > max(20, 0.9 * values):
+    if count > max(20, 0.9 * values):
         why = f"has {count:,} distinct values in {values:,} rows"
         raise ValueError(f"Expected privileged columns without identifiers, but {column.name!r} {why}: {advice}.")
 

@@ -31,7 +31,9 @@ class TableSpec:
     ignore : sequence of str
         Columns to leave out. Columns without a role are inputs.
     kind : mapping of str to str
-        Kinds of columns, where they should not be recognised: number, category or text.
+        Kinds of columns, where they should not be recognised: number, category, text or vector. Of vectors in a
+        ``.npy`` file beside the table, ``"vector:embeddings.npy"`` names the file: the column holds row numbers of it
+        or, if the table has no such column, the file has the table's rows.
     task : {"classification", "regression"}, optional
         By default chosen by the values of the target.
     text_encoder : str, optional

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Protocol, Self, TypeAlias
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from lupi.tabular.values import Column
@@ -25,8 +26,8 @@ class ColumnEncoder(Protocol):
 class Kind(ABC):
     """A kind of column. The defaults suit a kind that estimators can encode as it is.
 
-    A column is *stored* as one of the families of `lupi.tabular.columns.stored_as`: boolean, number, string, date or
-    duration.
+    A column is *stored* as one of the families of `lupi.tabular.columns.stored_as`: boolean, number, string, date,
+    duration or vector.
     """
 
     name: ClassVar[str]
@@ -36,21 +37,23 @@ class Kind(ABC):
     """How `PrivilegedEncoder` encodes such a privileged column; None if it cannot."""
     may_be_missing: ClassVar[bool] = False
     """Whether values of an input column may be missing."""
+    wants: ClassVar[str] = "values"
+    """How a column must be stored to be read as this kind, for messages."""
 
     @abstractmethod
     def recognises(self, column: Column, stored: str) -> bool:
         """Return whether an input column, one value per example, is of this kind."""
 
-    def reads(self, stored: str) -> bool:  # noqa: ARG002
+    def reads(self, stored: str) -> bool:
         """Return whether a column that is stored in this way can be read as this kind."""
-        return True
+        return stored != "vector"
 
     def accepts(self, trained: str, stored: str) -> bool:
         """Return whether a column may be stored in this way when it was stored as `trained` in training."""
         return trained == stored or {trained, stored} == {"number", "boolean"}
 
-    def clean(self, values: Column, stored: str, rows: RowNumbers) -> Column:  # noqa: ARG002
-        """Return values for an estimator, or refuse them; `rows` are the numbers of their rows."""
+    def clean(self, values: Column, stored: str, rows: RowNumbers) -> "Column | pd.DataFrame":  # noqa: ARG002
+        """Return values for an estimator, in one column or several, or refuse them; `rows` are their rows' numbers."""
         return values
 
     def make_encoder(self, text_encoder: str | None, device: str) -> ColumnEncoder | None:  # noqa: ARG002

@@ -12,6 +12,7 @@ class Text(Kind):
 
     name = "text"
     privileged = "text"
+    wants = "strings"
 
     def recognises(self, column: Column, stored: str) -> bool:
         if stored != "string":

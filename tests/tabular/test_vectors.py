@@ -1,0 +1,176 @@
+"""Vectors as columns: recognised, standardised like numbers, from lists, strings and files."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import lupi
+from lupi.tabular import InputEncoder, PrivilegedEncoder
+from lupi.tabular.columns import InputColumn, clean_inputs, stored_as
+from lupi.tabular.kinds.vector import expand_vectors, stack_vectors
+from lupi.tabular.vector_files import add_vectors
+
+NUMBERS = st.floats(-1e6, 1e6, width=32)
+MATRICES = st.tuples(st.integers(1, 8), st.integers(1, 5)).flatmap(lambda s: arrays(np.float32, s, elements=NUMBERS))
+
+
+def as_lists(X):
+    return pd.DataFrame({"v": list(X)})
+
+
+def as_arrow(X):
+    flat = pa.array(X.reshape(-1))
+    return pa.table({"v": pa.FixedSizeListArray.from_arrays(flat, X.shape[1])}).to_pandas()
+
+
+def as_polars(X):
+    return pl.DataFrame({"v": X.tolist()}).to_pandas()
+
+
+def as_strings(X):
+    return pd.DataFrame({"v": [str(row.tolist()) for row in X]})
+
+
+@given(MATRICES, st.sampled_from([as_lists, as_arrow, as_polars, as_strings]))
+def test_vectors_are_stacked_whatever_they_are_stored_as(X, store):
+    np.testing.assert_array_equal(stack_vectors(store(X)["v"]), X)
+    expanded = expand_vectors(store(X), ["v"])
+    assert list(expanded) == [f"v[{i}]" for i in range(X.shape[1])]
+    np.testing.assert_array_equal(expanded.to_numpy(), X)
+
+
+@pytest.mark.parametrize(
+    ("kind", "stored"),
+    [
+        (pa.list_(pa.float32()), "vector"),
+        (pa.list_(pa.int64(), 3), "vector"),
+        (pa.large_list(pa.float64()), "vector"),
+        (pa.list_(pa.string()), "list<item: string>"),
+        (pa.list_(pa.list_(pa.float32())), "list<item: list<item: float>>"),
+    ],
+)
+def test_lists_of_numbers_are_vectors(kind, stored):
+    assert stored_as(kind) == stored
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            [[1.0, 2.0], [1.0]],
+            r"^Expected the vectors of column 'v' to have 2 numbers as row 10 has, but row 11 has 1\.$",
+        ),
+        ([[1.0, 2.0], [1.0, np.nan]], r"^Expected column 'v' to have finite numbers, but got nan in row 11\.$"),
+        ([[1.0, 2.0], [np.inf, 2.0]], r"^Expected column 'v' to have finite numbers, but got inf in row 11\.$"),
+        ([[1.0, 2.0], ["a", "b"]], r"to have a vector of numbers in every row, but row 11 has \"\['a', 'b'\]\"\.$"),
+        ([[1.0, 2.0], [[1.0], [2.0]]], r"but row 11 has '\[\[1.0\], \[2.0\]\]'\.$"),
+        ([[1.0, 2.0], None], r"but row 11 has none\.$"),
+        ([[1.0, 2.0], []], r"to have numbers, but row 11 has none\.$"),
+        (["[1, 2]", "[1, x]"], r"but row 11 has '\[1, x\]'\.$"),
+    ],
+)
+def test_vectors_that_make_no_sense(values, message):
+    with pytest.raises(ValueError, match=message):
+        stack_vectors(pd.Series(values, name="v"), range(10, 12))
+
+
+def test_the_width_is_that_of_training():
+    inputs = {"v": InputColumn("vector", "vector", 3)}
+    message = r"^Expected the vectors of column 'v' to have 3 numbers as in training, but row 5 has 2\.$"
+    with pytest.raises(ValueError, match=message):
+        clean_inputs(as_lists(np.zeros((4, 2))), inputs, range(5, 9))
+
+
+@given(MATRICES)
+def test_inputs_are_standardised_like_numbers(X):
+    np.testing.assert_array_equal(InputEncoder().fit_transform(as_lists(X)), InputEncoder().fit_transform(X))
+
+
+def test_privileged_vectors_are_standardised_and_a_missing_one_is_the_mean():
+    X = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
+    frame = pd.DataFrame({"v": list(X), "seconds": np.arange(20.0), "worker": list("ab") * 10})
+    frame.loc[4, "v"] = None
+    encoder = PrivilegedEncoder(numbers="standardize").fit(frame)
+    assert encoder.kinds_["v"] == "vector"
+    names = ["v[0]", "v[1]", "v[2]", "seconds", "worker=a", "worker=b"]
+    assert encoder.get_feature_names_out().tolist() == names
+    features = encoder.transform(frame).toarray()
+    known = np.delete(X.astype(np.float64), 4, axis=0)
+    expected = (X - known.mean(0)) / known.std(0)
+    expected[4] = 0
+    np.testing.assert_allclose(features[:, :3], expected, atol=1e-5)
+    with pytest.raises(ValueError, match=r"'v' to have 3 numbers as in training, but row 0 has 2"):
+        encoder.transform(frame.assign(v=list(X[:, :2])))
+
+
+def test_estimators_take_vectors(tmp_path):
+    rng = np.random.default_rng(0)
+    E, age = rng.normal(size=(80, 4)), rng.normal(size=80)
+    y = np.where(E[:, 0] + age > 0, "yes", "no")
+    frames = pd.DataFrame({"age": age, "embedding": list(E)}), pd.DataFrame(np.c_[age, E], columns=list("abcde"))
+    models = [
+        lupi.PrivilegedClassifier("tram", epochs=2, random_state=0).fit(X, y, privileged=frames[0][["embedding"]])
+        for X in frames
+    ]
+    p = [model.predict_proba(X) for model, X in zip(models, frames, strict=True)]
+    np.testing.assert_array_equal(*p)
+    assert models[0].feature_names_in_[1] == "embedding[0]"
+    models[0].save(tmp_path / "model")
+    np.testing.assert_array_equal(lupi.load(tmp_path / "model").predict_proba(frames[0]), p[0])
+    chosen = lupi.PrivilegedClassifier("no-pi", epochs=1, kind={"embedding": "vector"})
+    strings = frames[0].assign(embedding=[str(row.tolist()) for row in E])
+    assert chosen.fit(strings, y).n_features_in_ == 5
+    with pytest.raises(ValueError, match=r"^Expected column 'age' to have a vector of numbers in every row"):
+        lupi.PrivilegedClassifier("no-pi", kind={"age": "vector"}).fit(frames[0], y)
+
+
+# -------------------------------------------------------------------------------- files
+
+
+@pytest.fixture
+def folder(tmp_path):
+    np.save(tmp_path / "e.npy", np.arange(12, dtype=">f4").reshape(4, 3))
+    return tmp_path
+
+
+def test_row_numbers_and_rows_in_order(folder):
+    path, stored = folder / "t.csv", np.load(folder / "e.npy")
+    numbered = add_vectors(pa.table({"e": [3, 0, 3]}), {"e": "e.npy"}, path)
+    np.testing.assert_array_equal(np.stack(numbered.to_pandas()["e"]), stored[[3, 0, 3]])
+    ordered = add_vectors(pa.table({"a": [1, 2, 3, 4]}), {"e": "e.npy"}, path)
+    np.testing.assert_array_equal(np.stack(ordered.to_pandas()["e"]), stored)
+    batch = add_vectors(pa.table({"a": [3, 4]}), {"e": "e.npy"}, path, start=2, total=4)
+    np.testing.assert_array_equal(np.stack(batch.to_pandas()["e"]), stored[2:])
+
+
+@pytest.mark.parametrize(
+    ("values", "file", "message"),
+    [
+        ([0, 4], "e.npy", r"^Expected column 'e' to have row numbers of e.npy from 0 to 3, but got 4 in row 1\.$"),
+        ([-1], "e.npy", r"but got -1 in row 0\.$"),
+        ([0, None], "e.npy", r"but got nan in row 1\.$"),
+        (["x"], "e.npy", r"but got 'x' in row 0\.$"),
+        ([0], "f.npy", r"^Expected 'f.npy' of column 'e' to be a .npy file beside .*t.csv, but it does not exist\.$"),
+        ([0], "../e.npy", r"^Expected '../e.npy' of column 'e' to be a .npy file beside .*t.csv, but it is not\.$"),
+        ([0], "t.npy", r"^Expected t.npy to be a .npy file of numbers, but got: "),
+        ([0], "flat.npy", r"^Expected flat.npy to hold numbers, \[rows, width\], but got float64 of shape \[3\]\.$"),
+        ([0], "objects.npy", r"^Expected objects.npy to be a .npy file of numbers, but got: "),
+        (
+            None,
+            "e.npy",
+            r"^Expected e.npy to have a row of column 'e' for each of the 2 rows of .*t.csv, but it has 4\.$",
+        ),
+    ],
+)
+def test_files_that_make_no_sense(folder, values, file, message):
+    (folder / "t.npy").write_bytes(b"nothing")
+    np.save(folder / "flat.npy", np.zeros(3))
+    np.save(folder / "objects.npy", np.array([[None]], dtype=object), allow_pickle=True)
+    table = pa.table({"a": [1, 2]} if values is None else {"e": values})
+    with pytest.raises(ValueError, match=message):
+        add_vectors(table, {"e": file}, folder / "t.csv")
