@@ -42,7 +42,7 @@ def changed(part, value):
 OTHER_RUNS = {
     "seed": {"seed": 4},
     "learning_rate": {"how": dataclasses.replace(HOW, learning_rate=0.02)},
-    "epochs": {"how": dataclasses.replace(HOW, epochs=5)},
+    "epochs": {"how": dataclasses.replace(HOW, epochs=3)},
     "method": {"method": make_method("no-pi")},
     "checksum of the network and its options": {"method": make_method(width=9)},
     "annotations": {"data": make_data(annotations=24)},

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lupi.training import Settings
+from lupi.training.optimizer import make_optimizer
 from tests.training.helpers import make_method, rate_by_hand
 
 NUMBERS = ("learning_rate", "momentum", "eps", "l2", "weight_decay", "factor", "warmup", "mixup")
@@ -17,6 +18,8 @@ REFUSED = {
     "patience": [0, -1, 1.5, True, "3"],
     "draw": ["rows", None],
     "optimizer": ["Adam", None],
+    "learning_rates": ["trunk", 0.1, {1: 0.1}],
+    "accumulate": [0, 1.5, None],
     "schedule": ["linear", None],
     "precision": ["float16", None],
     "compile": ["yes", None, 2],
@@ -58,16 +61,19 @@ def test_settings_take_numpy_numbers():
         **{name: np.int64(3) for name in ("epochs", "batch_size", "patience")},
         **{name: np.float64(0.25) for name in names},
         milestones=[np.int64(1), 2],
+        learning_rates={"trunk": np.float64(0.25)},
     )
     plain = Settings(
         **dict.fromkeys(("epochs", "batch_size", "patience"), 3),
         **dict.fromkeys(names, 0.25),
         milestones=(1.0, 2.0),
+        learning_rates={"trunk": 0.25},
     )
     assert drawn == plain
     assert hash(drawn) == hash(plain)
     for value in dataclasses.astuple(drawn):
-        assert type(value) in (int, float, str, tuple, bool)
+        assert type(value) in (int, float, str, tuple, bool, dict)
+    assert type(drawn.learning_rates["trunk"]) is float
 
 
 @given(
@@ -98,5 +104,5 @@ def test_rate_at_its_ends():
 
 def test_eps_is_the_papers_by_default():
     for kind in ("adam", "adamw"):
-        optimizer = Settings(optimizer=kind).make_optimizer(make_method())
+        optimizer = make_optimizer(make_method(), Settings(optimizer=kind))
         assert {group["eps"] for group in optimizer.param_groups} == {1e-7}

@@ -78,6 +78,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
     epochs: int = 50
     batch_size: int = 32
     learning_rate: float = 1e-3
+    learning_rates: Mapping[str, float] | None = None
     l2: float = 0.0
     patience: int | None = None
     validation_fraction: float = 0.1
@@ -87,7 +88,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
     checkpoint: Checkpoint | None = None
     random_state: int | np.random.RandomState | None = None
     verbose: bool = False
-    callbacks: Sequence[Callable[[dict[str, Any]], Any]] | None = None
+    callbacks: Sequence[Callable[[dict[str, Any], methods.Method], Any]] | None = None
 
     @abstractmethod
     def _fit_targets(self, y: Any, names: Sequence[Any] | None) -> tuple[Tensor, Likelihood, int]:
@@ -387,7 +388,8 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         """Write the model to a folder that `lupi.load` reads.
 
         The folder holds no pickle, and reading it runs no code from it. It holds only the weights of a trunk or method
-        of your own; pass that trunk or method to `lupi.load` again.
+        of your own; pass that trunk or method to `lupi.load` again. It holds neither callbacks nor functions in
+        `training`, such as an optimizer of your own.
 
         Parameters
         ----------
@@ -412,6 +414,8 @@ class PrivilegedEstimator(BaseEstimator, ABC):
                 f"of {self.method!r} contains it."
             )
         parameters = {name: value for name, value in self.get_params().items() if name not in NOT_STORED}
+        if self.training is not None:
+            parameters["training"] = {name: value for name, value in self.training.items() if not callable(value)}
         facts: dict[str, Any] = {
             "lupi": __version__,
             "estimator": type(self).__name__,

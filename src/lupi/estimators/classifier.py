@@ -67,6 +67,9 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
         Annotations per batch.
     learning_rate : float
         Learning rate.
+    learning_rates : dict of str to float, optional
+        Learning rates of parts of the network, such as ``{"trunk": 1e-5}``; 0 freezes a part. See
+        `lupi.training.Settings`.
     l2 : float
         Weight λ of the penalty λ‖w‖² on the weights.
     patience : int, optional
@@ -87,8 +90,8 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
     verbose : bool
         Whether to show progress.
     callbacks : sequence of callable, optional
-        Each is called after every epoch with its row of `history_`, for instance to log it. If one returns true, the
-        stage of the method that the row names ends.
+        Each is called after every epoch with its row of `history_` and the network, for instance to log it
+        (`lupi.training.to_tensorboard`). If one returns true, the stage of the method that the row names ends.
     class_weight : dict or "balanced", optional
         Weights of the classes, as scikit-learn's `compute_sample_weight` takes them; they multiply `sample_weight`. The
         weight of a soft label is the mean over its classes.

@@ -56,6 +56,10 @@ class Method(nn.Module, ABC):
         """Yield what to train, in order; each stage is trained before the next one is requested."""
         yield Stage("train", self)
 
+    def make_temporary(self) -> Sequence[Method]:
+        """Make one network of each kind that stages train besides the method's own, such as those of folds."""
+        return ()
+
     @property
     def memory(self) -> dict[str, Tensor]:
         """What later stages need from earlier ones, such as out-of-fold predictions.

@@ -140,6 +140,10 @@ class LabelPosterior(Method):
 
     # ---------------------------------------------------------------------------- cross-fitting
 
+    def make_temporary(self) -> list[Method]:
+        """Make a network of every member."""
+        return [make() for make in self.members.values()]
+
     def make_networks(self, make: Callable[[], Method], name: str, folds: int, device: torch.device) -> list[Method]:
         """Make networks with initial weights that depend on the seed and the name alone."""
         with seed_noise(zlib.crc32(f"{int(self.seed)} {name}".encode())):

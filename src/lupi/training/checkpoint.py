@@ -11,6 +11,7 @@ from torch import Tensor
 from lupi._internal.checks import check_integer, check_number
 from lupi._internal.files import write_atomic
 from lupi.methods.base import Method
+from lupi.training.optimizer import describe_optimizer
 from lupi.training.replicas import Data, Replicas, StackedAnnotations
 from lupi.training.settings import Settings
 
@@ -18,6 +19,10 @@ from lupi.training.settings import Settings
 @dataclass(frozen=True)
 class Checkpoint:
     """Where, and how often, to save the state of a training. It is also saved at the end of every stage.
+
+    A run can be extended: with more `epochs`, training goes on from the checkpoint as if it had had them from the
+    beginning. That is impossible if the schedule depends on their number ("cosine"), or if the method trains in stages
+    and the first has ended. A run that was stopped early stays as it is.
 
     Parameters
     ----------
@@ -59,12 +64,22 @@ class Checkpoint:
         except Exception as error:  # torch raises many kinds for files of another origin
             raise ValueError(f"Expected {path} to be a checkpoint, but it cannot be read.") from error
         for name, value in run.items():
-            if saved.get(name) != value:
+            if name == "epochs" and isinstance(saved.get(name), int) and saved[name] < value:
+                self.check_extension(state, saved[name], value)
+            elif saved.get(name) != value:
                 raise ValueError(
                     f"Expected {path} to be a checkpoint of this run, but its `{name}` is "
                     f"{saved.get(name)!r}, not {value!r}; remove it to start again."
                 )
         return state
+
+    def check_extension(self, state: dict[str, Any], before: int, epochs: int) -> None:
+        """Raise an error if a run of more epochs would not have reached this state."""
+        reason = "the first stage of the method has ended" if state["stage"] > 0 else None
+        if state["schedule"] == "cosine":
+            reason = "the schedule 'cosine' depends on them"
+        if reason is not None:
+            raise ValueError(f"Expected `epochs` to be {before}, as in {self.path}, since {reason}, but got {epochs}.")
 
     def write(self, state: dict[str, Any]) -> None:
         """Save the state."""
@@ -82,6 +97,7 @@ def describe_run(
         "checksum of the network and its options": zlib.crc32(describe_network(method).encode()),
         "seed": seeds if isinstance(method, Replicas) else seeds[0],
         **asdict(settings),
+        "optimizer": describe_optimizer(settings.optimizer),
         "annotations": len(data),
         "checksum of the data": compute_checksum(data),
         "checksum of the validation": None if validation is None else compute_checksum(validation),

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from lupi.methods.base import Method
+from lupi.training.parts import belongs, name_parameters
 from lupi.training.replicas import Replicas
 
 
@@ -25,17 +26,12 @@ def group_by_loss(method: Method) -> list[list[Tensor]]:
     [6, 2]
     """
     one = method.members[0] if isinstance(method, Replicas) else method
-    names: dict[Tensor, list[str]] = {}
-    for name, own in one.named_parameters(remove_duplicate=False):  # modules may share parameters
-        names.setdefault(own, []).append(name)
     groups: list[tuple[set[str], list[Tensor]]] = []
-    for parameter, aliases in names.items():
+    for parameter, names in name_parameters(method):
         losses = {
-            loss
-            for loss, parts in getattr(one, "gradients", {}).items()
-            if any(f"{name}.".startswith(f"{part}.") for name in aliases for part in parts)
+            loss for loss, parts in getattr(one, "gradients", {}).items() if any(belongs(names, part) for part in parts)
         } or {""}
-        group = [method.stacked[aliases[0]] if isinstance(method, Replicas) else parameter]
+        group = [parameter]
         others = []
         for other in groups:
             if losses & other[0]:

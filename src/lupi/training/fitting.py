@@ -13,13 +13,17 @@ from torch import Tensor
 from lupi._internal.checks import check_integer
 from lupi.data import Annotations
 from lupi.methods.base import Method, Stage, list_methods
-from lupi.nn.inference import device_of
+from lupi.nn.inference import device_of, evaluation
 from lupi.nn.noise import Noise, seed_noise
 from lupi.training.checkpoint import Checkpoint, describe_network, describe_run
-from lupi.training.loop import Callback, Epoch, OneDevice, StageLoop, matrix_precision
+from lupi.training.loop import Epoch, OneDevice, StageLoop, matrix_precision
+from lupi.training.optimizer import works_elementwise
+from lupi.training.parts import check_parts, freeze_parts
 from lupi.training.replicas import Data, Replicas, StackedAnnotations, split_history
 from lupi.training.settings import Settings
 
+Callback = Callable[[Epoch, Method], Any]
+"""Receives the row of every epoch and the method, and ends the training of the stage by returning true."""
 Item = TypeVar("Item")
 FEWEST, LARGEST = 4, 200_000
 """Stacking pays off from this number of replicas on and, on a CPU, up to this number of parameters."""
@@ -39,6 +43,10 @@ def fit(
     callbacks: Sequence[Callback] = (),
 ) -> list[Epoch]:
     """Train a method, stage by stage, and return the history of its losses.
+
+    Modules whose parameters are all frozen, because they do not require gradients or because their part has the
+    learning rate 0 in `settings.learning_rates`, are fixed functions: batch norm keeps its statistics, and nothing is
+    dropped out.
 
     Parameters
     ----------
@@ -63,8 +71,9 @@ def fit(
     progress : bool
         Show progress on standard error.
     callbacks : sequence of callable
-        Each is called after every epoch with its row of the history, for instance to log it. If one returns true, the
-        stage ends, as if it had no more epochs. With several processes, all must decide alike.
+        Each is called after every epoch with its row of the history and the method, in evaluation mode and without
+        gradients, for instance to log it (`lupi.training.to_tensorboard`). If one returns true, the stage ends, as if
+        it had no more epochs. With several processes, all must decide alike.
 
     Returns
     -------
@@ -81,6 +90,7 @@ def fit(
     ['epoch', 'learning_rate', 'stage', 'train_marginal']
     """
     seeds = check_arguments(method, data, settings, validation, seed, fabric)
+    check_parts(method, settings.learning_rates)
     place = OneDevice(device, settings.precision) if fabric is None else fabric
     if checkpoint is not None and checkpoint.seconds and place.world_size > 1:
         raise ValueError(f"Expected `seconds` of the checkpoint to be 0 with processes, but got {checkpoint.seconds}.")
@@ -92,6 +102,12 @@ def fit(
     data = data.to(place.device).normalized()
     validation = None if validation is None else validation.to(place.device).normalized()
     noise = Noise(seeds[0] + place.global_rank, place.device)
+
+    def should_end(row: Epoch) -> bool:
+        with evaluation(method):
+            asked = [callback(dict(row), method) for callback in callbacks]  # every one of them
+        return any(asked)
+
     with noise.use(), matrix_precision(settings.precision):
         with noise.redirect():
             method.observe(data)  # type: ignore[arg-type] # `Replicas` take `StackedAnnotations`
@@ -104,32 +120,34 @@ def fit(
                     continue  # trained before the interruption
                 resumed, state = state, None
                 changed = stage.adapt(settings)
-                loop = StageLoop(
-                    stage=stage,
-                    number=number,
-                    data=data,
-                    validation=validation,
-                    settings=changed,
-                    place=place,
-                    seeds=seeds,
-                    noise=noise,
-                )
-                own = set(method.modules())
-                outside = [network for network in networks if network not in own]  # of its state dict
-                if resumed is not None:
-                    check_stage(resumed, stage.name)
-                    for network, weights in zip(outside, resumed["networks"], strict=True):
-                        network.load_state_dict(weights)
-                    loop.resume(resumed)
-                for step in loop.steps(history, progress and place.global_rank == 0, callbacks):
-                    last, since = loop.epoch == changed.epochs, time.monotonic() - saved
-                    if checkpoint is not None and checkpoint.is_due(step, last=last, since=since):
-                        saved = time.monotonic()
-                        reached: dict[str, Any] = {"run": run, "method": method.state_dict(), "history": history}
-                        reached |= {"memory": collect_memory(method), **loop.state()}
-                        reached["networks"] = [network.state_dict() for network in outside]
-                        if place.global_rank == 0:
-                            checkpoint.write(reached)
+                assert isinstance(stage.method, Method)  # several are stacked or split
+                with freeze_parts(stage.method, changed.learning_rates):
+                    loop = StageLoop(
+                        stage=stage,
+                        number=number,
+                        data=data,
+                        validation=validation,
+                        settings=changed,
+                        place=place,
+                        seeds=seeds,
+                        noise=noise,
+                    )
+                    own = set(method.modules())
+                    outside = [network for network in networks if network not in own]  # of its state dict
+                    if resumed is not None:
+                        check_stage(resumed, stage.name)
+                        for network, weights in zip(outside, resumed["networks"], strict=True):
+                            network.load_state_dict(weights)
+                        loop.resume(resumed)
+                    for step in loop.steps(history, progress and place.global_rank == 0, should_end):
+                        since = time.monotonic() - saved
+                        if checkpoint is not None and checkpoint.is_due(step, last=loop.finished, since=since):
+                            saved = time.monotonic()
+                            reached: dict[str, Any] = {"run": run, "method": method.state_dict(), "history": history}
+                            reached |= {"memory": collect_memory(method), **loop.state()}
+                            reached["networks"] = [network.state_dict() for network in outside]
+                            if place.global_rank == 0:
+                                checkpoint.write(reached)
                 if stage.finish is not None:
                     with noise.redirect():
                         stage.finish(data)  # type: ignore[arg-type]
@@ -213,6 +231,8 @@ def can_stack(stage: Stage, data: Data, settings: Settings, place: Any) -> bool:
     """Return whether the methods of a stage can train as replicas, and whether that is faster."""
     methods = list_methods(stage)
     if not isinstance(place, OneDevice) or not pays_to_stack(methods, place.device):
+        return False
+    if callable(settings.optimizer) and not works_elementwise(settings.optimizer):
         return False
     probes = [copy.deepcopy(method) for method in methods[:2]]
     try:

@@ -6,7 +6,7 @@ checkpoint and reaches the same result. With several processes, all draw the sam
 
 import math
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import reduce
 from operator import add
@@ -21,9 +21,12 @@ from lupi.data import Annotations, Batch
 from lupi.methods.base import Method, Stage
 from lupi.nn.inference import ROWS_AT_ONCE, evaluation
 from lupi.nn.noise import Noise, Redirection
+from lupi.training.accumulation import split_batch
 from lupi.training.clipping import clip_each, group_by_loss
 from lupi.training.cuda_graph import GraphedSteps
 from lupi.training.mixup import Mixup, draw_weights
+from lupi.training.optimizer import make_optimizer
+from lupi.training.parts import set_training_mode
 from lupi.training.replicas import Data, Replicas, StackedAnnotations
 from lupi.training.settings import Settings
 
@@ -32,9 +35,7 @@ Epoch = dict[str, Any]
 
 A loss of replicas is a list with one number each, NaN for replicas that stopped in an earlier epoch.
 """
-Callback = Callable[[Epoch], Any]
-"""Receives the row of every epoch, and ends the training of the stage by returning true."""
-PROGRESS = ("epoch", "step", "best", "waited", "stopped", "best_weights", "start", "foreign")
+PROGRESS = ("epoch", "step", "ended", "best", "waited", "stopped", "best_weights", "start", "foreign")
 """Attributes of a `StageLoop` that a checkpoint contains."""
 DIVERGED = 1e3
 """Training has diverged if a loss exceeds this multiple of one plus its size in the first step."""
@@ -146,9 +147,9 @@ class StageLoop:
             self.validation = self.prepare(data, stage.validate)
         elif validation is not None:
             self.validation = self.prepare(validation, stage.hold_out or stage.prepare)
-        self.method.train()
+        set_training_mode(self.method)
         recorded = self.can_record()
-        optimizer = settings.make_optimizer(stage.method, leading=int(self.stacked), recorded=recorded)
+        optimizer = make_optimizer(stage.method, settings, recorded=recorded)
         module = Mixup(stage.method, int(self.stacked)) if settings.mixup else stage.method
         self.module, self.optimizer = place.setup(module, optimizer)
         self.groups = group_by_loss(stage.method)
@@ -157,6 +158,7 @@ class StageLoop:
         self.losses = self.compile_losses() if settings.compile else self.module.losses
         self.graphed = GraphedSteps(place.device, noise.generators["cuda"]) if recorded else None
         self.epoch = self.step = 0
+        self.ended = False  # before the last epoch
         self.sums: dict[str, Tensor] = {}
         self.start: dict[str, list[float]] = {}  # the losses of the first step, before it changes the weights
         self.best, self.waited = [math.inf for _ in self.members], [0 for _ in self.members]
@@ -182,21 +184,30 @@ class StageLoop:
 
         Batches of one size must have one shape, and x must be in memory: other sources are read by the CPU.
         """
+        if callable(self.settings.optimizer) or self.settings.accumulate > 1:
+            return False
         if not self.settings.cuda_graph or self.place.device.type != "cuda":
             return False
         if isinstance(self.data, StackedAnnotations):
             return all(isinstance(part.x, Tensor) for part in self.data.parts)
         return self.data.one_to_one and self.settings.draw == "annotations" and isinstance(self.data.x, Tensor)
 
-    def steps(self, history: list[Epoch], progress: bool, callbacks: Sequence[Callback] = ()) -> Iterator[int]:
-        """Train, and yield the number of steps taken after each; a callback that returns true ends the training."""
+    @property
+    def finished(self) -> bool:
+        """Whether there are no more epochs to train."""
+        return self.ended or self.epoch >= self.settings.epochs
+
+    def steps(
+        self, history: list[Epoch], progress: bool, should_end: Callable[[Epoch], bool] = lambda _: False
+    ) -> Iterator[int]:
+        """Train, and yield the number of steps taken after each; `should_end` sees the row of every epoch."""
         epochs, units = self.settings.epochs, torch.arange(len(self.data), device=self.place.device)
         if self.settings.draw == "examples":
             units = self.data.annotated
         per_epoch = math.ceil(units.shape[0] / self.settings.batch_size)
         done = self.epoch * per_epoch + self.step
         with Steps(self.stage.name, epochs * per_epoch, show=progress, done=done) as shown:
-            while self.epoch < epochs:
+            while not self.finished:
                 for inputs in self.inputs(units)[self.step :]:
                     self.train_step(inputs, self.epoch + self.step / per_epoch)
                     self.step += 1
@@ -206,15 +217,12 @@ class StageLoop:
                         yield self.epoch * per_epoch + self.step
                 history.append(self.close_epoch())
                 shown.advance(1, f"epoch {self.epoch}/{epochs} {format_losses(history[-1])}")
-                asked = [callback(dict(history[-1])) for callback in callbacks]  # call every one of them
-                if all(self.stopped) or any(asked):
-                    self.epoch = epochs
-                if self.epoch == epochs:
-                    for member, weights in zip(self.members, self.best_weights, strict=True):
-                        if weights:
-                            member.load_state_dict(weights)
-                    self.check_result()
+                self.ended = should_end(history[-1]) or all(self.stopped)
                 yield self.epoch * per_epoch
+        for member, weights in zip(self.members, self.best_weights, strict=True):
+            if weights:
+                member.load_state_dict(weights)
+        self.check_result()
 
     def inputs(self, units: Tensor) -> list[tuple[Tensor, ...]]:
         """Return the inputs of an epoch's steps: the indices of a batch and, for mixup, its λ."""
@@ -237,8 +245,9 @@ class StageLoop:
     def train_step(self, inputs: tuple[Tensor, ...], epoch: float) -> None:
         """Set the learning rate at a (fractional) epoch, take a step, and add its losses to the sums."""
         if self.settings.warmup or self.settings.schedule != "constant":
-            rate = self.settings.learning_rate * self.settings.rate(epoch)
+            factor = self.settings.rate(epoch)
             for group in self.optimizer.param_groups:
+                rate = group["initial_lr"] * factor
                 if isinstance(group["lr"], Tensor):
                     group["lr"].fill_(rate)
                 else:
@@ -266,16 +275,31 @@ class StageLoop:
         Returns the losses and the number of annotations that they are means over.
         """
         batch, weight, count = self.draw_share(index)
-        with self.place.autocast():
-            losses = self.losses(batch, *mixing)
-            loss = reduce(add, losses.values())
-            loss = loss.sum() if loss.ndim else loss
         self.optimizer.zero_grad()
-        self.place.backward(loss if weight == 1 else weight * loss)
+        add_gradients = self.add_gradient if self.settings.accumulate == 1 else self.add_gradients_of_parts
+        losses = add_gradients(batch, weight, *mixing)
         if self.settings.clip is not None:
             self.clip_gradients(self.settings.clip)
         self.optimizer.step()
-        return {name: value.detach() for name, value in losses.items()}, count
+        return losses, count
+
+    def add_gradient(self, batch: Batch, weight: float, *mixing: Tensor) -> dict[str, Tensor]:
+        """Add the gradient of a batch, times a weight, to the others, and return its losses."""
+        with self.place.autocast():
+            losses: dict[str, Tensor] = self.losses(batch, *mixing)
+            loss = reduce(add, losses.values())
+            loss = loss.sum() if loss.ndim else loss
+        self.place.backward(loss if weight == 1 else weight * loss)
+        return {name: value.detach() for name, value in losses.items()}
+
+    def add_gradients_of_parts(self, batch: Batch, weight: float, *mixing: Tensor) -> dict[str, Tensor]:
+        """Add the gradient of a batch part by part; a loss is a mean over annotations, so each counts by its number."""
+        means: dict[str, Tensor] = {}
+        for part in split_batch(batch, self.settings.accumulate, int(self.stacked)):
+            share = part.row.shape[0] / batch.row.shape[0]
+            for name, value in self.add_gradient(part, weight * share, *mixing).items():
+                means[name] = share * value + means.get(name, 0.0)
+        return means
 
     def clip_gradients(self, maximum: float) -> None:
         """Limit the norm of the gradient, separately for losses that train different parameters."""
@@ -415,7 +439,7 @@ class StageLoop:
             noise[name] = self.place.all_reduce(rows, reduce_op="sum").cpu()
         progress = {name: getattr(self, name) for name in PROGRESS}
         optimizer = self.optimizer.state_dict()
-        progress |= {"stage": self.number, "stage_name": self.stage.name}
+        progress |= {"stage": self.number, "stage_name": self.stage.name, "schedule": self.settings.schedule}
         return {"optimizer": optimizer, "noise": noise, "sums": self.reduce_sums(), **progress}
 
     def resume(self, state: dict[str, Any]) -> None:
@@ -431,4 +455,3 @@ class StageLoop:
             setattr(self, name, state[name])
         if rank == 0:
             self.sums = {name: value.to(self.place.device) for name, value in state["sums"].items()}
-        self.method.train()

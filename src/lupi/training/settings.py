@@ -1,14 +1,17 @@
 """The options of the training loop."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import torch
-from torch import nn
 
 from lupi._internal.checks import check_integer, check_number, check_positive
+
+NAMED = ("adam", "adamw", "sgd")
+"""Optimizers by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,10 +26,18 @@ class Settings:
         Number of annotations or examples in a batch, depending on `draw`.
     draw : {"annotations", "examples"}
         Draw batches of annotations, or of examples with all of their annotations.
-    optimizer : {"adam", "adamw", "sgd"}
-        Adam and AdamW are torch's fused implementations.
+    accumulate : int
+        Number of parts in which a batch is processed, to save memory: their gradients add up to that of the batch.
+        Batch norm and `mixup` see one part at a time.
+    optimizer : {"adam", "adamw", "sgd"} or callable
+        Adam and AdamW are torch's fused implementations. A callable takes parameter groups and `lr`, as
+        `torch.optim.RMSprop` and ``functools.partial(torch.optim.RMSprop, alpha=0.9)`` do.
     learning_rate : float
         Learning rate, before `warmup` and `schedule`.
+    learning_rates : dict of str to float, optional
+        Learning rates of parts of the method, such as ``{"trunk": 1e-5}``; all others have `learning_rate`. A part is
+        named like its attribute, or by the beginning of its parameters' names, such as "trunk.0", and the innermost
+        part counts. A part of rate 0 is frozen: see `lupi.training.fit`.
     momentum : float
         Momentum of "sgd".
     eps : float
@@ -34,7 +45,8 @@ class Settings:
     l2 : float
         λ of the paper's penalty λ‖w‖² on all weights except biases and norms (`weight_decay` = 2λ in torch).
     weight_decay : float
-        Decoupled weight decay of "adamw".
+        Decoupled weight decay of "adamw", or what a callable `optimizer` makes of it; not of biases and norms. If it is
+        0, a callable uses its own.
     schedule : {"constant", "step", "cosine"}
         "step" multiplies the learning rate by `factor` at each of the `milestones`.
     milestones : tuple of float
@@ -71,14 +83,16 @@ class Settings:
     >>> Settings(optimizer="adagrad")
     Traceback (most recent call last):
     ...
-    ValueError: Expected `optimizer` to be one of adam, adamw, sgd, but got 'adagrad'.
+    ValueError: Expected `optimizer` to be one of adam, adamw, sgd, or a callable, but got 'adagrad'.
     """
 
     epochs: int = 20
     batch_size: int = 64
     draw: Literal["annotations", "examples"] = "annotations"
-    optimizer: Literal["adam", "adamw", "sgd"] = "adam"
+    accumulate: int = 1
+    optimizer: Literal["adam", "adamw", "sgd"] | Callable[..., torch.optim.Optimizer] = "adam"
     learning_rate: float = 1e-3
+    learning_rates: Mapping[str, float] | None = field(default=None, hash=False)
     momentum: float = 0.9
     eps: float = 1e-7
     l2: float = 0.0
@@ -98,7 +112,14 @@ class Settings:
     def __post_init__(self) -> None:
         for name, kind in get_type_hints(Settings).items():
             value: Any = getattr(self, name)
-            if kind is bool or get_origin(kind) is Literal:
+            if name == "optimizer":
+                if not (value in NAMED or callable(value)):
+                    raise ValueError(
+                        f"Expected `optimizer` to be one of {', '.join(NAMED)}, or a callable, but got {value!r}."
+                    )
+            elif name == "learning_rates":
+                value = check_rates(value)
+            elif kind is bool or get_origin(kind) is Literal:
                 choices = get_args(kind) or (False, True)
                 if value not in choices:
                     raise ValueError(
@@ -112,10 +133,14 @@ class Settings:
                 check = partial(check_integer, minimum=1) if kind in (int, int | None) else check_number
                 value = check_positive(name, value) if name == "clip" else check(name, value)
             object.__setattr__(self, name, value)  # Python's own numbers, which a checkpoint can store
-        if self.weight_decay and self.optimizer != "adamw":
+        if self.weight_decay and self.optimizer in ("adam", "sgd"):
             raise ValueError(f"Expected `weight_decay` with optimizer 'adamw', but got {self.optimizer!r}: use `l2`.")
-        if self.l2 and self.optimizer == "adamw":
-            raise ValueError("Expected `weight_decay` rather than `l2` with optimizer 'adamw'.")
+        if self.l2 and self.optimizer not in ("adam", "sgd"):
+            which = "'adamw'" if self.optimizer == "adamw" else "of your own"
+            raise ValueError(f"Expected `weight_decay` rather than `l2` with an optimizer {which}.")
+        for name, differs in (("accumulate", self.accumulate > 1), ("optimizer", callable(self.optimizer))):
+            if self.cuda_graph and differs:
+                raise ValueError(f"Expected `cuda_graph` to be off with this `{name}`, but got {self.cuda_graph}.")
 
     def rate(self, epoch: float) -> float:
         """Return the factor of the learning rate at a time in epochs.
@@ -133,22 +158,11 @@ class Settings:
             warm *= 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
         return warm
 
-    def make_optimizer(self, module: nn.Module, *, leading: int = 0, recorded: bool = False) -> torch.optim.Optimizer:
-        """Make the optimizer of a module's trainable parameters, whose `leading` dimensions are replicas.
 
-        If it is `recorded` in a CUDA graph, the learning rate is a tensor, which can change between replays.
-        """
-        parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
-        decay = self.weight_decay if self.optimizer == "adamw" else 2 * self.l2
-        weights = [parameter for parameter in parameters if parameter.ndim > 1 + leading]
-        others = [parameter for parameter in parameters if parameter.ndim <= 1 + leading]
-        groups = [{"params": parameters, "weight_decay": 0.0}]  # one group is faster
-        if decay:
-            groups = [{"params": weights, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
-        rate: Any = self.learning_rate
-        if recorded:
-            rate = torch.tensor(self.learning_rate, device=parameters[0].device)
-        if self.optimizer == "sgd":
-            return torch.optim.SGD(groups, lr=rate, momentum=self.momentum, fused=recorded)
-        kind = torch.optim.AdamW if self.optimizer == "adamw" else torch.optim.Adam
-        return kind(groups, lr=rate, eps=self.eps, fused=True, capturable=recorded)
+def check_rates(rates: Any) -> dict[str, float] | None:
+    """Check learning rates of parts, and return a copy with Python's own numbers."""
+    if rates is None:
+        return None
+    if not (isinstance(rates, Mapping) and all(isinstance(part, str) for part in rates)):
+        raise ValueError(f"Expected `learning_rates` to be a dict from parts to numbers, but got {rates!r}.")
+    return {part: check_number(f"learning_rates[{part!r}]", rate) for part, rate in rates.items()}

@@ -1,0 +1,45 @@
+"""Parts of a batch, whose gradients add up to that of the batch."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from lupi.data import Batch
+
+
+def split_batch(batch: Batch, parts: int, leading: int = 0) -> Iterator[Batch]:
+    """Split a batch into parts with nearly equal numbers of examples, each with its annotations.
+
+    Parameters
+    ----------
+    batch : Batch
+        The batch.
+    parts : int
+        Number of parts; fewer if there are fewer examples.
+    leading : int
+        Number of leading dimensions: 1 for replicas, else 0.
+
+    Examples
+    --------
+    >>> row = torch.tensor([0, 0, 1, 2])
+    >>> batch = Batch(torch.eye(3), row, torch.ones(4, 1), torch.arange(4))
+    >>> [part.y.tolist() for part in split_batch(batch, 2)]
+    [[0, 1, 2], [3]]
+    """
+
+    def take(values: Tensor, index: Tensor) -> Tensor:
+        return values.index_select(leading, index)
+
+    examples = batch.x.shape[leading]
+    for rows in torch.arange(examples, device=batch.row.device).tensor_split(min(parts, examples)):
+        own = rows if batch.one_to_one else torch.isin(batch.row, rows).nonzero().squeeze(1)
+        weight = None if batch.weight is None else take(batch.weight, own)
+        yield Batch(
+            take(batch.x, rows),
+            batch.row[own] - rows[0],
+            take(batch.a, own),
+            take(batch.y, own),
+            batch.one_to_one,
+            weight,
+        )

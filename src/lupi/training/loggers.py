@@ -1,0 +1,99 @@
+"""Callbacks that log every epoch to TensorBoard, MLflow or Weights & Biases."""
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lupi.methods.base import Method
+from lupi.training.loop import Epoch
+
+Logger = Callable[[Epoch, Method], None]
+
+
+def to_tensorboard(writer: Any) -> Logger:
+    """Return a callback that logs to TensorBoard.
+
+    Parameters
+    ----------
+    writer : torch.utils.tensorboard.SummaryWriter, str or Path
+        A writer, or the folder of a new one.
+
+    Examples
+    --------
+    >>> fit(method, data, callbacks=[to_tensorboard("runs/1")])  # doctest: +SKIP
+    """
+    if isinstance(writer, str | Path):
+        writer = import_package("torch.utils.tensorboard", "tensorboard").SummaryWriter(writer)
+
+    def log(row: Epoch, method: Method) -> None:  # noqa: ARG001
+        for name, value in flatten_row(row).items():
+            writer.add_scalar(name, value, row["epoch"])
+        writer.flush()
+
+    return log
+
+
+def to_mlflow() -> Logger:
+    """Return a callback that logs to the active run of MLflow, or to a new one.
+
+    Examples
+    --------
+    >>> fit(method, data, callbacks=[to_mlflow()])  # doctest: +SKIP
+    """
+    mlflow = import_package("mlflow", "mlflow")
+
+    def log(row: Epoch, method: Method) -> None:  # noqa: ARG001
+        mlflow.log_metrics(flatten_row(row), step=row["epoch"])
+
+    return log
+
+
+def to_wandb(run: Any = None) -> Logger:
+    """Return a callback that logs to a run of Weights & Biases.
+
+    Stages count their epochs from 1, but the steps of a run only grow, so the epoch is logged as a value.
+
+    Parameters
+    ----------
+    run : wandb.Run, optional
+        By default the active run.
+
+    Examples
+    --------
+    >>> fit(method, data, callbacks=[to_wandb(wandb.init(project="labels"))])  # doctest: +SKIP
+    """
+    run = import_package("wandb", "wandb").run if run is None else run
+    if run is None:
+        raise ValueError("Expected `run` to be a run of Weights & Biases, or one to be active, but there is none.")
+
+    def log(row: Epoch, method: Method) -> None:  # noqa: ARG001
+        run.log({**flatten_row(row), f"{row['stage']}/epoch": row["epoch"]})
+
+    return log
+
+
+def flatten_row(row: Epoch) -> dict[str, float]:
+    """Return the numbers of an epoch by stage and name, and by number for replicas that have not stopped.
+
+    Examples
+    --------
+    >>> flatten_row({"stage": "train", "epoch": 2, "learning_rate": 0.1, "train_marginal": [0.5, float("nan")]})
+    {'train/learning_rate': 0.1, 'train/train_marginal/0': 0.5}
+    """
+    numbers: dict[str, float] = {}
+    for name, value in row.items():
+        if name not in ("stage", "epoch"):
+            each = {f"/{number}": one for number, one in enumerate(value)} if isinstance(value, list) else {"": value}
+            numbers |= {f"{row['stage']}/{name}{end}": float(one) for end, one in each.items() if not np.isnan(one)}
+    return numbers
+
+
+def import_package(module: str, package: str) -> Any:
+    """Import a module of a package that lupi does not install."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ImportError(f"Expected {package} to be installed (pip install {package}), but {error}.") from error

@@ -1,0 +1,104 @@
+"""The parts of a method by name: learning rates of their own, and parts that do not train."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from torch import Tensor
+
+from lupi.methods.base import Method
+from lupi.nn.noise import seed_noise
+from lupi.training.replicas import Replicas
+
+
+def name_parameters(method: Method, *, nested: bool = False) -> list[tuple[Tensor, list[str]]]:
+    """List the parameters of a method with all of their names; those of `Replicas` are the stacked ones.
+
+    With `nested`, names within the methods that it contains follow, such as "trunk.weight" for "student.trunk.weight".
+    """
+    one = method.members[0] if isinstance(method, Replicas) else method
+    names: dict[Tensor, list[str]] = {}
+    for module in list_contained(one) if nested else [one]:
+        for name, own in module.named_parameters(remove_duplicate=False):  # modules may share parameters
+            names.setdefault(own, []).append(name)
+    if isinstance(method, Replicas):
+        return [(method.stacked[aliases[0]], aliases) for aliases in names.values()]
+    return list(names.items())
+
+
+def belongs(names: Sequence[str], part: str) -> bool:
+    """Return whether a parameter with these names belongs to a part.
+
+    Examples
+    --------
+    >>> belongs(["trunk.0.weight"], "trunk"), belongs(["trunk.0.weight"], "trunk.1")
+    (True, False)
+    """
+    return any(f"{name}.".startswith(f"{part}.") for name in names)
+
+
+def find_rate(names: Sequence[str], rates: Mapping[str, float] | None, default: float) -> float:
+    """Return the learning rate of a parameter: that of the innermost part that it belongs to.
+
+    Examples
+    --------
+    >>> find_rate(["trunk.1.weight"], {"trunk": 1e-5, "trunk.1": 1e-4}, default=1e-3)
+    0.0001
+    """
+    own = [part for part in rates or () if belongs(names, part)]
+    return (rates or {})[max(own, key=lambda part: part.count("."))] if own else default
+
+
+def check_parts(method: Method, rates: Mapping[str, float] | None) -> None:
+    """Check that every part with a learning rate has parameters, maybe in networks that only stages train."""
+    names, left = list_names([method]), list(rates or ())
+    left = [part for part in left if not belongs(names, part)]
+    if left:
+        with seed_noise(0):  # making networks draws weights
+            made = [one for own in list_contained(method) for one in own.make_temporary()]
+        names += list_names(made)
+    for part in left:
+        if not belongs(names, part):
+            known = ", ".join(sorted({name.split(".")[0] for name in names}))
+            raise ValueError(f"Expected `learning_rates` to name parts of the method, among {known}, but got {part!r}.")
+
+
+def list_names(methods: Sequence[Method]) -> list[str]:
+    """List the names of the parameters within methods and within those that they contain."""
+    every = [own for method in methods for own in list_contained(method)]
+    return [name for own in every for name, _ in own.named_parameters(remove_duplicate=False)]
+
+
+def list_contained(method: Method) -> list[Method]:
+    """List a method and those that it contains."""
+    return [module for module in method.modules() if isinstance(module, Method)]
+
+
+@contextmanager
+def freeze_parts(method: Method, rates: Mapping[str, float] | None) -> Iterator[None]:
+    """Compute no gradients for parts whose learning rate is 0."""
+    named = name_parameters(method, nested=True)
+    frozen = [one for one, names in named if one.requires_grad and find_rate(names, rates, 1.0) == 0]
+    for parameter in frozen:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in frozen:
+            parameter.requires_grad_(True)
+
+
+def set_training_mode(method: Method) -> None:
+    """Put a method in training mode, but modules whose parameters are all frozen in evaluation mode.
+
+    Such a module is a fixed function: batch norm keeps its statistics, and nothing is dropped out.
+    """
+    method.train()
+    named = name_parameters(method)
+    if all(parameter.requires_grad for parameter, _ in named):
+        return
+    trained = {name for parameter, names in named if parameter.requires_grad for name in names}
+    for member in method.members if isinstance(method, Replicas) else [method]:
+        for path, module in member.named_modules():
+            own = [f"{path}.{name}".lstrip(".") for name, _ in module.named_parameters()]
+            if own and not trained.intersection(own):
+                module.eval()
