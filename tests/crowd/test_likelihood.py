@@ -112,7 +112,8 @@ def test_gradient_is_that_of_finite_differences(draw_votes, seed):
 
     assert check_grad(value, slope, np.append(model.log_odds, log_beta)) < 1e-5
     design, centre, variance = csr_array(rng.normal(size=(12, 4))), rng.normal(size=5), rng.uniform(0.5, 2, 5)
-    arguments = (votes, log_p, of_errors, design, centre, variance, weight)
+    none = csr_array((0, 4))
+    arguments = (votes, log_p, of_errors, design, centre, variance, weight, none)
     found = check_grad(
         lambda t: negative_log_posterior(t, *arguments)[0],
         lambda t: negative_log_posterior(t, *arguments)[1],

@@ -14,6 +14,7 @@ from lupi.crowd.habits import FEW
 from lupi.crowd.inference import Inference
 from lupi.crowd.likelihood import error_evidence, log_errors, log_softmax, softmax
 from lupi.crowd.tempering import weigh_evidence
+from lupi.crowd.trusted import clamp, count_checked, find_trusted, log_trust
 from lupi.crowd.votes import Floats, Votes
 
 
@@ -110,20 +111,21 @@ def _draw(found: Inference, exponent: float, sweeps: int, rng: np.random.Generat
     theta, mu, variance, scale = found.mean + found.effects, found.mean, found.variances[0], 1.0
     offset, share, works = model.log_odds - theta[v.annotator], model.share, 1.0 - model.share[v.annotator]
     right = expit(model.log_odds)
-    step = 2.4 / np.sqrt(1 / variance + np.bincount(v.annotator, works * right * (1 - right), J))
+    checked, others = count_checked(v), np.flatnonzero(count_checked(v) == 0)
+    step = 2.4 / np.sqrt(1 / variance + np.bincount(v.annotator, works * right * (1 - right), J) + checked / 4)
     log_prior, draws = found.log_prior, list[Floats]()
     for sweep in range(sweeps // 10 + sweeps):
         eta = theta[v.annotator] + offset
         evidence = error_evidence(v, model.errors, works)
         evidence += np.bincount(cell, works * eta, evidence.size).reshape(evidence.shape)
-        z = (np.cumsum(softmax(log_prior + exponent * evidence), 1) > rng.random((v.examples, 1))).argmax(1)
+        z = (np.cumsum(softmax(clamp(v, log_prior + exponent * evidence)), 1) > rng.random((v.examples, 1))).argmax(1)
         sign = np.where(z[v.example] == v.label, 1.0, -1.0)
         if share.any():  # which labels are habits, given z, and how many of each annotator's are
             work = (1 - share)[v.annotator] * np.exp(log_expit(sign * eta) + of_error[z[v.example], v.label])
             habit = share[v.annotator] * of_habit
             works = (rng.random(len(eta)) * (work + habit) < work).astype(float)
             counts = np.bincount(v.annotator, 1 - works, J), np.bincount(v.annotator, works, J)
-            share = rng.beta(0.5 + counts[0], FEW + counts[1])  # most annotators have no habits
+            share = rng.beta(0.5 + counts[0], FEW + checked + counts[1])  # most annotators have no habits
         # Metropolis steps for each annotator, given z; then μ and σ_b² given the annotators.
         density = log_density(theta, v, works, sign, offset, mu, variance)
         for _ in range(3):
@@ -131,9 +133,9 @@ def _draw(found: Inference, exponent: float, sweeps: int, rng: np.random.Generat
             new_density = log_density(new, v, works, sign, offset, mu, variance)
             accept = np.log(rng.random(J)) < new_density - density
             theta, density = np.where(accept, new, theta), np.where(accept, new_density, density)
-        precision = 1 / 4 + J / variance
-        mu = (1 / 4 + theta.sum() / variance) / precision + rng.normal() / np.sqrt(precision)
-        variance = (0.5 + ((theta - mu) ** 2).sum() / 2) / rng.gamma(1 + J / 2)
+        precision = 1 / 4 + len(others) / variance
+        mu = (1 / 4 + theta[others].sum() / variance) / precision + rng.normal() / np.sqrt(precision)
+        variance = (0.5 + ((theta[others] - mu) ** 2).sum() / 2) / rng.gamma(1 + len(others) / 2)
         # A Metropolis step for the sharpness of the prior (a factor of β), given z.
         new_scale = float(scale * np.exp(0.1 * rng.normal()))
         new_prior = log_softmax(new_scale * found.log_prior)
@@ -156,4 +158,9 @@ def log_density(
     `works` is 1 for labels that are no habits and 0 for others, `sign` 1 for right labels and −1 for wrong ones.
     """
     log = works * log_expit(sign * (theta[votes.annotator] + offset))
-    return np.asarray(np.bincount(votes.annotator, log, votes.annotators) - (theta - mu) ** 2 / (2 * variance))
+    prior = -((theta - mu) ** 2) / (2 * variance)
+    if len(trusted := find_trusted(votes)):
+        assert votes.trust is not None
+        log_odds = theta[trusted] + votes.mean_by_annotator(offset)[trusted]
+        prior[trusted] = log_trust(votes.trust[trusted], log_odds)[0]
+    return np.asarray(np.bincount(votes.annotator, log, votes.annotators) + prior)

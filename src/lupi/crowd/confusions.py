@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from lupi.crowd.agreement import count_labels
+from lupi.crowd.trusted import clamp, count_checked
 from lupi.crowd.votes import Floats, Votes
 
 
@@ -17,7 +18,8 @@ def dawid_skene(
     """Estimate true labels and each annotator's confusions from the labels alone.
 
     EM starts from the shares of votes, and the frequencies of the classes are estimated too. The confusions take
-    annotators × classes² numbers: with many annotators and classes, prefer `infer_votes`.
+    annotators × classes² numbers: with many annotators and classes, prefer `infer_votes`. True labels that are known
+    stay as they are, and the trust in an annotator counts as 100 labels, equally many for each true label.
 
     Parameters
     ----------
@@ -62,13 +64,14 @@ def run_em(
 ) -> tuple[Floats, Floats, list[float]]:
     """Run EM from a guess of the truth, and return confusions, truth and the log-posterior after each step."""
     trace: list[float] = []
+    added = smoothing + count_trusted(votes)
     for _ in range(steps):
         prior = truth.sum(0) + smoothing
         log_prior = np.log(prior / prior.sum())
-        confusion = expected_counts(truth, votes) + smoothing
+        confusion = expected_counts(truth, votes) + added
         confusion /= confusion.sum(2, keepdims=True)
         truth, evidence = compute_posterior(log_prior[None], confusion, votes)
-        trace.append(evidence + smoothing * float(log_prior.sum() + np.log(confusion).sum()))
+        trace.append(evidence + float(smoothing * log_prior.sum() + (added * np.log(confusion)).sum()))
         if len(trace) > 1 and trace[-1] - trace[-2] < tolerance * len(votes.label):
             break
     return confusion, truth, trace
@@ -80,9 +83,16 @@ def compute_posterior(log_prior: Floats, confusion: Floats, votes: Votes) -> tup
     by_class = [
         np.bincount(votes.example, log[votes.annotator, k, votes.label], votes.examples) for k in range(votes.classes)
     ]
-    joint = log_prior + np.stack(by_class, 1)
+    joint = clamp(votes, log_prior + np.stack(by_class, 1))
     total = logsumexp(joint, axis=1, keepdims=True)
     return np.exp(joint - total), float(total.sum())
+
+
+def count_trusted(votes: Votes) -> Floats:
+    """Return the labels that the trust in each annotator counts as, [annotators, true label, given label]."""
+    K, right = votes.classes, np.nan_to_num(votes.trust if votes.trust is not None else np.zeros(votes.annotators))
+    shares = np.where(np.eye(K, dtype=bool), right[:, None, None], (1 - right[:, None, None]) / (K - 1))
+    return np.asarray(count_checked(votes)[:, None, None] / K * shares)
 
 
 def expected_counts(truth: Floats, votes: Votes) -> Floats:

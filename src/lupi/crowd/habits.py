@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from lupi.crowd.likelihood import LabelModel, example_evidence, label_probabilities, softmax, split_rows
+from lupi.crowd.trusted import clamp, count_checked
 from lupi.crowd.votes import Floats, Votes
 
 START = 0.1
@@ -24,13 +25,13 @@ FEW = 5.0
 def start_model(votes: Votes, mean: float) -> LabelModel:
     """Return a model in which all annotators are alike, except for the distribution of their labels.
 
-    A single annotator has no habits: nobody else could reveal them.
+    A single annotator has no habits, unless true labels are known: nobody else could reveal them.
     """
     K = votes.classes
     return LabelModel(
         log_odds=np.full(len(votes.label), mean),
         errors=(1 - np.eye(K)) / (K - 1),
-        share=np.full(votes.annotators, START if votes.annotators > 1 else 0.0),
+        share=np.full(votes.annotators, START if votes.annotators > 1 or votes.anchored else 0.0),
         habits=estimate_habits(votes, np.ones(len(votes.label))),
     )
 
@@ -50,14 +51,15 @@ def update_habits(votes: Votes, model: LabelModel, log_prior: Floats) -> tuple[L
     weight = np.ones(len(votes.label))
     if not model.share.any():
         return model, weight
-    truth, habit = softmax(log_prior + example_evidence(votes, model)), model.share[:, None] * model.habits
+    truth = softmax(clamp(votes, log_prior + example_evidence(votes, model)))
+    habit = model.share[:, None] * model.habits
     for rows in split_rows(len(weight), votes.classes):
         # P(habit | all labels) = Σ_z P(z | all labels) P(y_n, habit) / P(y_n | z)
         odds = truth[votes.example[rows]] / label_probabilities(votes, model, rows)
         weight[rows] = 1 - habit[votes.annotator[rows], votes.label[rows]] * odds.sum(1)
     weight = weight.clip(0, 1)
     each = np.bincount(votes.annotator, 1 - weight, votes.annotators)
-    share = each / (np.bincount(votes.annotator, minlength=votes.annotators) + FEW)
+    share = each / (np.bincount(votes.annotator, minlength=votes.annotators) + FEW + count_checked(votes))
     return replace(model, share=share, habits=estimate_habits(votes, 1 - weight)), weight
 
 

@@ -11,6 +11,8 @@ a label count too (the seconds it took, the confidence the annotator stated):
                     else y_n = z with probability σ(η_n), else drawn from C[z, ·]
     log-odds        η_n = μ + b_annotator(n) + features_n · w,            μ ~ N(1, 2²), b ~ N(0, σ_b²), w ~ N(0, σ_w²)
 
+True labels that are known, and annotators who are trusted, anchor it: see `lupi.crowd.trusted`.
+
 L-BFGS maximizes the likelihood of the labels, with the true labels summed out, in μ, b, w and β; EM updates C, the
 variances and the habits, see `lupi.crowd.habits`. Last, the posterior of the true labels is tempered:
 P(z | labels, x) ∝ prior · likelihood^exponent, see `lupi.crowd.tempering`.
@@ -21,6 +23,7 @@ Dawid and Skene, "Maximum likelihood estimation of observer error-rates using th
 1979). Raykar et al., "Learning from crowds" (JMLR 2010). Whitehill et al., "Whose vote should count more" (NIPS 2009).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,6 +46,7 @@ from lupi.crowd.likelihood import (
     split_rows,
 )
 from lupi.crowd.tempering import choose_exponent
+from lupi.crowd.trusted import average_rows, clamp, find_trusted, log_trust, read_gold, read_trust
 from lupi.crowd.votes import Floats, Votes, number_ids
 
 SMALLEST = 1e-6
@@ -101,17 +105,19 @@ class Inference:
         """P(z | the other labels of the example, x), [labels, classes], tempered."""
         v = self.votes
         own = label_evidence(v, self.model, np.arange(len(v.label)))
-        return softmax(self.log_prior[v.example] + self.exponent * (self.evidence[v.example] - own))
+        logits = self.log_prior[v.example] + self.exponent * (self.evidence[v.example] - own)
+        gold = None if v.gold is None else v.gold[v.example]
+        return softmax(clamp(replace(v, gold=gold), logits))
 
     @property
     def wrong(self) -> Floats:
         """P(the label is wrong | all labels, x), for each label.
 
-        With a single annotator, whose errors nobody else could reveal, and no features, a label is no evidence for
-        itself.
+        With a single annotator, whose errors nobody else could reveal, and neither features nor true labels, a label is
+        no evidence for itself.
         """
         v = self.votes
-        truth = self.truth[v.example] if v.annotators > 1 or len(self.weights) else self.others
+        truth = self.truth[v.example] if v.annotators > 1 or len(self.weights) or v.anchored else self.others
         return np.asarray(1 - truth[np.arange(len(v.label)), v.label])
 
 
@@ -122,6 +128,8 @@ def infer(
     example: ArrayLike | None = None,
     annotator: Any = None,
     features: Any = None,
+    gold: ArrayLike | None = None,
+    trust: Mapping[Any, float] | None = None,
     exponent: float | None = None,
 ) -> Inference:
     """Infer true labels and how reliable labels are, from labels and a model's predictions.
@@ -139,6 +147,11 @@ def infer(
     features : array or sparse array, [labels, features], optional
         What else may tell right labels from wrong ones, such as seconds or a stated confidence. Numbers should be
         standardized.
+    gold : array, optional
+        For each label, the true label of its example, as a column of `p`; NaN or −1 where it is unknown.
+    trust : mapping, optional
+        The probability that a label is right, between 0 and 1, by the ids of annotators who are trusted. It counts like
+        100 labels of theirs whose truth is known.
     exponent : float, optional
         Exponent of the labels' likelihood in the posterior, from 0 (labels are ignored) to 1 (labels of an example are
         independent given the truth); by default it is chosen by `lupi.crowd.choose_exponent`.
@@ -179,6 +192,8 @@ def infer(
         examples=len(ids),
         annotators=len(names),
         classes=p.shape[1],
+        gold=None if gold is None else read_gold(gold, of_example, len(ids), p.shape[1]),
+        trust=None if trust is None else read_trust(trust, names),
     )
     first = np.unique(of_example, return_index=True)[1]
     return replace(infer_votes(votes, p[first], features=features, exponent=exponent), names=names)
@@ -190,7 +205,7 @@ def infer_votes(votes: Votes, p: ArrayLike, *, features: Any = None, exponent: f
     Parameters
     ----------
     votes : Votes
-        The labels. An example may have none: its posterior is its prior.
+        The labels. An example may have none: its posterior is its prior, or its true label if that is known.
     p : array, [examples, classes]
         The prediction for each example by a model that was not trained on it.
     features, exponent
@@ -239,7 +254,7 @@ def infer_votes(votes: Votes, p: ArrayLike, *, features: Any = None, exponent: f
         exponent = choose_exponent(votes, log_prior, evidence, model)
     truth = fitted.truth
     for rows in split_rows(*p.shape):
-        truth[rows] = softmax(log_prior[rows] + exponent * evidence[rows])
+        truth[rows] = softmax(clamp(votes, log_prior[rows] + exponent * evidence[rows], rows))
     return Inference(
         votes=votes,
         names=np.arange(votes.annotators),
@@ -279,29 +294,33 @@ def _fit(votes: Votes, log_p: Floats, features: csr_array) -> _Fit:
     centre = np.zeros(design.shape[1] + 1)  # of μ, b, w, log β
     centre[0] = MEAN
     t, variances = centre, (1.0, 1.0)
+    trusted, checked = find_trusted(votes), average_rows(votes, design)
+    others = np.setdiff1d(np.arange(J), trusted)
     model = start_model(votes, MEAN)
     for _ in range(STEPS):
         model, weight = update_habits(votes, model, log_prior)
     for step in range(ROUNDS):
         of_errors, counts = error_evidence(votes, model.errors, weight), scatter(votes, weight)
         prior = np.concatenate([[4.0], np.full(J, variances[0]), np.full(features.shape[1], variances[1]), [1.0]])
-        arguments = (votes, log_p, of_errors, design, centre, prior, weight)
+        prior[1 + trusted] = np.inf
+        arguments = (votes, log_p, of_errors, design, centre, prior, weight, checked)
         t = minimize(negative_log_posterior, t, arguments, jac=True, method="L-BFGS-B", options={"maxiter": 20}).x
         model = replace(model, log_odds=np.asarray(design @ t[:-1]))
         gain, change, wrong = scatter(votes, weight * model.log_odds), 0.0, np.zeros((K, K))
         for rows in split_rows(*truth.shape):
             log_prior[rows] = log_softmax(np.exp(t[-1]) * log_p[rows])
-            q = softmax(log_prior[rows] + of_errors[rows] + gain[rows].toarray())
+            q = softmax(clamp(votes, log_prior[rows] + of_errors[rows] + gain[rows].toarray(), rows))
             change = max(change, float(np.abs(q - truth[rows]).max()))
             wrong += (counts[rows].T @ q).T
             truth[rows] = q
-        if change < 1e-3 or step == ROUNDS - 1:
+        # Truths that are known do not change, and do not tell whether the annotators still do.
+        if (change < 1e-3 and not votes.anchored) or step == ROUNDS - 1:
             break
         model, weight = update_habits(votes, replace(model, errors=_normalize_errors(wrong)), log_prior)
         right = expit(model.log_odds)
         variance = 1 / (1 / prior[:-1] + (design * design).T @ (weight * right * (1 - right)))
         square = t[:-1] ** 2 + variance
-        variances = (_mean_variance(square[1 : J + 1]), _mean_variance(square[J + 1 :]))
+        variances = (_mean_variance(square[1 + others]), _mean_variance(square[J + 1 :]))
     return _Fit(
         mean=float(t[0]),
         effects=t[1 : J + 1],
@@ -322,11 +341,19 @@ def negative_log_posterior(
     centre: Floats,
     variance: Floats,
     weight: Floats,
+    checked: csr_array,
 ) -> tuple[float, Floats]:
-    """Return the negative log-posterior of (μ, b, w, log β) = t up to a constant, and its gradient."""
+    """Return the negative log-posterior of (μ, b, w, log β) = t up to a constant, and its gradient.
+
+    `checked` is the mean of `design` over the labels of each annotator who is trusted.
+    """
     value, slope, slope_beta = marginal_log_likelihood(votes, log_p, of_errors, design @ t[:-1], t[-1], weight)
-    away = (t - centre) / variance
-    return float((t - centre) @ away / 2 - value), away - np.append(design.T @ slope, slope_beta)
+    away, gradient = (t - centre) / variance, design.T @ slope
+    if checked.shape[0]:
+        assert votes.trust is not None
+        log_prior, slope_prior = log_trust(votes.trust[find_trusted(votes)], checked @ t[:-1])
+        value, gradient = value + float(log_prior.sum()), gradient + checked.T @ slope_prior
+    return float((t - centre) @ away / 2 - value), away - np.append(gradient, slope_beta)
 
 
 def _normalize_errors(count: Floats) -> Floats:

@@ -6,6 +6,7 @@ from scipy.special import expit
 
 from lupi.crowd.inference import Inference, infer_votes
 from lupi.crowd.likelihood import split_rows
+from lupi.crowd.trusted import count_checked
 from lupi.crowd.votes import Floats, Integers, Votes
 
 Z = 1.96
@@ -50,7 +51,10 @@ def approximate_reliability(found: Inference) -> tuple[Floats, Floats, Floats]:
     v, share = found.votes, found.model.share
     right, q = expit(found.model.log_odds), 1 - found.wrong
     told = (1 - share[v.annotator]) * (right * (1 - right) - q * (1 - q))
-    precision = 1 / found.variances[0] + np.bincount(v.annotator, told, v.annotators).clip(0)
+    own = np.where(
+        checked := count_checked(v), checked * v.mean_by_annotator(right * (1 - right)), 1 / found.variances[0]
+    )
+    precision = own + np.bincount(v.annotator, told, v.annotators).clip(0)
     away = (Z / np.sqrt(precision))[v.annotator]
     lucky = found.right - (1 - share[v.annotator]) * right  # habits that are right by chance
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import expit, log_expit
 
+from lupi.crowd.trusted import clamp
 from lupi.crowd.votes import Floats, Integers, Votes
 
 CHUNK = 2**17
@@ -127,6 +128,8 @@ def marginal_log_likelihood(
 ) -> tuple[float, Floats, float]:
     """Return the log-probability of all labels, each to the power of its weight, and its gradient in η and log β.
 
+    It includes the log-probability of the true labels that are known.
+
     With the posterior q and the prior π of the true labels, d/dη_n = weight_n (q_i[y_n] − σ(η_n)) and
     d/d log β = β Σ_i Σ_k (q_i[k] − π_i[k]) log p_i[k].
 
@@ -155,7 +158,7 @@ def marginal_log_likelihood(
         joint = logits + of_errors[rows]
         joint += np.bincount(cells, gain[labels], joint.size).reshape(joint.shape)
         prior, log_total = normalize(logits)
-        q, log_joint = normalize(joint)
+        q, log_joint = normalize(clamp(votes, joint, rows))
         value += float((log_joint - log_total).sum())
         slope[labels] += weight[labels] * q.ravel()[cells]
         q -= prior

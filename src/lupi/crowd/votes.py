@@ -27,6 +27,16 @@ class Votes:
     """Number of annotators."""
     classes: int
     """Number of classes."""
+    gold: Integers | None = None
+    """[examples] the true label where it is known, else −1."""
+    trust: Floats | None = None
+    """[annotators] the probability that a label of a trusted annotator is right, NaN for others."""
+
+    @property
+    def anchored(self) -> bool:
+        """Whether some true labels are known, or some annotators trusted."""
+        known = self.gold is not None and bool((self.gold >= 0).any())
+        return known or (self.trust is not None and not np.isnan(self.trust).all())
 
     def mean_by_annotator(self, values: NDArray[Any]) -> Floats:
         """Average a value per label over the labels of each annotator, [annotators]."""
