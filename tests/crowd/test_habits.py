@@ -14,7 +14,9 @@ from lupi.crowd.habits import FEW, estimate_habits, start_model, update_habits
 def test_a_step_of_em_is_that_of_enumerating_truths(draw_votes, seed):
     votes, log_prior, _ = draw_votes(seed, labels=6)
     rng = np.random.default_rng(seed)
-    model = replace(start_model(votes, 1.0), log_odds=rng.normal(size=6), share=rng.uniform(size=2))
+    model = replace(
+        start_model(votes, np.ones(votes.annotators)), log_odds=rng.normal(size=6), share=rng.uniform(size=2)
+    )
     found, weight = update_habits(votes, model, log_prior)
     expected = []
     for n in range(6):
@@ -58,7 +60,7 @@ def test_constant_answers_become_habits_and_honest_ones_do_not(simulate):
         annotators=12,
         classes=3,
     )
-    model = start_model(votes, 1.0)
+    model = start_model(votes, np.ones(votes.annotators))
     for _ in range(20):
         model, _ = update_habits(votes, model, np.log(p[::4]))
     assert model.share[:3].min() > 0.6

@@ -104,3 +104,45 @@ def test_notebooks_show_escaped_tables(table):
 
 def test_alpha_of_the_table(found, table):
     assert found.alpha == krippendorff_alpha(table["genre"], table["song"])
+
+
+def make_liars():
+    """Ann knows the truth; the three others mostly lie."""
+    truth, lies = np.array(["yes", "no"] * 20), np.array(["no", "yes"] * 20)
+    lied = np.random.default_rng(0).random((40, 3)) < 0.8
+    wide = pd.DataFrame(np.where(lied, lies[:, None], truth[:, None]), columns=["bob", "cem", "dan"])
+    return wide.assign(ann=truth), truth
+
+
+def test_true_labels_and_trust_anchor_the_consensus():
+    wide, truth = make_liars()
+    gold = np.where(np.arange(40) < 8, truth, None)
+    long = wide.rename_axis("example").reset_index().melt("example", var_name="annotator", value_name="label")
+    long["known"] = gold[long["example"]]
+    share = {
+        "labels alone": aggregate(wide),
+        "dict": aggregate(wide, gold=dict(enumerate(gold))),
+        "wide column": aggregate(wide.assign(known=gold), gold="known"),
+        "long column": aggregate(long, gold="known"),
+        "trust": aggregate(wide, trust={"ann": 0.99}),
+    }
+    right = {name: (found.consensus["label"] == truth).mean() for name, found in share.items()}
+    assert right.pop("labels alone") < 0.5
+    assert right == dict.fromkeys(right, 1.0)
+    assert share["dict"].notes == ("The true labels of 8 of 40 examples are known.",)
+    assert share["dict"].consensus["probability"].head(8).tolist() == [1.0] * 8
+    assert sorted(share["wide column"].annotators["annotator"]) == ["ann", "bob", "cem", "dan"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"gold": {0: "maybe"}}, "`gold` to have labels of the table, but got 'maybe' of example 0"),
+        ({"gold": "truth"}, "`gold` to name a column of the table, but got 'truth'"),
+        ({"gold": pd.Series(["yes", "no"], index=[3, 3])}, "one true label per example, but example 3 has several"),
+        ({"trust": {"anna": 0.9}}, "`trust` to name annotators, but got 'anna': did you mean 'ann'?"),
+    ],
+)
+def test_wrong_true_labels_and_trust_are_explained(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        aggregate(make_liars()[0], **arguments)

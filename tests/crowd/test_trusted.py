@@ -40,7 +40,7 @@ def is_possible(z, gold):
 def test_marginal_likelihood_is_that_of_enumerating_the_truths_that_are_possible(draw_votes, seed):
     votes, log_p, _ = draw_anchored(draw_votes, seed, sort=True)
     rng = np.random.default_rng(seed)
-    eta, log_beta, errors = rng.normal(size=5), 0.3 * rng.normal(), start_model(votes, 1.0).errors
+    eta, log_beta, errors = rng.normal(size=5), 0.3 * rng.normal(), start_model(votes, np.ones(votes.annotators)).errors
     prior = np.exp(np.exp(log_beta) * log_p)
     prior /= prior.sum(1, keepdims=True)
     total, right = 0.0, np.zeros(5)
@@ -62,7 +62,7 @@ def test_gradient_of_the_posterior_is_that_of_finite_differences(draw_votes, see
     votes, log_p, _ = draw_anchored(draw_votes, seed, examples=5, labels=12, people=3, sort=True)
     rng = np.random.default_rng(seed)
     weight, design = rng.uniform(size=12), csr_array(rng.normal(size=(12, 4)))
-    of_errors = error_evidence(votes, start_model(votes, 1.0).errors, weight)
+    of_errors = error_evidence(votes, start_model(votes, np.ones(votes.annotators)).errors, weight)
     centre, variance = rng.normal(size=5), rng.uniform(0.5, 2, 5)
     arguments = (votes, log_p, of_errors, design, centre, variance, weight, average_rows(votes, design))
     found = check_grad(

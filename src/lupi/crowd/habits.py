@@ -22,14 +22,14 @@ FEW = 5.0
 """A share is estimated as if its annotator had this number of labels more, none of them a habit."""
 
 
-def start_model(votes: Votes, mean: float) -> LabelModel:
-    """Return a model in which all annotators are alike, except for the distribution of their labels.
+def start_model(votes: Votes, log_odds: Floats) -> LabelModel:
+    """Return a model of annotators with these log-odds, and the distribution of their labels as habits.
 
     A single annotator has no habits, unless true labels are known: nobody else could reveal them.
     """
     K = votes.classes
     return LabelModel(
-        log_odds=np.full(len(votes.label), mean),
+        log_odds=log_odds[votes.annotator],
         errors=(1 - np.eye(K)) / (K - 1),
         share=np.full(votes.annotators, START if votes.annotators > 1 or votes.anchored else 0.0),
         habits=estimate_habits(votes, np.ones(len(votes.label))),

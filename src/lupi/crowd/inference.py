@@ -46,7 +46,7 @@ from lupi.crowd.likelihood import (
     split_rows,
 )
 from lupi.crowd.tempering import choose_exponent
-from lupi.crowd.trusted import average_rows, clamp, find_trusted, log_trust, read_gold, read_trust
+from lupi.crowd.trusted import average_rows, clamp, find_trusted, log_trust, read_gold, read_trust, start_log_odds
 from lupi.crowd.votes import Floats, Votes, number_ids
 
 SMALLEST = 1e-6
@@ -293,10 +293,11 @@ def _fit(votes: Votes, log_p: Floats, features: csr_array) -> _Fit:
     truth, log_prior = np.zeros((votes.examples, K)), log_p.copy()
     centre = np.zeros(design.shape[1] + 1)  # of μ, b, w, log β
     centre[0] = MEAN
-    t, variances = centre, (1.0, 1.0)
+    t, variances, start = centre.copy(), (1.0, 1.0), start_log_odds(votes, MEAN)
+    t[1 : J + 1] = start - MEAN
     trusted, checked = find_trusted(votes), average_rows(votes, design)
     others = np.setdiff1d(np.arange(J), trusted)
-    model = start_model(votes, MEAN)
+    model = start_model(votes, start)
     for _ in range(STEPS):
         model, weight = update_habits(votes, model, log_prior)
     for step in range(ROUNDS):

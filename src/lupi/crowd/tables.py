@@ -1,5 +1,6 @@
 """Aggregate a table of labels: long, with one row per label, or wide, with one column per annotator."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +11,13 @@ from numpy.typing import NDArray
 from lupi.crowd.agreement import count_labels, krippendorff_alpha
 from lupi.crowd.inference import Inference
 from lupi.crowd.labels_alone import approximate_reliability, expected_confusions, infer_alone
+from lupi.crowd.trusted import read_trust
 from lupi.crowd.votes import Votes
 from lupi.tabular.containers import as_pandas
 from lupi.tabular.importers import to_long
 from lupi.tabular.roles import check_name
 from lupi.tabular.targets import find_unlabelled
-from lupi.tabular.values import is_number
+from lupi.tabular.values import as_text, is_number
 
 LONG = {"example": "example", "annotator": "annotator", "label": "label"}
 """Names of the columns of a long table, as importers write them."""
@@ -72,7 +74,13 @@ class Aggregation:
 
 
 def aggregate(
-    table: Any, *, example: str | None = None, annotator: str | None = None, label: str | None = None
+    table: Any,
+    *,
+    example: str | None = None,
+    annotator: str | None = None,
+    label: str | None = None,
+    gold: str | Mapping[Any, Any] | None = None,
+    trust: Mapping[Any, float] | None = None,
 ) -> Aggregation:
     """Aggregate labels: the consensus, how sure it is, and how reliable each annotator is, from labels alone.
 
@@ -89,6 +97,12 @@ def aggregate(
     example, annotator, label : str, optional
         Columns of a long table, by default those of these names. A table with neither of the columns of annotators
         and labels is wide if `annotator` and `label` are not given.
+    gold : str or mapping, optional
+        True labels of some examples, which anchor the estimates: a column of a long table, partly blank, or a dict or
+        Series from examples to labels.
+    trust : mapping, optional
+        The probability that a label is right, between 0 and 1, by the names of annotators who are trusted. It counts
+        like 100 labels of theirs whose truth is known.
 
     Returns
     -------
@@ -117,12 +131,17 @@ def aggregate(
     no   1.0  0.0
     yes  1.0  0.0
     """
+    if isinstance(gold, str):
+        table, gold = _split_gold(as_pandas(table), gold, example or LONG["example"])
     frame, notes = _read(table, example, annotator, label)
     of_example, examples = _number(frame["example"])
     of_annotator, annotators = _number(frame["annotator"])
     of_label, classes = _number(frame["label"], sort=True)
     if len(classes) < 2:
         raise ValueError(f"Expected at least two classes of labels, but all labels are {classes[0]!r}.")
+    known = None if gold is None else _number_gold(gold, examples, classes)
+    if known is not None:
+        notes.append(f"The true labels of {(known >= 0).sum():,} of {len(known):,} examples are known.")
     found = infer_alone(
         Votes(
             example=of_example,
@@ -131,6 +150,8 @@ def aggregate(
             examples=len(examples),
             annotators=len(annotators),
             classes=len(classes),
+            gold=known,
+            trust=None if trust is None else read_trust(trust, annotators),
         )
     )
     return Aggregation(
@@ -202,6 +223,27 @@ def _read(table: Any, example: str | None, annotator: str | None, label: str | N
         raise ValueError(f"Expected `example` to have an id in every row, but row {frame.index[row]} has none.")
     notes = [f"{unlabelled.sum():,} of {len(unlabelled):,} rows have no label."] if unlabelled.any() else []
     return frame, notes
+
+
+def _split_gold(table: Any, gold: str, example: str) -> tuple[Any, "pd.Series[Any]"]:
+    """Return a table without its column of true labels, and that column by the ids of examples."""
+    names = list(map(str, getattr(table, "columns", [])))
+    check_name(gold, names, "gold")
+    ids = table[example] if example in names else np.arange(len(table))
+    return table.drop(columns=gold), pd.Series(table[gold].to_numpy(), index=np.asarray(ids))
+
+
+def _number_gold(gold: Mapping[Any, Any], examples: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the number of each example's true label, −1 where it is unknown."""
+    numbers, known = {as_text(name): place for place, name in enumerate(classes)}, dict[str, int]()
+    for one, value in pd.Series(gold).items():
+        if pd.isna(value):
+            continue
+        if (number := numbers.get(as_text(value))) is None:
+            raise ValueError(f"Expected `gold` to have labels of the table, but got {value!r} of example {one!r}.")
+        if known.setdefault(as_text(one), number) != number:
+            raise ValueError(f"Expected `gold` to have one true label per example, but example {one!r} has several.")
+    return np.array([known.get(as_text(one), -1) for one in examples], dtype=np.int64)
 
 
 def _number(column: Any, *, sort: bool = False) -> tuple[NDArray[np.int64], NDArray[Any]]:

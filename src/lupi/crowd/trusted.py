@@ -17,12 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
-from scipy.special import expit, log_expit
+from scipy.special import expit, log_expit, logit
 
 from lupi.crowd.votes import Floats, Integers, Votes
 
 STRENGTH = 100.0
 """The number of labels that the trust in an annotator counts as."""
+FEW = 2.0
+"""The number of labels that the mean of all annotators counts as, where the estimates start."""
 
 
 def clamp(votes: Votes, logits: Floats, rows: slice = slice(None)) -> Floats:
@@ -62,6 +64,21 @@ def log_trust(trust: Floats, log_odds: Floats) -> tuple[Floats, Floats]:
     """Return the log-prior of the log-odds of annotators who are trusted, and its derivative."""
     value = STRENGTH * (trust * log_expit(log_odds) + (1 - trust) * log_expit(-log_odds))
     return value, STRENGTH * (trust - expit(log_odds))
+
+
+def start_log_odds(votes: Votes, mean: float) -> Floats:
+    """Return log-odds of each annotator to start from: those of labels that have been checked, [annotators].
+
+    A few more labels have the log-odds `mean`, which annotators without checked labels have, too. The likelihood of
+    labels has several maxima: without this start, annotators who agree on wrong labels would be believed.
+    """
+    checked, right = count_checked(votes), np.nan_to_num(votes.trust if votes.trust is not None else 0.0)
+    right = checked * right
+    if votes.gold is not None:
+        gold = votes.gold[votes.example]
+        checked = checked + np.bincount(votes.annotator, gold >= 0, votes.annotators)
+        right = right + np.bincount(votes.annotator, gold == votes.label, votes.annotators)
+    return np.asarray(logit((right + FEW * expit(mean)) / (checked + FEW)))
 
 
 def average_rows(votes: Votes, values: csr_array) -> csr_array:
