@@ -167,6 +167,12 @@ class Annotations:
     weight : Tensor, optional
         [annotations] how much each label counts, 0 or more. An annotation of weight 2 counts like two, and only ratios
         of weights matter.
+    gold : Tensor, optional
+        [examples, ...] true labels where they are known, else −1, or NaN if y is floating-point; class numbers if y is
+        soft. Methods with a model of the annotators learn from them what labels are worth; others are trained on them in
+        place of the labels of their examples.
+    trust : Tensor, optional
+        [annotators] the probability that a label of a trusted annotator is right, NaN for others.
 
     Examples
     --------
@@ -185,9 +191,13 @@ class Annotations:
     y: Tensor
     annotator: Tensor | None = None
     weight: Tensor | None = None
+    gold: Tensor | None = None
+    trust: Tensor | None = None
 
     def __post_init__(self) -> None:
         n = self.row.shape[0]
+        if self.gold is not None and self.gold.shape[0] != self.x.shape[0]:
+            raise ValueError(f"Expected `gold` to have {self.x.shape[0]} rows, as `x` has, but got {len(self.gold)}.")
         for name, rows in (("a", self.a), ("y", self.y), ("annotator", self.annotator), ("weight", self.weight)):
             if rows is not None and rows.shape[0] != n:
                 raise ValueError(f"Expected `{name}` to have {n} rows, as `row` has, but got {rows.shape[0]}.")
@@ -276,13 +286,15 @@ class Annotations:
         """Select annotations; x is shared, not copied."""
         a = self.a[index] if isinstance(self.a, Tensor) else self.a.take(index)
         annotator = None if self.annotator is None else self.annotator[index]
-        return Annotations(self.x, self.row[index], a, self.y[index], annotator, self.weights(index))
+        weight = self.weights(index)
+        return replace(self, row=self.row[index], a=a, y=self.y[index], annotator=annotator, weight=weight)
 
     def to(self, device: torch.device | str) -> Annotations:
         """Move tensors to a device; another source of x stays where it is."""
         x = self.x.to(device) if isinstance(self.x, Tensor) else self.x
-        annotator, weight = (None if part is None else part.to(device) for part in (self.annotator, self.weight))
-        return Annotations(x, self.row.to(device), self.a.to(device), self.y.to(device), annotator, weight)
+        optional = {name: getattr(self, name) for name in ("annotator", "weight", "gold", "trust")}
+        moved = {name: None if part is None else part.to(device) for name, part in optional.items()}
+        return Annotations(x, self.row.to(device), self.a.to(device), self.y.to(device), **moved)
 
     def normalized(self) -> Annotations:
         """Divide the weights by their mean, so that they do not scale the loss; drop them if all are equal."""
@@ -309,6 +321,37 @@ class Annotations:
             return None
         total = self.weight.new_zeros(self.x.shape[0]).index_add_(0, self.row, self.weight)
         return (total / self.count.clamp(min=1))[self.annotated]
+
+    @cached_property
+    def known(self) -> Tensor:
+        """[examples] whether the true label is known."""
+        if self.gold is None:
+            return self.row.new_zeros(self.x.shape[0], dtype=torch.bool)
+        if self.gold.is_floating_point():
+            return ~self.gold.isnan().reshape(self.gold.shape[0], -1).any(1)
+        return self.gold >= 0
+
+    def with_gold(self) -> Annotations:
+        """Replace the labels of an example by its true label where that is known, and their a by zeros.
+
+        Examples
+        --------
+        >>> gold = torch.tensor([-1, 2])
+        >>> data = Annotations(torch.eye(2), torch.tensor([1, 0]), torch.ones(2, 1), torch.tensor([0, 1]), gold=gold)
+        >>> data.with_gold().y, data.with_gold().a.flatten()
+        (tensor([2, 1]), tensor([0., 1.]))
+        """
+        known = self.known[self.row]
+        if self.gold is None or not bool(known.any()):
+            return self
+        true = self.gold[self.row][known]
+        if self.y.ndim > true.ndim:  # a soft label
+            true = F.one_hot(true, self.y.shape[1])
+        y = self.y.clone()
+        y[known] = true.to(y.dtype)
+        if isinstance(self.a, Tensor):
+            return replace(self, y=y, a=torch.where(known.unsqueeze(1), 0, self.a))
+        return replace(self, y=y, a=replace(self.a, value=self.a.value.masked_fill(known.unsqueeze(1), 0)))
 
     def without_privileged(self) -> Annotations:
         """Remove the privileged information."""

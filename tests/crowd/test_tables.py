@@ -128,7 +128,7 @@ def test_true_labels_and_trust_anchor_the_consensus():
     }
     right = {name: (found.consensus["label"] == truth).mean() for name, found in share.items()}
     assert right.pop("labels alone") < 0.5
-    assert right == dict.fromkeys(right, 1.0)
+    assert min(right.values()) > 0.9
     assert share["dict"].notes == ("The true labels of 8 of 40 examples are known.",)
     assert share["dict"].consensus["probability"].head(8).tolist() == [1.0] * 8
     assert sorted(share["wide column"].annotators["annotator"]) == ["ann", "bob", "cem", "dan"]

@@ -131,15 +131,16 @@ def aggregate(
     no   1.0  0.0
     yes  1.0  0.0
     """
+    truth: Any = gold
     if isinstance(gold, str):
-        table, gold = _split_gold(as_pandas(table), gold, example or LONG["example"])
+        table, truth = _split_gold(as_pandas(table), gold, example or LONG["example"])
     frame, notes = _read(table, example, annotator, label)
     of_example, examples = _number(frame["example"])
     of_annotator, annotators = _number(frame["annotator"])
     of_label, classes = _number(frame["label"], sort=True)
     if len(classes) < 2:
         raise ValueError(f"Expected at least two classes of labels, but all labels are {classes[0]!r}.")
-    known = None if gold is None else _number_gold(gold, examples, classes)
+    known = None if truth is None else _number_gold(truth, examples, classes)
     if known is not None:
         notes.append(f"The true labels of {(known >= 0).sum():,} of {len(known):,} examples are known.")
     found = infer_alone(

@@ -17,6 +17,7 @@ from lupi.crowd.votes import Floats
 from lupi.data import Annotations
 from lupi.likelihoods import Bernoulli, Categorical, Likelihood
 from lupi.methods.base import Stage
+from lupi.methods.explanation import take_trust
 from lupi.methods.no_pi import NoPI
 from lupi.nn import Parts
 
@@ -67,9 +68,11 @@ class AggregatedNoPI(NoPI):
         """Replace the annotations of each example by one, whose label is the target."""
         if isinstance(self.likelihood, Bernoulli):
             columns = [torch.stack([1 - label, label], 1) for label in data.y.unbind(1)]
-            target = np.stack([self.aggregate(*to_votes(data, label))[:, 1] for label in columns], 1)
+            gold = [None] * len(columns) if data.gold is None else data.gold.nan_to_num(-1).long().unbind(1)
+            each = zip(columns, gold, strict=True)
+            target = np.stack([self.aggregate(*to_votes(data, label, true))[:, 1] for label, true in each], 1)
         else:
-            target = self.aggregate(*to_votes(data, self.likelihood.target(data.y, self.classes)))
+            target = self.aggregate(*to_votes(data, self.likelihood.target(data.y, self.classes), data.gold))
         y = torch.from_numpy(target).float().to(data.y.device)
         return Annotations(data.x, data.annotated, y.new_zeros(len(y), 0), y, weight=data.weight_examples())
 
@@ -92,21 +95,25 @@ class DawidSkene(AggregatedNoPI):
     """No PI on the posterior of each example's true label, given who gave which label.
 
     Annotators are those of `Annotations.annotator`; without them, all labels count as one annotator's. If no example
-    has several labels, nothing tells right labels from wrong ones, and they are kept. Weights do not affect the
-    posterior, and a soft label counts as its most probable class.
+    has several labels, and no true label is known, nothing tells right labels from wrong ones, and they are kept.
+    Weights do not affect the posterior, and a soft label counts as its most probable class.
     """
 
     uses_privileged: ClassVar = True
+    models_annotators: ClassVar = True
 
     def aggregate(self, votes: Votes, counts: Floats) -> Floats:
         """Return Dawid and Skene's posterior."""
-        if len(votes.label) == votes.examples:
+        if len(votes.label) == votes.examples and not votes.anchored:
             return np.asarray(counts / np.maximum(counts.sum(1, keepdims=True), np.finfo(np.float64).tiny))
         return dawid_skene(votes)[0]
 
 
-def to_votes(data: Annotations, label: Tensor) -> tuple[Votes, Floats]:
-    """Return labels, [annotations, classes], as votes on the annotated examples, and the sums of their weights."""
+def to_votes(data: Annotations, label: Tensor, gold: Tensor | None) -> tuple[Votes, Floats]:
+    """Return labels, [annotations, classes], as votes on the annotated examples, and the sums of their weights.
+
+    `gold` has the true class of each example, −1 where it is unknown.
+    """
     number = torch.searchsorted(data.annotated, data.row)
     annotator = torch.zeros_like(data.row) if data.annotator is None else data.annotator
     example, who, chosen = (values.cpu().numpy() for values in (number, annotator, label.argmax(1)))
@@ -120,6 +127,8 @@ def to_votes(data: Annotations, label: Tensor) -> tuple[Votes, Floats]:
         examples=len(data.annotated),
         annotators=int(who.max()) + 1,
         classes=label.shape[1],
+        gold=None if gold is None else gold[data.annotated].cpu().numpy(),
+        trust=take_trust(data, int(who.max()) + 1),
     )
     return votes, counts.cpu().numpy()
 

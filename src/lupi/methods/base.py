@@ -24,6 +24,9 @@ class Method(nn.Module, ABC):
     """Whether the predictor contains values of a from the training set: a privacy fact."""
     stops_itself: ClassVar[bool] = False
     """Whether the method decides how long to train from the training set, and needs no held-out annotations."""
+    models_annotators: ClassVar[bool] = False
+    """Whether the method has a model of the annotators, which learns from true labels that are known and from trust in
+    annotators. Others are trained on a true label in place of the labels of its example."""
     likelihoods: ClassVar[tuple[type[Likelihood], ...]] = (Categorical, Bernoulli, Gaussian)
     """The likelihoods that the method supports."""
     gradients: ClassVar[Mapping[str, tuple[str, ...]]]

@@ -12,6 +12,7 @@ from torch import Tensor
 from lupi.crowd import Votes, infer_votes, stack_weights
 from lupi.crowd.likelihood import softmax
 from lupi.crowd.tempering import weigh_evidence
+from lupi.crowd.trusted import clamp
 from lupi.data import Annotations, SparseRows
 from lupi.likelihoods import Bernoulli, Gaussian, Likelihood
 
@@ -37,6 +38,8 @@ def explain(
     data: Annotations, predictions: Sequence[Floats], likelihood: Likelihood, weight: float, exponent: float | None
 ) -> Explanation:
     """Mix out-of-fold predictions, and compute λ P(truth | labels, x) + (1 − λ) P(truth | x).
+
+    The target of an example whose truth is known is that truth.
 
     Each prediction is recalibrated before it is mixed, and the mixture once more. Where examples have one label each,
     errors of annotators that depend on x look like errors of the mixture and make β too large, so the mixture is
@@ -68,25 +71,28 @@ def explain(
         priors = [np.exp(found.log_prior) for found in alone]
         for _ in range(ROUNDS):
             found = infer_votes(votes, mix(priors, weights), features=features, exponent=1.0)
-            weights = stack_weights(priors, found.evidence)
+            weights = stack_weights(priors, clamp(votes, found.evidence.copy()))
     mixed = mix(priors, weights)
     found = infer_votes(votes, mixed, features=features, exponent=exponent)
     power = found.beta if len(priors) == 1 else found.beta ** (0.5 + 0.5 * weigh_evidence(votes))
     prior = sharpen(mixed, power)
-    truth = softmax(np.log(prior) + found.exponent * found.evidence)
+    truth = softmax(clamp(votes, np.log(prior) + found.exponent * found.evidence))
     target = weight * truth + (1 - weight) * prior
+    if votes.gold is not None:
+        target[votes.gold >= 0] = truth[votes.gold >= 0]
     return Explanation(weights, powers, power, target[:, 1].reshape(predictions[0].shape) if several else target)
 
 
 def explain_numbers(data: Annotations, predictions: Sequence[Floats], weight: float) -> Explanation:
     """Mix predictions of real numbers by non-negative least squares, and mix the mixture with the mean label."""
-    row = number_examples(data)
+    data = data.with_gold()
+    row, known = number_examples(data), data.known[data.annotated].cpu().numpy()
     y = data.y.double().cpu().numpy()
     w = np.ones(len(y)) if data.weight is None else data.weight.double().cpu().numpy()
     error = np.stack([np.sqrt(w) * (p[row] - y) for p in predictions], 1)
     weights = minimize_on_simplex(error)
     mean = np.bincount(row, w * y) / np.maximum(np.bincount(row, w), np.finfo(np.float64).tiny)
-    target = weight * mean + (1 - weight) * mix(predictions, weights)
+    target = np.where(known, mean, weight * mean + (1 - weight) * mix(predictions, weights))
     return Explanation(weights, np.ones(len(predictions)), 1.0, target)
 
 
@@ -139,11 +145,13 @@ def to_votes(data: Annotations, outputs: int, *, several: bool) -> tuple[Votes, 
     annotator = np.zeros(len(row), np.int64) if data.annotator is None else data.annotator.cpu().numpy()
     features = drop_constant(to_sparse(data.a), annotator)
     examples = int(data.annotated.shape[0])
+    gold = None if data.gold is None else data.gold[data.annotated].cpu().numpy()
     if several:
         label = np.arange(outputs)
         features = features[np.repeat(np.arange(len(row)), outputs)]
         row, annotator = (row[:, None] * outputs + label).ravel(), annotator.repeat(outputs)
         y, examples = y.ravel(), examples * outputs
+        gold = None if gold is None else np.nan_to_num(gold, nan=-1).astype(np.int64).ravel()
     votes = Votes(
         example=row,
         annotator=annotator,
@@ -151,8 +159,15 @@ def to_votes(data: Annotations, outputs: int, *, several: bool) -> tuple[Votes, 
         examples=examples,
         annotators=int(annotator.max()) + 1,
         classes=2 if several else outputs,
+        gold=gold,
+        trust=take_trust(data, int(annotator.max()) + 1),
     )
     return votes, features if features.shape[1] else None
+
+
+def take_trust(data: Annotations, annotators: int) -> Floats | None:
+    """Return the trust in the first annotators, those who gave labels."""
+    return None if data.trust is None else data.trust[:annotators].double().cpu().numpy()
 
 
 def to_sparse(a: Tensor | SparseRows) -> scipy.sparse.csr_array:

@@ -48,7 +48,8 @@ class LabelPosterior(Method):
     of what the other networks know.
 
     Weights of labels affect what networks learn, and not the model of the annotators: an example weighs as much as its
-    labels on average. For that model, a soft label counts as its most probable class.
+    labels on average. For that model, a soft label counts as its most probable class. A true label that is known is the
+    target of its example.
 
     Parameters
     ----------
@@ -79,6 +80,7 @@ class LabelPosterior(Method):
     """
 
     stops_itself: ClassVar = True
+    models_annotators: ClassVar = True
     likelihoods: ClassVar[tuple[type[Likelihood], ...]] = (Categorical, Bernoulli)
     gradients: ClassVar = {"marginal": ("student",)}
     weights: Tensor
@@ -125,7 +127,7 @@ class LabelPosterior(Method):
         """Yield the cross-fitted networks of every member and round, then the student."""
         folds = min(self.folds, data.annotated.shape[0] // 2)
         if folds < 2:  # too few examples
-            yield Stage("student", self.student)
+            yield Stage("student", self.student, Annotations.with_gold)
             return
         fold = assign_folds(data, folds, int(self.seed))
         yield from self.cross_fit_members(data, fold)
@@ -155,7 +157,7 @@ class LabelPosterior(Method):
         The labels of that one choose the epoch in which the network stops, and nothing else.
         """
         names = list(self.members) if varies(data) else list(self.members)[:1]
-        others, own = split_folds(data, fold, int(self.seed))
+        others, own = split_folds(data.with_gold(), fold, int(self.seed))
         for name in names:
             networks = self.make_networks(self.members[name], name, len(others), data.row.device)
             parts = list(zip(networks, others, strict=True))

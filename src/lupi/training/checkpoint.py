@@ -121,7 +121,7 @@ def compute_checksum(data: Data) -> int:
         return zlib.crc32(repr([compute_checksum(part) for part in data.parts]).encode())
     a = (data.a,) if isinstance(data.a, Tensor) else (data.a.index, data.a.value)
     result = 0
-    for part in (data.x, data.row, *a, data.y, data.annotator, data.weight):
+    for part in (data.x, data.row, *a, data.y, data.annotator, data.weight, data.gold, data.trust):
         if isinstance(part, Tensor):
             result = zlib.crc32(part.cpu().contiguous().flatten().view(torch.uint8).numpy().data, result)
     return result

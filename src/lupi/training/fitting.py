@@ -57,7 +57,8 @@ def fit(
     settings : Settings
         How to train; the same for every stage.
     validation : Annotations, optional
-        Held-out annotations with their noisy labels, for the history and for `settings.patience`.
+        Held-out annotations with their noisy labels, or their true labels where those are known, for the history and
+        for `settings.patience`.
     seed : int
         Seed of the order of batches and of noise in training, but not of the initial weights. `Replicas` take a
         sequence, one seed each.
@@ -100,7 +101,8 @@ def fit(
     history: list[Epoch] = state["history"] if state else []
     saved = time.monotonic()
     data = data.to(place.device).normalized()
-    validation = None if validation is None else validation.to(place.device).normalized()
+    data = data if method.models_annotators else data.with_gold()
+    validation = None if validation is None else validation.to(place.device).normalized().with_gold()
     noise = Noise(seeds[0] + place.global_rank, place.device)
 
     def should_end(row: Epoch) -> bool:

@@ -128,6 +128,11 @@ class StackedAnnotations:
         """Drop the privileged information."""
         return StackedAnnotations([part.without_privileged() for part in self.parts])
 
+    def with_gold(self) -> StackedAnnotations:
+        """Replace labels by true labels that are known; a set that several seeds share stays shared."""
+        replaced = {id(part): part.with_gold() for part in self.parts}
+        return StackedAnnotations([replaced[id(part)] for part in self.parts])
+
     def normalized(self) -> StackedAnnotations:
         """Normalize the weights of every set; a set that several seeds share stays shared."""
         normalized = {id(part): part.normalized() for part in self.parts}
@@ -183,6 +188,7 @@ class Replicas(Method):
             raise ValueError("Expected the networks of all seeds to have the same shapes and frozen parameters.")
         self.members: Sequence[Method] = nn.ModuleList(members)  # type: ignore[assignment]
         self.likelihood = members[0].likelihood
+        object.__setattr__(self, "models_annotators", members[0].models_annotators)
         self.stacked: dict[str, Tensor] = {}
         self.stacked_losses: Callable[[dict[str, Tensor], Batch], dict[str, Tensor]]
 
