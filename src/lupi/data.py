@@ -169,8 +169,8 @@ class Annotations:
         of weights matter.
     gold : Tensor, optional
         [examples, ...] true labels where they are known, else −1, or NaN if y is floating-point; class numbers if y is
-        soft. Methods with a model of the annotators learn from them what labels are worth; others are trained on them in
-        place of the labels of their examples.
+        soft. Methods with a model of the annotators learn from them what labels are worth; others are trained on them
+        in place of the labels of their examples.
     trust : Tensor, optional
         [annotators] the probability that a label of a trusted annotator is right, NaN for others.
 
