@@ -16,6 +16,7 @@ GUIDES = [
     "writing-a-method.md",
     "llm-judges.md",
     "preferences.md",
+    "fine-tuning.md",
     "images-and-vectors.md",
 ]
 

@@ -343,6 +343,9 @@ def test_a_model_of_texts(hub, tmp_path):
         states = model(x[:1, :4]).last_hidden_state  # no padding, no mask
         torch.testing.assert_close(rows[:1], states.mean(1), rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(trunk(token_ids(folder, ["bad"])), rows[1:2], rtol=1e-4, atol=1e-5)
+        tokens = hub.BertTokenizer.from_pretrained(folder)(["bad", "good cast"], padding=True, return_tensors="pt")
+        torch.testing.assert_close(trunk(dict(tokens)), rows[[1, 0]], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(trunk({"input_ids": x}), rows)
     assert token_ids(folder, ["good cast bad"], length=4).tolist() == [[2, 5, 7, 3]]
     assert trunk(token_ids(folder, ["bad " * 600])).shape == (1, 8)  # its tokenizer declares no maximum
 

@@ -8,7 +8,7 @@ They are meant to be fine-tuned: gradients reach all their weights. Load a model
 
 import importlib
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +85,8 @@ class ImageTrunk(nn.Module):
 class TextTrunk(nn.Module):
     """The mean of a Hugging Face model's last layer over the tokens, given token ids [n, tokens].
 
+    It also takes what a tokenizer returns, a dict with `input_ids`, `attention_mask` and others.
+
     Parameters
     ----------
     model : Module
@@ -103,10 +105,12 @@ class TextTrunk(nn.Module):
         self.model, self.pad = model, pad
         self.features = count_features(self, torch.full((1, 2), 0 if pad else 1))
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor | Mapping[str, Tensor]) -> Tensor:
         """Return features, [n, features]."""
-        mask = torch.ones_like(x) if self.pad is None else (x != self.pad).to(x.dtype)
-        states: Tensor = self.model(input_ids=x, attention_mask=mask).last_hidden_state
+        tokens = {"input_ids": x} if isinstance(x, Tensor) else dict(x)
+        ids = tokens["input_ids"]
+        mask = tokens.setdefault("attention_mask", (ids != (-1 if self.pad is None else self.pad)).to(ids.dtype))
+        states: Tensor = self.model(**tokens).last_hidden_state
         weight = mask.unsqueeze(-1).to(states.dtype)
         return (states * weight).sum(1) / weight.sum(1).clamp(min=1)
 
