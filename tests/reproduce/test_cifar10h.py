@@ -1,5 +1,6 @@
 import inspect
 import pickle
+import zipfile
 from dataclasses import replace
 
 import numpy as np
@@ -278,9 +279,29 @@ def test_missing_files_are_named(tmp_path):
         run(SMALL, data=tmp_path, folder=tmp_path / "run", overwrite=False, progress=False)
 
 
+def write_published_archive(folder, data):
+    """The labels of a folder as they are published: in a zip file, with all columns and attention checks."""
+    labels = pd.read_csv(data / "cifar10h-raw.csv")
+    checks = labels.groupby("annotator_id").head(2)
+    checks = checks.assign(is_attn_check=1, cifar10_test_test_idx=-99999, chosen_label=(checks["true_label"] + 1) % 10)
+    every = pd.concat([labels, checks.assign(trial_index=checks["trial_index"] + 100)], ignore_index=True)
+    every = every.assign(true_category="cat", chosen_category="dog, maybe", correct_guess=0, time_elapsed=1.5)
+    every = every.assign(image_filename="a_s_000001.png", subcategory="tabby")
+    with zipfile.ZipFile(folder / "cifar10h-raw.zip", "w") as archive:
+        archive.writestr("cifar10h-raw.csv", every.sample(frac=1, random_state=0).to_csv(index=False))
+
+
 def test_command_line(data, tmp_path):
-    arguments = ["reproduce", "cifar10h", "--data", str(data), "--seeds", "2", "-o", str(tmp_path / "run")]
-    changes = ["epochs=1", "batch_size=32", "others=3", "evaluate=10000", "ablation=0", "methods=('no-pi', 'tram')"]
+    """The command reads the published archive beside CIFAR-10's published folder."""
+    given = tmp_path / "given"
+    given.mkdir()
+    for name in ("cifar-10-batches-py", "mobilenet_v1_0.25_32.npz"):
+        (given / name).symlink_to(data / name)
+    write_published_archive(given, data)
+    small = replace(SMALL, methods=PAIR)
+    np.testing.assert_array_equal(read_task(given, small).train.y, read_task(data, small).train.y)
+    arguments = ["reproduce", "cifar10h", "--data", str(given), "--seeds", "2", "-o", str(tmp_path / "run")]
+    changes = ["epochs=1", "batch_size=32", "others=3", "evaluate=10000", "ablation=0", "methods=no-pi,tram"]
     for change in changes:
         arguments += ["--set", change]
     result = CliRunner().invoke(app, arguments)

@@ -159,6 +159,40 @@ def test_the_command_line_runs_it(standing, tmp_path):
     }
 
 
+def write_kaggle(path, n, seed, toxicity):
+    """Comments with all columns of the published files, in their order, and texts of several lines."""
+    write_comments(path, n, seed, toxicity)
+    table = pd.read_csv(path)
+    table["comment_text"] = [f'{text}\n\nHe said: "{text}, no."' for text in table["comment_text"]]
+    before, after = (["target"], []) if toxicity == "target" else ([], ["toxicity"])
+    unused = {
+        "created_date": "2016-05-15 05:50:17.713188+00",
+        "publication_id": 21,
+        "parent_id": np.nan,
+        "rating": "approved",
+    }
+    unused |= dict.fromkeys(("article_id", "funny", "wow", "sad", "likes", "disagree"), 0)
+    order = ["id", *before, "comment_text", *after, *LABELS[1:-1], *sorted(IDENTITIES), *unused, LABELS[-1]]
+    counts = {"identity_annotator_count": 4, "toxicity_annotator_count": 4}
+    table.assign(**unused)[order].assign(**counts).to_csv(path, index=False)
+
+
+def test_the_command_reads_the_published_files(tmp_path):
+    folder = tmp_path / "kaggle"
+    folder.mkdir()
+    write_kaggle(folder / "train.csv", 61, 0, "target")
+    write_kaggle(folder / "test_public_expanded.csv", 21, 1, "toxicity")
+    write_kaggle(folder / "test_private_expanded.csv", 31, 2, "toxicity")
+    (folder / "test.csv").write_text("id,comment_text\n1,no labels\n")
+    (folder / "sample_submission.csv").write_text("id,prediction\n1,0.0\n")
+    options = ["--data", str(folder), "--seeds", "2", "-o", str(tmp_path / "run")]
+    changes = ["--set", "epochs=1", "--set", "shuffled=False", "--set", "device=cpu"]
+    result = CliRunner().invoke(app, ["reproduce", "civil-comments", *options, *changes])
+    assert result.exit_code == 0, result.output
+    assert "60 to train on and 30 to test on" in result.stdout
+    assert "tand-in" not in result.stdout
+
+
 def test_shuffled_information_belongs_to_other_texts(published):
     texts = read_texts(published, SMALL)
     cases = make_cases(make_task(texts, make_text_encoder(None).fit(texts.train), SMALL), SMALL)

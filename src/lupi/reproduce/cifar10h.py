@@ -380,7 +380,7 @@ def report(
         results=results_table(runs, cases, PUBLISHED),
         claims=claims_table(runs, cases, CLAIMS, PUBLISHED),
         later=claims_table(runs, cases, LATER_CLAIMS, heading="statement"),
-        correlation={name: np.corrcoef(task.reliability, confidence[name])[0, 1] for name in PAIR},
+        correlation={name: correlate(task.reliability, confidence[name]) for name in PAIR},
         slope={name: np.polyfit(task.reliability, confidence[name], 1)[0] for name in PAIR},
         above=float(change[good].mean()) if good.any() else 0.0,
         below=float(change[~good].mean()) if not good.all() else 0.0,
@@ -390,6 +390,19 @@ def report(
         for_all=for_all,
         defaults=inspect.signature(het_tram).parameters,
     )
+
+
+def correlate(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+    """Return the correlation of two quantities, 0 if one of them is constant.
+
+    Examples
+    --------
+    >>> x = np.array([1.0, 2.0, 4.0])
+    >>> round(correlate(x, -x)), correlate(x, np.ones(3))
+    (-1, 0.0)
+    """
+    constant = np.ptp(one) == 0 or np.ptp(other) == 0
+    return 0.0 if constant else float(np.corrcoef(one, other)[0, 1])
 
 
 def select_change(runs: pd.DataFrame, change: str, settings: Settings) -> pd.DataFrame:

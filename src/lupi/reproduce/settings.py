@@ -84,12 +84,13 @@ def change_settings(settings: Any, changes: Sequence[str]) -> Any:
     ... class Settings:
     ...     seeds: int = 20
     ...     noise: tuple[float, ...] = (0.1, 0.5)
-    >>> change_settings(Settings(), ["seeds=2", "noise=0.1,"])
-    Settings(seeds=2, noise=(0.1,))
+    ...     methods: tuple[str, ...] = ("tram",)
+    >>> change_settings(Settings(), ["seeds=2", "noise=0.1,", "methods=no-pi,tram"])
+    Settings(seeds=2, noise=(0.1,), methods=('no-pi', 'tram'))
     >>> change_settings(Settings(), ["seed=2"])
     Traceback (most recent call last):
     ...
-    ValueError: Expected a setting among seeds, noise, but got 'seed'.
+    ValueError: Expected a setting among seeds, noise, methods, but got 'seed'.
     """
     known = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
     for text in changes:
@@ -104,6 +105,8 @@ def parse_value(name: str, text: str, old: Any) -> Any:
     """Parse a value of the type that a setting has."""
     if isinstance(old, str):
         return text
+    if isinstance(old, tuple) and all(isinstance(part, str) for part in old) and "'" not in text:
+        return tuple(part.strip() for part in text.split(",") if part.strip())
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError):
