@@ -140,6 +140,38 @@ def test_a_wide_table_scrolls_in_its_own_box(browser, pages):
     assert box == [True, True]
 
 
+LINES = """[...document.querySelectorAll('tbody th')].map(cell => {
+  const [box, range] = [new Set(), document.createRange()];
+  range.selectNodeContents(cell);
+  for (const part of range.getClientRects()) box.add(Math.round(part.top));
+  return box.size;
+})"""
+
+
+def test_names_of_methods_take_at_most_two_lines_on_a_desk(browser, make, tmp_path):
+    names = ["no-pi", "no-pi [5 averaged, recalibrated]", "heteroscedastic-dropout [PI shuffled]"]
+    names += ["generalized-distillation [PI shuffled]", "full-marginalization [PI shuffled]"]
+    page = comparison_page(make.compared(names, metrics=("nll", "accuracy", "brier", "ece")))
+    browser.open(write_report(page, tmp_path / "report.html"))
+    assert max(browser.run(LINES)) <= 2
+
+
+@pytest.mark.parametrize("name", ["comparison-plain", "diagnosis-plain"])
+def test_on_a_phone_half_of_a_table_is_for_its_numbers(browser, pages, name):
+    browser.open(pages[name], width=390)
+    code = "[...document.querySelectorAll('.scroll')].map(b => b.querySelector('tbody th').offsetWidth / b.clientWidth)"
+    assert max(browser.run(code)) < 0.5
+    sizes = "[...document.querySelectorAll('td')].map(cell => parseFloat(getComputedStyle(cell).fontSize))"
+    assert min(browser.run(sizes)) >= 14
+
+
+def test_code_is_shown_without_backticks(browser, make, tmp_path):
+    found = replace(make.diagnosed(["a", "b"]), notes=["See `lupi compare --test <b>`."], loss=1.0)
+    browser.open(write_report(diagnosis_page(found), tmp_path / "report.html"))
+    assert browser.run("document.querySelector('main').innerText.includes('`')") is False
+    assert "lupi compare --test <b>" in browser.run("[...document.querySelectorAll('code')].map(e => e.textContent)")
+
+
 def test_numbers_sort_as_numbers(browser, numbers):
     browser.open(numbers)
     click(browser, 1)
@@ -280,36 +312,50 @@ ROWS = "[...document.querySelectorAll('section')].find(s => s.querySelector('h2'
 SHOWN = ROWS + ".querySelector('tbody').querySelectorAll('tr:not([hidden])').length"
 
 
+WRITE = "(() => { const box = %s.querySelector('input'); box.value = '%s'; box.dispatchEvent(new Event('input')); })()"
+
+
 def test_a_box_filters_the_rows_of_long_tables(browser, drilled):
     browser.open(drilled)
     assert browser.run(SHOWN % "Annotators") > 30
-    write = (
-        "(() => { const box = %s.querySelector('input'); box.value = '%s'; box.dispatchEvent(new Event('input')); })()"
-    )
-    browser.run(write % (ROWS % "Annotators", "WORKER 2"))
+    browser.run(WRITE % (ROWS % "Annotators", "WORKER 2"))
     assert browser.run(SHOWN % "Annotators") == 11  # worker 2 and worker 20 to 29
     assert browser.run(ROWS % "Annotators" + ".querySelector('output').textContent").startswith("11 of ")
-    browser.run(write % (ROWS % "Annotators", "no such"))
+    browser.run(WRITE % (ROWS % "Annotators", "no such"))
     assert browser.run(SHOWN % "Annotators") == 0
-    browser.run(write % (ROWS % "Annotators", ""))
+    browser.run(WRITE % (ROWS % "Annotators", ""))
     assert browser.run(SHOWN % "Annotators") > 30
     assert browser.run(ROWS % "Classes" + ".querySelector('input')") is None  # two rows need no filter
     assert browser.complaints() == ([], [])
 
 
-def test_tables_are_downloaded_as_csv_without_formulas(browser, drilled, tmp_path):
-    browser.open(drilled)
-    browser.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
-    browser.run(ROWS % "Annotators" + ".querySelector('.tools button').click()")
-    file, end = tmp_path / "annotators.csv", time.monotonic() + 10
+def download(browser, folder, heading):
+    """Press the button of a section's table, and return the file."""
+    browser.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
+    browser.run(ROWS % heading + ".querySelector('.tools button').click()")
+    file, end = folder / f"{heading.lower()}.csv", time.monotonic() + 10
     while not file.exists() and time.monotonic() < end:
         time.sleep(0.05)
-    table = pd.read_csv(file)
+    return pd.read_csv(file)
+
+
+def test_tables_are_downloaded_as_csv_without_formulas(browser, drilled, tmp_path):
+    browser.open(drilled)
+    table = download(browser, tmp_path, "Annotators")
     assert len(table) == browser.run(SHOWN % "Annotators")
     assert list(table)[:3] == ["annotator", "labels", "agreement"]
     assert table["support"].is_monotonic_increasing  # values, not texts
     assert not table["annotator"].str.match(r"[=+\-@]").any()
     assert browser.complaints() == ([], [])
+
+
+def test_what_is_filtered_and_sorted_is_downloaded_as_shown(browser, drilled, tmp_path):
+    browser.open(drilled)
+    browser.run(WRITE % (ROWS % "Annotators", "worker 2"))
+    browser.run(ROWS % "Annotators" + ".querySelectorAll('thead button')[1].click()")
+    table = download(browser, tmp_path, "Annotators")
+    assert table["annotator"].tolist() == [f"worker {i}" for i in (*range(29, 19, -1), 2)]  # by labels, the most first
+    assert table["labels"].is_monotonic_decreasing
 
 
 def test_annotators_open_to_their_confusion_matrix(browser, drilled):

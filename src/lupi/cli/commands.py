@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Mapping
 from contextvars import ContextVar
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ def write_comparison(found: Any, output: Path) -> None:
     from lupi.compare.cache import RESULTS
     from lupi.report import write_report
 
-    facts = how_made()
+    facts, found = how_made(), replace(found, notes=[translate(note) for note in found.notes])
     with explain_os_errors(output), replace_folder(output, drop=RESULTS) as partial:
         files = write_results(found, partial, facts)
         files.append(write_report(comparison_page(found), partial / "report.html", **facts))

@@ -29,9 +29,8 @@ def diagnosis_page(found: Diagnosis) -> Page:
         section = annotator_section(found.annotators)
         if found.confusions is not None and found.balance is not None:
             details = show_confusions(found.annotators, found.confusions, found.balance["class"].tolist())
-            more = (
-                f"Below the table, open one of the {len(details)} least supported annotators to see what they confuse."
-            )
+            whom = "an annotator" if len(details) == len(found.annotators) else f"one of the first {len(details)}"
+            more = f"Below the table, open {whom} to see which classes they confuse."
             section = replace(section, details=details, text=f"{section.text}\n{more}")
         sections.append(section)
     if found.labels is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 from jinja2 import Environment, StrictUndefined, Template
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from lupi._internal.files import write_text
@@ -216,6 +217,20 @@ def format_intervals(middle: Iterable[float], low: Iterable[float], high: Iterab
     ]
 
 
+def mark_code(text: str) -> Markup:
+    """Return a text as HTML, with code for what is between backticks.
+
+    Examples
+    --------
+    >>> str(mark_code("`lupi compare` shows <it>"))
+    '<code>lupi compare</code> shows &lt;it&gt;'
+    """
+    parts = re.split(r"`([^`]+)`", sanitize(text))
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if i % 2 else escape(part) for i, part in enumerate(parts)
+    )
+
+
 def render(page: Page, *, command: str = "", versions: Mapping[str, str] | None = None) -> str:
     """Return a page as HTML, with every text escaped; the parameters are those of `write_report`.
 
@@ -276,6 +291,7 @@ def read_assets() -> tuple[Template, str, str]:
         lstrip_blocks=True,
         finalize=lambda value: sanitize(value) if type(value) is str else value,
     )
+    environment.filters["code"] = mark_code
     environment.filters["paragraphs"] = lambda text: [line for line in text.splitlines() if line.strip()]
     return environment.from_string(template), style, script
 

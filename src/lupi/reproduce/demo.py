@@ -27,6 +27,9 @@ Accuracy is the share of right answers. NLL, the negative log-likelihood, is low
 probability: 0 is perfect, and a blind guess among ten digits has 2.30.
 ▲ significantly better than no-pi   ▼ significantly worse   ★ best
 """
+INTERVALS = (
+    "Intervals cover {seeds} seeds, each with training digits, labels, test digits and initial weights of its own."
+)
 CAUTION = "No PI overfits the noisy labels when it trains long: part of a gain may be less overfitting."
 
 
@@ -84,7 +87,7 @@ def compare_digits(
         seeds=seeds,
     )
     about = {"demo": "digits", "methods": list(methods), "seeds": seeds, "annotations": annotations, "epochs": epochs}
-    return replace(found, notes=[description, CAUTION], about=about)
+    return replace(found, notes=[description, INTERVALS.format(seeds=seeds), CAUTION], about=about)
 
 
 def is_demo(folder: Path) -> bool:
