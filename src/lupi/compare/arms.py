@@ -9,6 +9,7 @@ content of PI.
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -147,7 +148,7 @@ def make_tasks(
     tasks = []
     for (train, test), own in zip(splits, truth, strict=True):
         task = make_task(data, train, test[first_rows(data.train.example[test])])
-        tasks.append(task._replace(y_test=Posterior(own)))
+        tasks.append(replace(task, y_test=Posterior(own)))
     return tasks
 
 
@@ -205,7 +206,7 @@ def train_variant(
         options = {"numbers": numbers, "annotator": annotator, "random_state": seed}
         options["kind"] = estimator_kinds(data.schema.inputs)
         models.append(make(**options, **parameters))
-        tasks.append(task._replace(privileged=privileged))
+        tasks.append(replace(task, privileged=privileged))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:

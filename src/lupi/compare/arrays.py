@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -30,7 +31,8 @@ AGGREGATED = ("majority-vote", "dawid-skene")
 """No PI on aggregated labels: rows without PI, although Dawid and Skene look at who gave a label."""
 
 
-class Task(NamedTuple):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Task:
     """Annotations to train on, and a test set to score on.
 
     Parameters
