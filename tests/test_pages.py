@@ -86,6 +86,15 @@ def make_tensors(folder):  # noqa: ARG001
     return {"x": torch.randn(20, 30), "row": row, "a": torch.randn(40, 20), "y": torch.randint(10, (40,))}
 
 
+def make_vectors(folder):
+    rng = np.random.default_rng(0)
+    labels = pd.DataFrame({"embedding": list(rng.normal(size=(40, 4))), "annotator": ["ann", "bob"] * 20})
+    labels.assign(label=rng.integers(2, size=40)).to_parquet(folder / "labels.parquet")
+    pd.DataFrame({"title": ["a", "b", "c"]}).to_csv(folder / "new.csv", index=False)
+    np.save(folder / "new.npy", rng.normal(size=(3, 4)))
+    return {}
+
+
 GIVEN = {
     "README.md": make_labels,
     "index.md": make_labels,
@@ -94,6 +103,7 @@ GIVEN = {
     "trusting-annotators.md": make_trusting,
     "llm-judges.md": make_judged,
     "methods.md": make_tensors,
+    "images-and-vectors.md": make_vectors,
 }
 
 
