@@ -9,7 +9,7 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
-from lupi.tabular import text
+from lupi.tabular import embeddings, text
 
 RNG = np.random.default_rng(0)
 WORDS = [f"word{i}" for i in range(400)]
@@ -86,7 +86,7 @@ def test_embeddings_are_kept_by_content(tmp_path, monkeypatch):
 
 def test_a_broken_cache_is_a_sentence(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    text.cache_folder().joinpath("embeddings.sqlite").write_bytes(b"no database" * 100)
+    embeddings.cache_folder().joinpath("embeddings.sqlite").write_bytes(b"no database" * 100)
     with pytest.raises(OSError, match=r"lupi.*file is not a database"):
         counting().transform(["a"])
 
@@ -99,11 +99,11 @@ def test_the_extra_is_missing(monkeypatch):
 
 def test_a_folder_is_known_by_its_content(tmp_path):
     (tmp_path / "a").write_text("1")
-    before = text.hash_folder(tmp_path)
+    before = embeddings.hash_folder(tmp_path)
     (tmp_path / "a").write_text("2")
-    changed = text.hash_folder(tmp_path)
+    changed = embeddings.hash_folder(tmp_path)
     (tmp_path / "a").rename(tmp_path / "b")
-    assert len({before, changed, text.hash_folder(tmp_path)}) == 3
+    assert len({before, changed, embeddings.hash_folder(tmp_path)}) == 3
 
 
 def test_a_column_without_texts_becomes_zeros(tmp_path, monkeypatch):

@@ -27,6 +27,11 @@ TextEncoder = Annotated[
     typer.Option(metavar="NAME_OR_FOLDER", help="Hugging Face model for text columns; TF-IDF by default."),
 ]
 
+ImageEncoder = Annotated[
+    str | None,
+    typer.Option(metavar="NAME_OR_FOLDER", help="Pretrained model for image columns; their pixels by default."),
+]
+
 
 def table_options(
     table: Table,
@@ -51,13 +56,14 @@ def table_options(
         list[str] | None,
         typer.Option(
             metavar="COLUMN=KIND",
-            help="Read a column as number, category, text, vector or vector:FILE.npy; repeatable.",
+            help="Read a column as number, category, text, image, vector or vector:FILE.npy; repeatable.",
         ),
     ] = None,
     task: Annotated[
         str | None, typer.Option(help="classification or regression; by default inferred from the target.")
     ] = None,
     text_encoder: TextEncoder = None,
+    image_encoder: ImageEncoder = None,
 ) -> Any:
     """Return the `TableSpec` of a table."""
     from lupi.tabular import TableSpec
@@ -74,6 +80,7 @@ def table_options(
         kind=split_kinds(kind),
         task=task,
         text_encoder=text_encoder,
+        image_encoder=image_encoder,
     )
 
 

@@ -20,13 +20,16 @@ def run(
     text_encoder: Annotated[
         str | None, typer.Option(metavar="NAME_OR_FOLDER", help="Where the model's text encoder is, if it has moved.")
     ] = None,
+    image_encoder: Annotated[
+        str | None, typer.Option(metavar="NAME_OR_FOLDER", help="Where the model's image encoder is, if it has moved.")
+    ] = None,
     device: options.Device = "cpu",
     overwrite: options.Overwrite = False,
 ) -> None:
     """Predict the rows of a table of any length, which needs the model's input columns but no privileged ones."""
     from lupi import serving
 
-    trained = serving.load(model, text_encoder=text_encoder, device=device)
+    trained = serving.load(model, text_encoder=text_encoder, image_encoder=image_encoder, device=device)
     kinds = options.split_kinds(kind)
     rows = serving.predict_table(
         trained, table, output, keep=keep or [], kind=kinds, overwrite=overwrite, progress=True

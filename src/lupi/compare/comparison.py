@@ -26,7 +26,7 @@ from lupi.compare.statistics import Uncertainty
 from lupi.crowd import pairwise_agreement
 from lupi.metrics import BINS, METRICS
 from lupi.tabular.dataset import TableDataset, read_dataset
-from lupi.tabular.text import hash_folder, resolve_folder
+from lupi.tabular.embeddings import hash_folder, resolve_folder
 
 SEEDS_AT_ONCE = 5
 
@@ -107,7 +107,7 @@ def uses_consensus(data: TableDataset) -> bool:
 
 def describe_plan(plan: Plan, data: TableDataset, variants: Sequence[Variant]) -> dict[str, Any]:
     """Return everything that the results depend on."""
-    encoder = plan.spec.text_encoder and resolve_folder(plan.spec.text_encoder)
+    encoders = {kind: name and resolve_folder(name) for kind, name in plan.spec.pretrained.items()}
     return {
         "data": data.digest[:16],
         "target": list(data.schema.roles.target),
@@ -124,7 +124,10 @@ def describe_plan(plan: Plan, data: TableDataset, variants: Sequence[Variant]) -
         else f"{'consensus of held-out' if uses_consensus(data) else 'held-out noisy'} labels",
         "methods": [variant.name for variant in variants],
         "runs": f"{plan.folds} folds" if plan.folds else f"{plan.seeds} seeds",
-        "text encoder": hash_folder(Path(encoder)) if encoder and Path(encoder).is_dir() else encoder,
+        **{
+            f"{kind} encoder": hash_folder(Path(name)) if name and Path(name).is_dir() else name
+            for kind, name in encoders.items()
+        },
         "device": plan.device,
         **plan.settings,
         "versions": f"lupi {__version__}, torch {torch.__version__}",

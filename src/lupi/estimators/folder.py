@@ -18,11 +18,11 @@ from torch import Tensor
 
 from lupi._internal.files import current_folder, is_blank, replace_folder
 from lupi.estimators.archive import dump_encoders
-from lupi.tabular import encoding, text
+from lupi.tabular import encoding, images, text
 
 FORMAT = 2
 FACTS, WEIGHTS, ENCODERS = "model.json", "weights.safetensors", "encoders.skops"
-TRUSTED = (*encoding.TRUSTED, *text.TRUSTED)
+TRUSTED = (*encoding.TRUSTED, *text.TRUSTED, *images.TRUSTED)
 
 
 class StoredModel(NamedTuple):

@@ -47,6 +47,8 @@ class ImageTrunk(nn.Module):
     ----------
     features : int
         Number of features.
+    example : (int, int)
+        Height and width of images that need not be resized.
 
     Examples
     --------
@@ -64,7 +66,7 @@ class ImageTrunk(nn.Module):
         self, model: nn.Module, mean: Sequence[float], std: Sequence[float], size: Size | None, example: Size
     ) -> None:
         super().__init__()
-        self.model, self.size = model, size
+        self.model, self.size, self.example = model, size, size or example
         self.register_buffer("mean", torch.tensor(mean).reshape(-1, 1, 1))
         self.register_buffer("std", torch.tensor(std).reshape(-1, 1, 1))
         self.features = count_features(self, torch.zeros(1, len(mean), *(size or example)))

@@ -41,8 +41,8 @@ from lupi.reproduce.cases import TITLES, Case, Score, hash_arrays, make_score, t
 from lupi.reproduce.findings import COLOURS, Findings, format_mean, make_figure, markdown_table, render_report
 from lupi.reproduce.settings import check_settings, seed_range
 from lupi.reproduce.tables import Claim, Published, claims_table, compare_in, format_differences, results_table
+from lupi.tabular.embeddings import hash_folder
 from lupi.tabular.encoding import PrivilegedEncoder
-from lupi.tabular.text import hash_folder
 from lupi.training import Settings as Training
 
 PUBLISHED = {

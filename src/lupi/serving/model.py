@@ -19,11 +19,18 @@ from lupi.estimators.facts import explain_contents
 from lupi.serving.card import write_card
 from lupi.tabular import Schema, TransformerEncoder
 from lupi.tabular.columns import clean_inputs
+from lupi.tabular.embeddings import PretrainedEncoder, resolve_folder
 from lupi.tabular.features import encode_columns
+from lupi.tabular.images import PixelEncoder, VisionEncoder
 from lupi.tabular.kinds import ColumnEncoder
-from lupi.tabular.text import TfidfEncoder, resolve_folder
+from lupi.tabular.text import TfidfEncoder
 
 Estimator = PrivilegedClassifier | PrivilegedRegressor
+ENCODERS: dict[str, tuple[type, ...]] = {
+    "text": (TfidfEncoder, TransformerEncoder),
+    "image": (PixelEncoder, VisionEncoder),
+}
+"""The encoders that columns of a kind may have."""
 ESTIMATORS: dict[str, type[Estimator]] = {kind.__name__: kind for kind in (PrivilegedClassifier, PrivilegedRegressor)}
 
 
@@ -38,6 +45,7 @@ class Record(TypedDict):
     mixture: NotRequired[str | None]
     seed: int
     text_encoder: str
+    image_encoder: NotRequired[str]
     notes: list[str]
     command: str | None
     versions: dict[str, str]
@@ -55,7 +63,7 @@ class TableModel:
     schema : Schema
         The columns of the training table, their roles and kinds.
     encoders : dict
-        The fitted encoders of text columns.
+        The fitted encoders of text and image columns.
     record : mapping
         What is known about the training: the table and its size, classes, settings, notes, losses and versions.
     """
@@ -65,7 +73,7 @@ class TableModel:
     encoders: dict[str, ColumnEncoder]
     record: Mapping[str, Any]
 
-    def predict(self, table: pd.DataFrame, *, start: int = 0) -> pd.DataFrame:
+    def predict(self, table: pd.DataFrame, *, start: int = 0, folder: str | Path = ".") -> pd.DataFrame:
         """Predict the rows of a table.
 
         Parameters
@@ -74,6 +82,8 @@ class TableModel:
             A table with the input columns; other columns are ignored.
         start : int
             Number of the first row in a larger table, for messages.
+        folder : str or Path
+            Folder of the images that the table names.
 
         Returns
         -------
@@ -82,7 +92,7 @@ class TableModel:
             `probability_<target>`.
         """
         rows = range(start, start + len(table))
-        X = encode_columns(clean_inputs(table, self.schema.inputs, rows), self.encoders)
+        X = encode_columns(clean_inputs(table, self.schema.inputs, rows, Path(folder)), self.encoders)
         if isinstance(self.estimator, PrivilegedRegressor):
             return pd.DataFrame({"prediction": self.estimator._predict(X, start=start)})
         names = self.record["classes"]
@@ -123,6 +133,7 @@ def load(
     trunk: Trunk | None = None,
     method: MethodMaker | None = None,
     text_encoder: str | None = None,
+    image_encoder: str | None = None,
     device: str = "cpu",
 ) -> Estimator | TableModel:
     """Load a saved model. Nothing in its folder is executed.
@@ -137,6 +148,8 @@ def load(
         The method, if the model was trained with one of your own.
     text_encoder : str, optional
         Name or folder of the Hugging Face model that encodes text columns, if it has moved since training.
+    image_encoder : str, optional
+        Name or folder of the pretrained model that encodes image columns, if it has moved since training.
     device : str
         Device to predict on.
 
@@ -170,19 +183,20 @@ def load(
         if isinstance(estimator, PrivilegedClassifier) and len(record["classes"] or ()) != len(estimator.classes_):
             raise ValueError(f"Expected `record.classes` to be {len(estimator.classes_)} names, but got others.")
     for encoder in encoders.values():
-        if isinstance(encoder, TransformerEncoder):
+        if isinstance(encoder, PretrainedEncoder):
             encoder.device = device
-            encoder.name = resolve_folder(text_encoder) if text_encoder else encoder.name
+            moved = image_encoder if isinstance(encoder, VisionEncoder) else text_encoder
+            encoder.name = resolve_folder(moved) if moved else encoder.name
     return TableModel(estimator=estimator, schema=schema, encoders=encoders, record=record)
 
 
 def check_encoders(encoders: Any, schema: Schema) -> dict[str, ColumnEncoder]:
-    """Return the encoders of text columns; raise a `ValueError` if they are something else."""
-    texts = {name for name, column in schema.inputs.items() if column.kind == "text"}
-    if not isinstance(encoders, dict) or set(encoders) != texts:
-        raise ValueError(f"Expected encoders of the text columns {sorted(texts)}, but got others.")
+    """Return the encoders of columns; raise a `ValueError` if they are something else."""
+    kinds = {name: column.kind for name, column in schema.inputs.items() if column.kind in ENCODERS}
+    if not isinstance(encoders, dict) or set(encoders) != set(kinds):
+        raise ValueError(f"Expected encoders of the columns {sorted(kinds)}, but got others.")
     for name, encoder in encoders.items():
-        if not isinstance(encoder, TfidfEncoder | TransformerEncoder):
+        if not isinstance(encoder, ENCODERS[kinds[name]]):
             raise ValueError(f"Expected an encoder of column {name!r}, but got a {type(encoder).__name__}.")
     return encoders
 
@@ -206,7 +220,8 @@ def export_onnx(model: Estimator | TableModel, onnx: str | Path, *, overwrite: b
     """
     if isinstance(model, TableModel):
         for name in model.encoders:
-            raise ValueError(f"Expected all input columns to be numbers for an ONNX file, but {name!r} is text.")
+            kind = model.schema.inputs[name].kind
+            raise ValueError(f"Expected all input columns to be numbers for an ONNX file, but {name!r} is {kind}.")
         estimator, classes = model.estimator, model.record["classes"]
     else:
         estimator, classes = model, getattr(model, "classes_", None)

@@ -14,6 +14,7 @@ from lupi._internal.files import claim_output, explain_os_errors, replace_file
 from lupi._internal.files.records import is_formula
 from lupi._internal.progress import Steps
 from lupi.serving.model import TableModel
+from lupi.tabular.beside import folder_of
 from lupi.tabular.columns import check_matches, stored_as
 from lupi.tabular.containers import to_pandas
 from lupi.tabular.reading import count_rows, open_table, read_batches, read_schema
@@ -80,7 +81,7 @@ def predict_table(
             if batch.num_rows == 0:
                 continue
             vectors = add_vectors(batch, files, table, start=done, total=total)
-            predicted = model.predict(to_pandas(vectors), start=done)
+            predicted = model.predict(to_pandas(vectors), start=done, folder=folder_of(table))
             clash = set(kept) & set(predicted)
             if clash:
                 raise ValueError(f"Expected `keep` to name no column of the output, but got {clash.pop()!r}.")

@@ -19,6 +19,7 @@ from lupi.estimators.base import needs_privileged
 from lupi.estimators.folder import is_replaceable
 from lupi.serving.model import TableModel
 from lupi.tabular import TableSpec
+from lupi.tabular.beside import folder_of
 from lupi.tabular.columns import clean_inputs, estimator_kinds, privileged_encoding
 from lupi.tabular.dataset import read_annotations
 from lupi.tabular.examples import check_examples
@@ -156,11 +157,11 @@ def fit_table(
     frame, schema, roles = table.frame, table.schema, table.schema.roles
     for line in (*table.choices, *(f"Note: {note}" for note in table.notes)):
         say(line)
-    X = clean_inputs(frame, schema.inputs, frame.index.to_numpy())
+    X = clean_inputs(frame, schema.inputs, frame.index.to_numpy(), folder_of(spec.table))
     example = frame[roles.example] if roles.example else None
     if example is not None:
         check_examples(example.to_numpy(), X, frame.index.to_numpy())
-    encoders = fit_encoders(X, schema.inputs, spec.text_encoder, device)
+    encoders = fit_encoders(X, schema.inputs, spec.pretrained, device)
     kind = PrivilegedRegressor if schema.task == "regression" else PrivilegedClassifier
     privileged = frame[list(roles.privileged)] if roles.privileged and methods.kind(method).uses_privileged else None
     annotator = table.annotator if privileged is not None and table.annotator in privileged else None
@@ -198,6 +199,7 @@ def fit_table(
             "mixture": mixture,
             "seed": seed,
             "text_encoder": spec.text_encoder or "TF-IDF, reduced by a truncated singular value decomposition",
+            "image_encoder": spec.image_encoder or "the pixels of a miniature",
             "notes": table.notes,
             "command": command,
             "versions": library_versions(),

@@ -3,6 +3,7 @@
 from lupi.tabular.columns import Schema
 from lupi.tabular.dataset import TableDataset, read_dataset
 from lupi.tabular.encoding import InputEncoder, PrivilegedEncoder
+from lupi.tabular.images import PixelEncoder, VisionEncoder
 from lupi.tabular.importers import IMPORTERS, ImportedTable, read_export, to_long
 from lupi.tabular.kinds import KINDS, Kind
 from lupi.tabular.reading import read_table
@@ -15,12 +16,14 @@ __all__ = [
     "ImportedTable",
     "InputEncoder",
     "Kind",
+    "PixelEncoder",
     "PrivilegedEncoder",
     "Schema",
     "TableDataset",
     "TableSpec",
     "TfidfEncoder",
     "TransformerEncoder",
+    "VisionEncoder",
     "read_dataset",
     "read_export",
     "read_table",

@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 
 from lupi.tabular.importers import IMPORTERS
+from lupi.tabular.kinds.base import RowNumbers
+from lupi.tabular.values import Column
 
 
 def folder_of(path: str | Path) -> Path:
@@ -19,19 +21,41 @@ def folder_of(path: str | Path) -> Path:
     return path if path.is_dir() else path.parent
 
 
-def find_beside(path: str | Path, name: str) -> Path | None:
-    """Return the file that a table names, or None if its path is absolute or leads out of the table's folder.
+def find_beside(folder: Path, name: str) -> Path | None:
+    """Return the file that a table in a folder names, or None if its path is absolute or leads out of the folder.
 
     Whoever writes a table chooses what is read, so a table reaches nothing but what lies beside it.
 
     Examples
     --------
-    >>> find_beside("data/labels.csv", "images/1.png").as_posix()
+    >>> find_beside(Path("data"), "images/1.png").as_posix()
     'data/images/1.png'
-    >>> find_beside("data/labels.csv", "../secret.png"), find_beside("data/labels.csv", "/etc/secret.png")
+    >>> find_beside(Path("data"), "../secret.png"), find_beside(Path("data"), "/etc/secret.png")
     (None, None)
     """
     inside = os.path.normpath(name)
     if not name or "\0" in name or os.path.isabs(inside) or inside.split(os.sep)[0] == os.pardir:
         return None
-    return folder_of(path) / inside
+    return folder / inside
+
+
+def find_files(column: Column, folder: Path, rows: RowNumbers) -> Column:
+    """Return the paths of the files that a column names, or raise a `ValueError` with the row of one that is not there.
+
+    Parameters
+    ----------
+    column : Series
+        Paths, relative to the folder.
+    folder : Path
+        The table's folder.
+    rows : sequence of int
+        Numbers of the rows, for messages.
+    """
+    found = {name: find_beside(folder, str(name)) for name in column.unique()}
+    for row, name in zip(rows, column, strict=True):
+        path = found[name]
+        if path is None or not path.is_file():
+            why = "leads out of the folder" if path is None else "does not exist"
+            what = f"Expected column {column.name!r} to name files in {folder.resolve()}"
+            raise ValueError(f"{what}, but {str(name)!r} in row {row} {why}.")
+    return column.map({name: str(path) for name, path in found.items()})

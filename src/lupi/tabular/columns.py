@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 
 from lupi._internal.json_types import from_json
+from lupi.tabular.beside import find_files
 from lupi.tabular.formats.separated import is_separated
 from lupi.tabular.kinds import KINDS, RowNumbers
 from lupi.tabular.roles import Roles
@@ -94,7 +95,7 @@ def privileged_encoding(kinds: Mapping[str, str]) -> dict[str, str]:
 
 
 def clean_inputs(
-    frame: pd.DataFrame, inputs: Mapping[str, InputColumn], rows: RowNumbers | None = None
+    frame: pd.DataFrame, inputs: Mapping[str, InputColumn], rows: RowNumbers | None = None, folder: Path = Path()
 ) -> pd.DataFrame:
     """Return the input columns with the types of their kinds, and refuse missing values of kinds that need one.
 
@@ -105,7 +106,9 @@ def clean_inputs(
     inputs : mapping
         The input columns.
     rows : sequence of int, optional
-        Numbers of these rows in the table, for messages; by default they are counted from 0.
+        Numbers of these rows in the table, for messages and as the index; by default they are counted from 0.
+    folder : Path
+        The folder of the files that columns name; by default the working directory.
 
     Examples
     --------
@@ -120,12 +123,14 @@ def clean_inputs(
             raise ValueError(f"Expected input column {name!r} to have a value in every row, but row {row} has none.")
     parts = []
     for name, column in inputs.items():
-        part = KINDS[column.kind].clean(frame[name], column.stored, rows)
+        kind = KINDS[column.kind]
+        values = find_files(frame[name], folder, rows) if kind.names_files else frame[name]
+        part = kind.clean(values, column.stored, rows)
         if column.width is not None and isinstance(part, pd.DataFrame) and part.shape[1] != column.width:
             what = f"Expected the vectors of column {name!r} to have {column.width} numbers as in training"
             raise ValueError(f"{what}, but row {rows[0]} has {part.shape[1]}.")
         parts.append(part.rename(name) if isinstance(part, pd.Series) else part)
-    return pd.concat(parts, axis="columns")
+    return pd.concat(parts, axis="columns").set_axis(pd.Index(rows), axis="index")
 
 
 def estimator_kinds(inputs: Mapping[str, InputColumn]) -> dict[str, str]:

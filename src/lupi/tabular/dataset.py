@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 
 from lupi._internal.sanitizing import one_line
 from lupi.tabular import columns, recognizing, targets
+from lupi.tabular.beside import folder_of
 from lupi.tabular.columns import InputColumn, Schema
 from lupi.tabular.containers import to_pandas
 from lupi.tabular.examples import check_examples
-from lupi.tabular.features import encode_columns, fit_encoders
+from lupi.tabular.features import encode_columns, fit_encoders, is_fixed
+from lupi.tabular.kinds import KINDS
 from lupi.tabular.kinds.vector import as_bytes
 from lupi.tabular.reading import open_table, read_schema, read_table
 from lupi.tabular.roles import Roles
@@ -253,16 +255,19 @@ def read_dataset(spec: TableSpec, *, test: Path | None = None, device: str = "cp
         check_examples(ids.to_numpy(), train.X, frame.index.to_numpy())
     if spec.weight is not None:
         train = replace(train, weight=frame[spec.weight].to_numpy(np.float64))
-    tested = None if test_frame is None else code_rows(test_frame, schema, classes, test, soft=spec.soft)
+    tested = (
+        None if test is None or test_frame is None else code_rows(test_frame, schema, classes, test, soft=spec.soft)
+    )
     notes = [*table.notes, *unlabelled]
     if tested is not None:
         seen = np.isin(hash_rows(tested.X), hash_rows(train.X))
         if seen.any():
             notes.append(f"{seen.sum()} of {len(seen)} rows of the test table have the inputs of training rows.")
-    if spec.text_encoder:  # a pretrained encoder learns nothing from the table: encode all rows now
-        encoders = fit_encoders(train.X, schema.inputs, spec.text_encoder, device)
-        train = replace(train, X=encode_columns(train.X, encoders))
-        tested = tested and replace(tested, X=encode_columns(tested.X, encoders))
+    fixed = {name: column for name, column in schema.inputs.items() if is_fixed(column, spec.pretrained)}
+    encoders = fit_encoders(train.X, fixed, spec.pretrained, device)
+    train = replace(train, X=encode_columns(train.X, encoders))
+    tested = tested and replace(tested, X=encode_columns(tested.X, encoders))
+    contents = [train.X] if any(KINDS[column.kind].names_files for column in fixed.values()) else []
     annotator = table.annotator
     names = None if annotator is None else ["(missing)" if pd.isna(v) else as_text(v) for v in frame[annotator]]
     return TableDataset(
@@ -272,7 +277,7 @@ def read_dataset(spec: TableSpec, *, test: Path | None = None, device: str = "cp
         train=train,
         privileged=frame[list(schema.roles.privileged)],
         test=tested,
-        unencoded={} if spec.text_encoder else schema.inputs,
+        unencoded={name: column for name, column in schema.inputs.items() if name not in fixed},
         annotator=annotator,
         annotators=None if names is None else np.array(names, dtype=object),
         gold=None if spec.gold is None else frame[spec.gold],
@@ -280,7 +285,7 @@ def read_dataset(spec: TableSpec, *, test: Path | None = None, device: str = "cp
         choices=table.choices,
         notes=notes,
         rows=frame.index.to_numpy(),
-        digest=fingerprint([frame] if test_frame is None else [frame, test_frame]),
+        digest=fingerprint([frame, *([] if test_frame is None else [test_frame]), *contents]),
     )
 
 
@@ -307,10 +312,10 @@ def read_test(path: Path, schema: Schema, train: pd.DataFrame, *, soft: bool) ->
 
 
 def code_rows(
-    frame: pd.DataFrame, schema: Schema, classes: tuple[Any, ...], path: Path | None, *, soft: bool = False
+    frame: pd.DataFrame, schema: Schema, classes: tuple[Any, ...], path: Path, *, soft: bool = False
 ) -> TableRows:
     """Clean the inputs, code the targets and number the examples."""
-    X = columns.clean_inputs(frame, schema.inputs, frame.index.to_numpy())
+    X = columns.clean_inputs(frame, schema.inputs, frame.index.to_numpy(), folder_of(path))
     target, example = schema.roles.target, schema.roles.example
     p = check_probabilities(frame[list(target)], f"the targets of {path}") if soft else None
     y: NDArray[Any]

@@ -5,12 +5,16 @@ from collections.abc import Mapping
 import pandas as pd
 
 from lupi.tabular.columns import InputColumn
+from lupi.tabular.images import UnreadableImageError
 from lupi.tabular.kinds import KINDS, ColumnEncoder
 from lupi.tabular.text import encode_texts
 
 
 def fit_encoders(
-    X: pd.DataFrame, inputs: Mapping[str, InputColumn], text_encoder: str | None = None, device: str = "cpu"
+    X: pd.DataFrame,
+    inputs: Mapping[str, InputColumn],
+    pretrained: Mapping[str, str | None] | None = None,
+    device: str = "cpu",
 ) -> dict[str, ColumnEncoder]:
     """Fit an encoder for each input column whose kind has one, on the distinct values of X.
 
@@ -20,8 +24,8 @@ def fit_encoders(
         Cleaned inputs.
     inputs : mapping
         The input columns.
-    text_encoder : str, optional
-        Name or folder of a Hugging Face model for text columns.
+    pretrained : mapping, optional
+        Name or folder of a pretrained model for the columns of a kind; see `TableSpec.pretrained`.
     device : str
         Where encoders compute.
 
@@ -32,12 +36,31 @@ def fit_encoders(
     >>> list(fit_encoders(X, inputs))
     ['note']
     """
-    encoders = {name: KINDS[column.kind].make_encoder(text_encoder, device) for name, column in inputs.items()}
+    encoders = {name: make_encoder(column, pretrained, device) for name, column in inputs.items()}
     return {
         name: encoder.fit([str(value) for value in X[name].unique()])
         for name, encoder in encoders.items()
         if encoder is not None
     }
+
+
+def make_encoder(
+    column: InputColumn, pretrained: Mapping[str, str | None] | None, device: str = "cpu"
+) -> ColumnEncoder | None:
+    """Return an encoder of a column that is not fitted; None if its kind needs none."""
+    return KINDS[column.kind].make_encoder((pretrained or {}).get(column.kind), device)
+
+
+def is_fixed(column: InputColumn, pretrained: Mapping[str, str | None]) -> bool:
+    """Return whether a column has an encoder that learns nothing, so that all rows may be encoded before any split.
+
+    Examples
+    --------
+    >>> is_fixed(InputColumn("text", "string"), {}), is_fixed(InputColumn("text", "string"), {"text": "some/model"})
+    (False, True)
+    """
+    encoder = make_encoder(column, pretrained)
+    return encoder is not None and not encoder.learns
 
 
 def encode_columns(X: pd.DataFrame, encoders: Mapping[str, ColumnEncoder]) -> pd.DataFrame:
@@ -55,7 +78,12 @@ def encode_columns(X: pd.DataFrame, encoders: Mapping[str, ColumnEncoder]) -> pd
         if name not in encoders:
             parts.append(column.to_frame())
             continue
-        rows = encode_texts(encoders[str(name)], column)
+        try:
+            rows = encode_texts(encoders[str(name)], column)
+        except UnreadableImageError as error:
+            row = X.index[column.tolist().index(error.path)]
+            what = f"Expected column {name!r} to name images, but {error.path} in row {row} is none"
+            raise ValueError(f"{what}: {error.why}.") from error
         names = [f"{name}[{i}]" for i in range(rows.shape[1])]
         parts.append(pd.DataFrame(rows, columns=names, index=X.index))
     return pd.concat(parts, axis="columns")

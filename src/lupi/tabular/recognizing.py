@@ -9,6 +9,7 @@ from pandas.api.types import is_bool_dtype
 
 from lupi.tabular.columns import InputColumn, stored_as
 from lupi.tabular.kinds import KINDS
+from lupi.tabular.kinds.image import holds_images
 from lupi.tabular.kinds.vector import as_bytes, holds_vectors, stack_vectors
 from lupi.tabular.roles import Roles, check_name
 from lupi.tabular.values import ID, Column, is_id, is_number
@@ -119,6 +120,7 @@ def recognise_input(column: Column, stored: str, advice: Mapping[str, str]) -> s
         if count <= max(20, 0.9 * values) and count <= MAX_CATEGORIES:
             return kind
         why = f"has {count:,} distinct strings in {values:,} examples"
+        use = use.replace("'category'", "'image'") if holds_images(column) else use
     else:
         return kind
     what = f"{name!r} {why}: {advice['identifier']}, or {use}"

@@ -31,13 +31,16 @@ class TableSpec:
     ignore : sequence of str
         Columns to leave out. Columns without a role are inputs.
     kind : mapping of str to str
-        Kinds of columns, where they should not be recognised: number, category, text or vector. Of vectors in a
+        Kinds of columns, where they should not be recognised: number, category, text, vector or image. Of vectors in a
         ``.npy`` file beside the table, ``"vector:embeddings.npy"`` names the file: the column holds row numbers of it
         or, if the table has no such column, the file has the table's rows.
     task : {"classification", "regression"}, optional
         By default chosen by the values of the target.
     text_encoder : str, optional
         Name or folder of a Hugging Face model that encodes text columns. By default they are encoded by TF-IDF.
+    image_encoder : str, optional
+        Name or folder of a model for `lupi.nn.pretrained` that encodes image columns. By default they are encoded by
+        the pixels of a miniature.
 
     Notes
     -----
@@ -62,3 +65,9 @@ class TableSpec:
     kind: Mapping[str, str] = field(default_factory=dict)
     task: str | None = None
     text_encoder: str | None = None
+    image_encoder: str | None = None
+
+    @property
+    def pretrained(self) -> dict[str, str | None]:
+        """The pretrained encoder of each kind of column that may have one."""
+        return {"text": self.text_encoder, "image": self.image_encoder}

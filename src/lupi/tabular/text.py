@@ -1,11 +1,8 @@
 """Encode texts: by TF-IDF, which needs no download, or by a Hugging Face model."""
 
-import hashlib
-import os
-import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -16,11 +13,10 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
-from lupi._internal.progress import Steps
 from lupi._internal.tokens import limit_tokens
+from lupi.tabular.embeddings import PretrainedEncoder, hash_folder, resolve_folder
 
 TRUSTED = ("lupi.tabular.text.TfidfEncoder", "lupi.tabular.text.TransformerEncoder")
-TEXTS_AT_ONCE = 32
 
 
 class TfidfEncoder:
@@ -50,6 +46,8 @@ class TfidfEncoder:
     (2, 2)
     """
 
+    learns: ClassVar[bool] = True
+
     def __init__(self, width: int = 256, words: int = 20_000) -> None:
         self.width, self.words = width, words
 
@@ -77,7 +75,7 @@ class TfidfEncoder:
         return features
 
 
-class TransformerEncoder:
+class TransformerEncoder(PretrainedEncoder):
     """Encode texts by the last layer of a Hugging Face model, averaged over tokens and L2-normalized.
 
     Embeddings are cached on disk (folder ``lupi`` in ``$XDG_CACHE_HOME`` or ``~/.cache``), by model and text.
@@ -96,52 +94,12 @@ class TransformerEncoder:
         Hash of the files in the folder, or the commit on the hub. A model refuses an encoder that has changed.
     """
 
-    def __init__(self, name: str, device: str = "cpu") -> None:
-        self.name, self.device = name, device
+    unit = "texts"
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("device", "_parts")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, device="cpu")
-
-    def fit(self, texts: Sequence[str]) -> Self:  # noqa: ARG002  the signature of `TfidfEncoder`
-        """Determine the version of the model; nothing is learned."""
-        self.version_ = self._load()[2]
-        return self
-
-    def transform(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one row of features per text, and compute those that are not cached."""
-        keys = [hashlib.sha256(f"{self.version_}\0{text}".encode()).digest() for text in texts]
-        connection = sqlite3.connect(cache_folder() / "embeddings.sqlite", timeout=60)
-        try:
-            connection.execute("CREATE TABLE IF NOT EXISTS embeddings (key BLOB PRIMARY KEY, value BLOB)")
-            query = "SELECT value FROM embeddings WHERE key = ?"
-            found = {key: row[0] for key in set(keys) if (row := connection.execute(query, (key,)).fetchone())}
-            new = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
-            # Texts of similar length share a batch, which needs little padding.
-            order = sorted(new, key=lambda key: len(new[key]))
-            with Steps("embed", len(new), show=bool(new)) as steps:
-                for start in range(0, len(order), TEXTS_AT_ONCE):
-                    part = order[start : start + TEXTS_AT_ONCE]
-                    rows = self._embed([new[key] for key in part])
-                    values = {key: row.tobytes() for key, row in zip(part, rows, strict=True)}
-                    connection.executemany("INSERT OR REPLACE INTO embeddings VALUES (?, ?)", values.items())
-                    connection.commit()  # interrupted work keeps what is finished
-                    found |= values
-                    steps.advance(len(part), "texts")
-        except sqlite3.Error as error:
-            raise OSError(f"Expected {cache_folder()} to hold a cache of embeddings, but got: {error}.") from error
-        finally:
-            connection.close()
-        return np.stack([np.frombuffer(found[key], dtype=np.float32) for key in keys])
-
-    def _embed(self, texts: list[str]) -> NDArray[np.float32]:
-        tokenizer, model, version = self._load()
-        if version != self.version_:
-            raise ValueError(f"Expected text encoder {self.name} to be unchanged since training, but its files differ.")
+    def _embed(self, values: list[str]) -> NDArray[np.float32]:
+        tokenizer, model = self._load_trained()
         limit = limit_tokens(tokenizer, model.config)
-        tokens = tokenizer(texts, padding=True, truncation=True, max_length=limit, return_tensors="pt").to(self.device)
+        tokens = tokenizer(values, padding=True, truncation=True, max_length=limit, return_tensors="pt").to(self.device)
         with torch.no_grad():
             states = model(**tokens).last_hidden_state
         mask = tokens["attention_mask"].unsqueeze(-1).to(states.dtype)
@@ -195,24 +153,3 @@ def make_text_encoder(name: str | None, device: str = "cpu") -> TfidfEncoder | T
     'TfidfEncoder'
     """
     return TransformerEncoder(resolve_folder(name), device) if name else TfidfEncoder()
-
-
-def resolve_folder(name: str) -> str:
-    """Make the path of a folder absolute, because a model may be used from another working directory."""
-    return str(Path(name).resolve()) if Path(name).is_dir() else name
-
-
-def cache_folder() -> Path:
-    """Return the folder of the cache, and create it if necessary."""
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lupi"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def hash_folder(folder: Path) -> str:
-    """Return the SHA-256 of the names and contents of all files in a folder."""
-    total = hashlib.sha256()
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        with path.open("rb") as file:
-            total.update(f"{path.relative_to(folder)}\0{hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
-    return total.hexdigest()

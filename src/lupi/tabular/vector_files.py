@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lupi.tabular.beside import find_beside
+from lupi.tabular.beside import find_beside, folder_of
 from lupi.tabular.columns import InputColumn
 from lupi.tabular.kinds.vector import Vector
 
@@ -109,7 +109,7 @@ def add_vectors(
 
 def open_vectors(name: str, file: str, path: str | Path) -> NDArray[Any]:
     """Open a file of vectors without reading it into memory."""
-    found = find_beside(path, file)
+    found = find_beside(folder_of(path), file)
     if found is None or not found.is_file():
         why = "it does not exist" if found else "it is not"
         raise ValueError(f"Expected {file!r} of column {name!r} to be a .npy file beside {path}, but {why}.")

@@ -16,6 +16,9 @@ RowNumbers: TypeAlias = Sequence[int] | NDArray[np.int64]
 class ColumnEncoder(Protocol):
     """Turns the values of a column into several numeric features."""
 
+    learns: ClassVar[bool]
+    """Whether `fit` learns from the values. If not, all rows may be encoded at once, test rows included."""
+
     def fit(self, values: Sequence[str]) -> Self:
         """Learn from distinct values."""
 
@@ -39,6 +42,8 @@ class Kind(ABC):
     """Whether values of an input column may be missing."""
     wants: ClassVar[str] = "values"
     """How a column must be stored to be read as this kind, for messages."""
+    names_files: ClassVar[bool] = False
+    """Whether values are paths of files beside the table; they are found before `clean`."""
 
     @abstractmethod
     def recognises(self, column: Column, stored: str) -> bool:
@@ -56,6 +61,14 @@ class Kind(ABC):
         """Return values for an estimator, in one column or several, or refuse them; `rows` are their rows' numbers."""
         return values
 
-    def make_encoder(self, text_encoder: str | None, device: str) -> ColumnEncoder | None:  # noqa: ARG002
-        """Return an encoder that turns such a column into features, or None if estimators encode it."""
+    def make_encoder(self, name: str | None, device: str) -> ColumnEncoder | None:  # noqa: ARG002
+        """Return an encoder that turns such a column into features, or None if estimators encode it.
+
+        Parameters
+        ----------
+        name : str or None
+            The pretrained model that users chose for columns of this kind.
+        device : str
+            Where it computes.
+        """
         return None

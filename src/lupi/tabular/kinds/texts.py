@@ -23,5 +23,5 @@ class Text(Kind):
     def reads(self, stored: str) -> bool:
         return stored == "string"
 
-    def make_encoder(self, text_encoder: str | None, device: str) -> ColumnEncoder | None:
-        return make_text_encoder(text_encoder, device)
+    def make_encoder(self, name: str | None, device: str) -> ColumnEncoder | None:
+        return make_text_encoder(name, device)

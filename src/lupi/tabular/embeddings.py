@@ -1,0 +1,124 @@
+"""Pretrained encoders, whose embeddings are cached on disk."""
+
+import hashlib
+import os
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lupi._internal.progress import Steps
+
+AT_ONCE = 32
+"""Values that are embedded together."""
+
+
+class PretrainedEncoder(ABC):
+    """Embed values by a pretrained model, and cache the embeddings by model and content.
+
+    The cache is in the folder ``lupi`` of ``$XDG_CACHE_HOME`` or ``~/.cache``.
+
+    Parameters
+    ----------
+    name : str
+        Name or folder of the model.
+    device : str
+        Where to run the model.
+
+    Attributes
+    ----------
+    version_ : str
+        Hash of the files in the folder, or the commit on the hub. A model refuses an encoder that has changed.
+    """
+
+    learns: ClassVar[bool] = False
+    """Whether `fit` learns from the values."""
+    unit: ClassVar[str]
+    """What is embedded, for the progress."""
+
+    def __init__(self, name: str, device: str = "cpu") -> None:
+        self.name, self.device = name, device
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("device", "_parts")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, device="cpu")
+
+    @abstractmethod
+    def _load(self) -> tuple[Any, Any, str]:
+        """Load the parts of the model and its version once."""
+
+    @abstractmethod
+    def _embed(self, values: list[str]) -> NDArray[np.float32]:
+        """Return the embeddings of a few values."""
+
+    def _content(self, value: str) -> bytes:
+        """Return what an embedding depends on."""
+        return value.encode()
+
+    def fit(self, values: Sequence[str]) -> Self:  # noqa: ARG002  the signature of encoders that learn
+        """Determine the version of the model; nothing is learned."""
+        self.version_ = self._load()[2]
+        return self
+
+    def transform(self, values: Sequence[str]) -> NDArray[np.float32]:
+        """Return one row of features per value, and compute those that are not cached."""
+        keys = [hashlib.sha256(f"{self.version_}\0".encode() + self._content(value)).digest() for value in values]
+        connection = sqlite3.connect(cache_folder() / "embeddings.sqlite", timeout=60)
+        try:
+            connection.execute("CREATE TABLE IF NOT EXISTS embeddings (key BLOB PRIMARY KEY, value BLOB)")
+            query = "SELECT value FROM embeddings WHERE key = ?"
+            found = {key: row[0] for key in set(keys) if (row := connection.execute(query, (key,)).fetchone())}
+            new = {key: value for key, value in zip(keys, values, strict=True) if key not in found}
+            # Texts of similar length share a batch, which needs little padding.
+            order = sorted(new, key=lambda key: len(new[key]))
+            with Steps("embed", len(new), show=bool(new)) as steps:
+                for start in range(0, len(order), AT_ONCE):
+                    part = order[start : start + AT_ONCE]
+                    rows = self._embed([new[key] for key in part])
+                    embedded = {key: row.tobytes() for key, row in zip(part, rows, strict=True)}
+                    connection.executemany("INSERT OR REPLACE INTO embeddings VALUES (?, ?)", embedded.items())
+                    connection.commit()  # interrupted work keeps what is finished
+                    found |= embedded
+                    steps.advance(len(part), self.unit)
+        except sqlite3.Error as error:
+            raise OSError(f"Expected {cache_folder()} to hold a cache of embeddings, but got: {error}.") from error
+        finally:
+            connection.close()
+        return np.stack([np.frombuffer(found[key], dtype=np.float32) for key in keys])
+
+    def _load_trained(self) -> tuple[Any, Any]:
+        """Return the parts of the model, if it is the one of training."""
+        first, second, version = self._load()
+        if version != self.version_:
+            what = self.unit.removesuffix("s")
+            raise ValueError(
+                f"Expected {what} encoder {self.name} to be unchanged since training, but its files differ."
+            )
+        return first, second
+
+
+def resolve_folder(name: str) -> str:
+    """Make the path of a folder absolute, because a model may be used from another working directory."""
+    return str(Path(name).resolve()) if Path(name).is_dir() else name
+
+
+def cache_folder() -> Path:
+    """Return the folder of the cache, and create it if necessary."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lupi"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def hash_folder(folder: Path) -> str:
+    """Return the SHA-256 of the names and contents of all files in a folder."""
+    total = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        with path.open("rb") as file:
+            total.update(f"{path.relative_to(folder)}\0{hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+    return total.hexdigest()

@@ -1,0 +1,157 @@
+"""Encode images: by their pixels, which needs no download, or by a pretrained model."""
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+
+from lupi.nn.hub import pretrained
+from lupi.tabular.embeddings import PretrainedEncoder, hash_folder, resolve_folder
+
+TRUSTED = ("lupi.tabular.images.PixelEncoder", "lupi.tabular.images.VisionEncoder")
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
+"""Formats that are read. Pillow reads others, some by starting other programs."""
+SIDE = 16
+"""Height and width of the images of `PixelEncoder`."""
+Size = tuple[int, int]
+"""Height and width."""
+
+
+class UnreadableImageError(ValueError):
+    """A file that is no image, or a damaged one.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    why : str
+        What is wrong with it.
+    """
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"Expected {path} to be an image, but got: {why}.")
+        self.path, self.why = path, why
+
+
+def read_image(path: str | Path, size: Size) -> NDArray[np.uint8]:
+    """Read an image as [height, width, 3]: upright, its middle cut to the shape, on white where it is transparent.
+
+    Parameters
+    ----------
+    path : str or Path
+        A JPEG, PNG, WebP, GIF, BMP or TIFF file; of several frames the first.
+    size : (int, int)
+        Height and width.
+
+    Raises
+    ------
+    UnreadableImageError
+        If the file is none, or has so many pixels that it may be an attack on memory.
+    """
+    try:
+        with warnings.catch_warnings(action="error", category=Image.DecompressionBombWarning):
+            with Image.open(path, formats=FORMATS) as image:
+                image.draft("RGB", (2 * size[1], 2 * size[0]))  # JPEG is decoded faster at half the size, and so on
+                upright = to_colours(ImageOps.exif_transpose(image))
+            return np.asarray(ImageOps.fit(upright, (size[1], size[0]), Image.Resampling.BILINEAR))
+    except Exception as error:  # decoders raise anything on damaged files
+        why = " ".join(str(error).split()).removesuffix(".") or type(error).__name__
+        raise UnreadableImageError(str(path), why) from error
+
+
+def to_colours(image: Image.Image) -> Image.Image:
+    """Convert an image of any mode to red, green and blue.
+
+    Examples
+    --------
+    >>> to_colours(Image.new("RGBA", (1, 1), (0, 0, 0, 0))).getpixel((0, 0))
+    (255, 255, 255)
+    >>> to_colours(Image.new("I;16", (1, 1), 65535)).getpixel((0, 0))
+    (255, 255, 255)
+    """
+    if image.mode.startswith("I"):  # 16 bits, which Pillow would clip
+        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    if image.has_transparency_data:
+        white = Image.new("RGBA", image.size, "white")
+        image = Image.alpha_composite(white, image.convert("RGBA"))
+    return image.convert("RGB")
+
+
+class PixelEncoder:
+    """Encode images by the pixels of a miniature of 16 × 16. Nothing is learned, and shapes are hardly seen."""
+
+    learns: ClassVar[bool] = False
+
+    def fit(self, paths: Sequence[str]) -> Self:  # noqa: ARG002  the signature of encoders that learn
+        """Do nothing."""
+        return self
+
+    def transform(self, paths: Sequence[str]) -> NDArray[np.float32]:
+        """Return one row of features from 0 to 1 per image."""
+        images = [read_image(path, (SIDE, SIDE)).reshape(-1) for path in paths]
+        return np.stack(images).astype(np.float32) / np.float32(255)
+
+
+class VisionEncoder(PretrainedEncoder):
+    """Encode images by a pretrained model, L2-normalized; see `lupi.nn.pretrained` for names.
+
+    Embeddings are cached on disk (folder ``lupi`` in ``$XDG_CACHE_HOME`` or ``~/.cache``), by model and content of the
+    file. Needs the extra `vision`.
+
+    Parameters
+    ----------
+    name : str
+        Name on the Hugging Face hub, a folder, or ``timm:`` and a name.
+    device : str
+        Where to run the model.
+
+    Attributes
+    ----------
+    version_ : str
+        Hash of the files in the folder, or the name. A model refuses an encoder that has changed.
+    """
+
+    unit = "images"
+
+    def _content(self, value: str) -> bytes:
+        return Path(value).read_bytes()
+
+    def _embed(self, values: list[str]) -> NDArray[np.float32]:
+        trunk, size = self._load_trained()
+        images = np.stack([read_image(path, size) for path in values])
+        x = torch.from_numpy(images).permute(0, 3, 1, 2).to(self.device)
+        with torch.no_grad():
+            rows: NDArray[np.float32] = F.normalize(trunk(x), dim=1).float().cpu().numpy()
+        return rows
+
+    def _load(self) -> tuple[Any, Any, str]:
+        if "_parts" not in vars(self):
+            try:
+                trunk = pretrained(self.name)
+                size = getattr(trunk, "example", None)
+                if size is None:
+                    raise ValueError("it is a text model")
+            except ValueError as error:
+                what = f"Expected `image_encoder` to be a pretrained image model, but got {self.name!r}"
+                raise ValueError(f"{what}: {error}") from error
+            folder = Path(self.name)
+            version = hash_folder(folder) if folder.is_dir() else self.name
+            self._parts = trunk.to(self.device).eval(), size, version
+        return self._parts
+
+
+def make_image_encoder(name: str | None, device: str = "cpu") -> PixelEncoder | VisionEncoder:
+    """Return an encoder of pixels, or one by a pretrained model.
+
+    Examples
+    --------
+    >>> type(make_image_encoder(None)).__name__
+    'PixelEncoder'
+    """
+    return VisionEncoder(resolve_folder(name), device) if name else PixelEncoder()
