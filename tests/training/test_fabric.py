@@ -62,7 +62,7 @@ def test_two_processes_train_as_one(tmp_path):
     assert_close(mixed["two"], mixed_second["two"], 0, "mixed")
     assert_close(mixed["two"] | {"history": []}, mixed["one"], 1e-5, "mixed")
 
-    assert len(first) == 9
+    assert len(first) == 11
     for case, results in first.items():
         assert_close(results["one"], results["two"], 1e-5, case)
         assert_close(results["two"], second[case]["two"], 0, case)

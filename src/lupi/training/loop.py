@@ -65,6 +65,10 @@ class OneDevice:
         """Compute gradients."""
         loss.backward()  # type: ignore[no-untyped-call]
 
+    def no_backward_sync(self, module: nn.Module, *, enabled: bool) -> AbstractContextManager[Any]:  # noqa: ARG002
+        """Do nothing: one process has nothing to wait for."""
+        return nullcontext()
+
     def all_reduce(self, value: Tensor, *, reduce_op: str) -> Tensor:  # noqa: ARG002
         """Return the value, which is its own sum over one process."""
         return value
@@ -293,11 +297,17 @@ class StageLoop:
         return {name: value.detach() for name, value in losses.items()}
 
     def add_gradients_of_parts(self, batch: Batch, weight: float, *mixing: Tensor) -> dict[str, Tensor]:
-        """Add the gradient of a batch part by part; a loss is a mean over annotations, so each counts by its number."""
+        """Add the gradient of a batch part by part; a loss is a mean over annotations, so each counts by its number.
+
+        Processes exchange gradients once, with the last part, since their shares may have different numbers of parts.
+        """
         means: dict[str, Tensor] = {}
-        for part in split_batch(batch, self.settings.accumulate, int(self.stacked)):
+        *others, last = split_batch(batch, self.settings.accumulate, int(self.stacked))
+        for part in (*others, last):
             share = part.row.shape[0] / batch.row.shape[0]
-            for name, value in self.add_gradient(part, weight * share, *mixing).items():
+            with self.place.no_backward_sync(self.module, enabled=part is not last):
+                losses = self.add_gradient(part, weight * share, *mixing)
+            for name, value in losses.items():
                 means[name] = share * value + means.get(name, 0.0)
         return means
 

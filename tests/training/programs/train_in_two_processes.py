@@ -45,6 +45,7 @@ def result(method, history):
     return {"weights": weights, "history": history}
 
 
+RATES = {"trunk": 0.0, "tower": 0.01}
 cases = {
     "annotations": ("tram", Settings(epochs=3, batch_size=11)),  # 11, 11, 1
     "examples": ("tram", Settings(epochs=3, batch_size=5, draw="examples")),  # 5, 5, 1
@@ -53,6 +54,8 @@ cases = {
     "clipped": ("tram", Settings(epochs=3, batch_size=6, optimizer="sgd", l2=0.01, clip=0.3, schedule="cosine")),
     "two-step": ("two-step-tram", Settings(epochs=2, batch_size=11, learning_rate=0.01)),
     "distilled": ("distilled-tram", Settings(epochs=2, batch_size=5, draw="examples", learning_rate=0.01)),
+    "accumulated": ("tram", Settings(epochs=2, batch_size=3, accumulate=2, clip=0.3)),  # 2 parts and 1
+    "frozen": ("tram", Settings(epochs=2, batch_size=9, optimizer=torch.optim.Adagrad, learning_rates=RATES)),
     "stopped": ("tram", Settings(epochs=40, batch_size=8, learning_rate=0.05, patience=2)),
 }
 results = {}
