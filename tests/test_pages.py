@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import torch
 import typer
+from PIL import Image
 
 from lupi import PrivilegedClassifier
 from lupi.cli import app
@@ -92,6 +93,11 @@ def make_vectors(folder):
     labels.assign(label=rng.integers(2, size=40)).to_parquet(folder / "labels.parquet")
     pd.DataFrame({"title": ["a", "b", "c"]}).to_csv(folder / "new.csv", index=False)
     np.save(folder / "new.npy", rng.normal(size=(3, 4)))
+    names = [f"{i}.png" for i in range(40)]
+    for name in names:
+        Image.fromarray(rng.integers(256, size=(8, 8, 3), dtype=np.uint8)).save(folder / name)
+    photos = pd.DataFrame({"photo": names, "annotator": ["ann", "bob"] * 20, "label": rng.integers(2, size=40)})
+    photos.to_csv(folder / "photos.csv", index=False)
     return {}
 
 
