@@ -1,5 +1,7 @@
 """Columns of images, in every command that reads a table."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -106,3 +108,12 @@ def test_a_pretrained_encoder_that_moves(table, tmp_path, monkeypatch):
     refused(run("predict", tmp_path / "model", table, "-o", tmp_path / "q.csv"), "`--image-encoder`", "resnet")
     good("predict", tmp_path / "model", table, "--image-encoder", tmp_path / "moved", "-o", tmp_path / "q.csv")
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "p.csv"), pd.read_csv(tmp_path / "q.csv"), rtol=1e-4)
+
+
+def test_suspicious_labels_are_shown_with_their_images(table, tmp_path):
+    good("diagnose", table, *ROLES, "--folds", 2, "--jobs", 1, "-o", tmp_path / "run")
+    labels = pd.read_csv(tmp_path / "run" / "labels.csv")
+    assert labels["photo"].tolist() == [f"photos/{row}.png" for row in labels["row"]]
+    page = (tmp_path / "run" / "report.html").read_text()
+    shown = re.findall(r'<img src="data:image/jpeg;base64,[^"]+" alt="photo: (.*?)">', page)
+    assert shown == labels["photo"].tolist()

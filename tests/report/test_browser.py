@@ -1,5 +1,7 @@
 """Look at report pages in a browser. Without Chromium these tests are skipped."""
 
+import base64
+import io
 import json
 import time
 from dataclasses import replace
@@ -7,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 
 from lupi.compare.page import comparison_page
 from lupi.diagnose.page import diagnosis_page
@@ -377,3 +380,25 @@ def test_tools_and_details_fit_the_page(browser, drilled, width):
     browser.open(drilled, width=width)
     browser.run("document.querySelectorAll('details').forEach(each => { each.open = true; })")
     assert browser.run("document.documentElement.scrollWidth") <= width
+
+
+def test_labels_have_pictures(browser, make, tmp_path):
+    file = io.BytesIO()
+    Image.new("RGB", (96, 48), "green").save(file, "JPEG")
+    address = f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"
+    found = make.diagnosed(["ann", "bob"], 30)
+    labels = found.labels.assign(photo=[f'"><script>{i}.png' for i in range(30)])
+    found = replace(found, labels=labels, pictures={"photo": [address, None, address]})
+    page = write_report(diagnosis_page(found), tmp_path / "page.html")
+    for width in (1280, 390):
+        browser.open(page, width=width)
+        images = "[...document.images].map(i => [i.naturalWidth, i.alt, i.closest('tr').cells[5].textContent])"
+        expected = [[96, f'photo: "><script>{i}.png', f'"><script>{i}.png'] for i in (0, 2)]
+        assert browser.run(images) == expected
+        assert browser.run("Math.max(...[...document.images].map(i => i.getBoundingClientRect().width))") <= 96
+        said, urls = browser.complaints()
+        assert said == []
+        assert set(urls) == {address}  # which leaves the machine as little as the page does
+    column = browser.run("[...document.querySelectorAll('thead th')].findIndex(h => h.textContent.includes('photo'))")
+    click(browser, column)  # the images move with their rows
+    assert sorted(browser.run(images)) == expected

@@ -1,21 +1,27 @@
 """What was labelled, to show beside suspicious labels."""
 
+import base64
 from collections.abc import Mapping
+from contextlib import suppress
 
 import pandas as pd
 import pyarrow as pa
 
 from lupi.tabular import TableSpec, read_table
+from lupi.tabular.beside import find_beside, folder_of
 from lupi.tabular.columns import InputColumn
 from lupi.tabular.containers import to_pandas
+from lupi.tabular.images import UnreadableImageError, draw_thumbnail
 
 MOST = 3
 """Number of input columns to show at most."""
+MOST_PICTURES, SIDE = 48, 96
+"""Number of labels that are shown with their images, and the height and width of these in pixels."""
 TAKEN = ("row", "example", "annotator", "given", "likely", "wrong", "right")
 
 
 def choose_content(inputs: Mapping[str, InputColumn]) -> list[str]:
-    """Choose the input columns that say most about an example: texts first, then in the order of the table, no vectors.
+    """Choose the input columns that say most about an example: images, then texts, then others, but no vectors.
 
     Examples
     --------
@@ -24,7 +30,8 @@ def choose_content(inputs: Mapping[str, InputColumn]) -> list[str]:
     ['title', 'length', 'pitch']
     """
     shown = [name for name, column in inputs.items() if column.kind != "vector"]
-    return sorted(shown, key=lambda name: inputs[name].kind != "text")[:MOST]
+    order = {"image": 0, "text": 1}
+    return sorted(shown, key=lambda name: order.get(inputs[name].kind, 2))[:MOST]
 
 
 def add_content(labels: pd.DataFrame, spec: TableSpec, inputs: Mapping[str, InputColumn]) -> pd.DataFrame:
@@ -34,4 +41,30 @@ def add_content(labels: pd.DataFrame, spec: TableSpec, inputs: Mapping[str, Inpu
         return labels
     table = read_table(spec.table, names, dict.fromkeys(names, pa.string()))
     shown = to_pandas(table).iloc[labels["row"]].reset_index(drop=True)
-    return pd.concat([labels, shown.rename(columns={n: f"input_{n}" for n in names if n in TAKEN})], axis="columns")
+    return pd.concat([labels, shown.rename(columns=rename_content)], axis="columns")
+
+
+def rename_content(name: str) -> str:
+    """Return the name of an input column in the table of labels, which has columns of its own."""
+    return f"input_{name}" if name in TAKEN else name
+
+
+def draw_pictures(
+    labels: pd.DataFrame, spec: TableSpec, inputs: Mapping[str, InputColumn]
+) -> dict[str, list[str | None]]:
+    """Return small images of the most suspicious labels' examples, as addresses for a page, by column of `labels`."""
+    pictures: dict[str, list[str | None]] = {}
+    for name in choose_content(inputs):
+        if inputs[name].kind == "image":
+            shown = labels[rename_content(name)].head(MOST_PICTURES)
+            pictures[rename_content(name)] = [draw_picture(spec, str(path)) for path in shown]
+    return pictures
+
+
+def draw_picture(spec: TableSpec, name: str) -> str | None:
+    """Return an image that the table names as the address of a small copy; None if it is gone by now."""
+    path = find_beside(folder_of(spec.table), name)
+    with suppress(UnreadableImageError):
+        if path is not None:
+            return f"data:image/jpeg;base64,{base64.b64encode(draw_thumbnail(path, SIDE)).decode()}"
+    return None

@@ -65,6 +65,9 @@ class Diagnosis:
         Krippendorff's α of the labels; NaN if no example has two.
     scores : DataFrame, optional
         Scores of both rankings by true labels: of, estimate, score, value, count.
+    pictures : dict of str to list of str
+        By column of `labels`, the addresses (``data:``) of small images of the first labels' examples; None where there
+        is no image.
     notes : list of str
         Caveats and advice.
     """
@@ -81,6 +84,7 @@ class Diagnosis:
     periods: pd.DataFrame | None = None
     alpha: float | None = None
     scores: pd.DataFrame | None = None
+    pictures: dict[str, list[str | None]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     @property

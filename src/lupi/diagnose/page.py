@@ -1,6 +1,8 @@
 """The report of a diagnosis."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -34,7 +36,7 @@ def diagnosis_page(found: Diagnosis) -> Page:
             section = replace(section, details=details, text=f"{section.text}\n{more}")
         sections.append(section)
     if found.labels is not None:
-        sections.append(label_section(found.labels))
+        sections.append(label_section(found.labels, found.pictures))
     if found.balance is not None:
         sections.append(balance_section(found.balance))
     if found.periods is not None:
@@ -121,8 +123,8 @@ def show_confusions(annotators: pd.DataFrame, confusions: pd.DataFrame, classes:
     return details
 
 
-def label_section(table: pd.DataFrame) -> Section:
-    """Show the most suspicious labels."""
+def label_section(table: pd.DataFrame, pictures: Mapping[str, Sequence[str | None]] = MappingProxyType({})) -> Section:
+    """Show the most suspicious labels, the first of them with images."""
     text = (
         "A label is suspicious if the model, which was not trained on its example, and the example's other labels "
         "speak against it, where each annotator counts as much as they are reliable. Check the first ones yourself "
@@ -134,6 +136,7 @@ def label_section(table: pd.DataFrame) -> Section:
         formats={"wrong": ".3f"},
         hints={"wrong": "probability"},
         sorted_by="-wrong",
+        images=pictures,
     )
     picture = figures.draw_label_errors(table["wrong"].to_numpy(float))
     return Section(heading="Labels", text=text, figures=[picture], tables=[shown_table])

@@ -11,7 +11,7 @@ import numpy as np
 from lupi._internal.checks import check_jobs
 from lupi._internal.files import claim_output, explain_os_errors, replace_folder, to_csv, to_records, write_text
 from lupi.compare.comparison import describe_agreement
-from lupi.diagnose.content import add_content
+from lupi.diagnose.content import add_content, draw_pictures
 from lupi.diagnose.diagnosis import diagnose
 from lupi.diagnose.findings import Diagnosis
 from lupi.diagnose.other_models import read_probabilities
@@ -121,7 +121,8 @@ def diagnose_table(
             found = replace(found, labels=found.labels.drop(columns="example"))
         if found.labels is not None:  # count the rows of the table, not of those that have a label
             labels = found.labels.assign(row=data.rows[found.labels["row"]])
-            found = replace(found, labels=add_content(labels, spec, data.schema.inputs))
+            labels = add_content(labels, spec, data.schema.inputs)
+            found = replace(found, labels=labels, pictures=draw_pictures(labels, spec, data.schema.inputs))
         if data.ids is None and found.consensus is not None:
             first = data.rows[np.unique(data.train.example, return_index=True)[1]]
             found = replace(found, consensus=found.consensus.assign(example=first).rename(columns={"example": "row"}))

@@ -68,6 +68,9 @@ class Table:
         Rows to highlight.
     sorted_by : str, optional
         Column by which the rows are already sorted: "name" if ascending, "-name" if descending.
+    images : mapping, optional
+        Small images for the first cells of a column, as ``data:`` addresses, or None for a cell without one. The cell
+        keeps its text, which also describes the image.
 
     Examples
     --------
@@ -84,9 +87,10 @@ class Table:
     hints: Mapping[str, str] = field(default_factory=dict)
     marked: Sequence[bool] | None = None
     sorted_by: str | None = None
+    images: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        named = [*self.formats, *self.texts, *self.hints, (self.sorted_by or "").removeprefix("-")]
+        named = [*self.formats, *self.texts, *self.hints, *self.images, (self.sorted_by or "").removeprefix("-")]
         for name in named:
             if name and name not in self.frame.columns:
                 raise ValueError(f"Expected a column among {list(self.frame.columns)}, but got {name!r}.")
@@ -107,6 +111,7 @@ class Table:
                 keys=[repr(value).replace("inf", "Infinity") for value in values]
                 if number
                 else [],  # as JavaScript reads
+                images=self.images.get(name, ()),
             )
 
     @property
@@ -119,7 +124,7 @@ class Table:
 
 
 class Column(NamedTuple):
-    """A column of a page: its heading, a hint below it, the order of the rows by it, its texts and its sort keys."""
+    """A column of a page: its heading, a hint below it, the order of rows by it, its texts, sort keys and images."""
 
     name: str
     hint: str
@@ -127,6 +132,7 @@ class Column(NamedTuple):
     number: bool
     texts: list[str]
     keys: list[str]
+    images: Sequence[str | None]
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Encode images: by their pixels, which needs no download, or by a pretrained model."""
 
+import io
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -54,12 +55,29 @@ def read_image(path: str | Path, size: Size) -> NDArray[np.uint8]:
     UnreadableImageError
         If the file is none, or has so many pixels that it may be an attack on memory.
     """
+    width, height = size[1], size[0]
+    return np.asarray(ImageOps.fit(open_image(path, (width, height)), (width, height), Image.Resampling.BILINEAR))
+
+
+def draw_thumbnail(path: str | Path, side: int) -> bytes:
+    """Return a small JPEG file of an image, at most `side` high and wide, without what a camera notes about it."""
+    image = open_image(path, (side, side))
+    image.thumbnail((side, side))
+    image.info.clear()
+    file = io.BytesIO()
+    image.save(file, "JPEG", quality=80)
+    return file.getvalue()
+
+
+def open_image(path: str | Path, least: Size) -> Image.Image:
+    """Return an image in colours and upright; one of over twice the width and height `least` may be made smaller."""
     try:
-        with warnings.catch_warnings(action="error", category=Image.DecompressionBombWarning):
-            with Image.open(path, formats=FORMATS) as image:
-                image.draft("RGB", (2 * size[1], 2 * size[0]))  # JPEG is decoded faster at half the size, and so on
-                upright = to_colours(ImageOps.exif_transpose(image))
-            return np.asarray(ImageOps.fit(upright, (size[1], size[0]), Image.Resampling.BILINEAR))
+        with (
+            warnings.catch_warnings(action="error", category=Image.DecompressionBombWarning),
+            Image.open(path, formats=FORMATS) as image,
+        ):
+            image.draft("RGB", (2 * max(least), 2 * max(least)))  # JPEG is decoded faster at half the size, and so on
+            return to_colours(ImageOps.exif_transpose(image))
     except Exception as error:  # decoders raise anything on damaged files
         why = " ".join(str(error).split()).removesuffix(".") or type(error).__name__
         raise UnreadableImageError(str(path), why) from error
