@@ -50,8 +50,10 @@ def find_rate(names: Sequence[str], rates: Mapping[str, float] | None, default: 
 
 def check_parts(method: Method, rates: Mapping[str, float] | None) -> None:
     """Check that every part with a learning rate has parameters, maybe in networks that only stages train."""
-    names, left = list_names([method]), list(rates or ())
-    left = [part for part in left if not belongs(names, part)]
+    if not rates:
+        return
+    names = list_names([method])
+    left = [part for part in rates if not belongs(names, part)]
     if left:
         with seed_noise(0):  # making networks draws weights
             made = [one for own in list_contained(method) for one in own.make_temporary()]
@@ -76,7 +78,7 @@ def list_contained(method: Method) -> list[Method]:
 @contextmanager
 def freeze_parts(method: Method, rates: Mapping[str, float] | None) -> Iterator[None]:
     """Compute no gradients for parts whose learning rate is 0."""
-    named = name_parameters(method, nested=True)
+    named = name_parameters(method, nested=True) if rates else []
     frozen = [one for one, names in named if one.requires_grad and find_rate(names, rates, 1.0) == 0]
     for parameter in frozen:
         parameter.requires_grad_(False)
