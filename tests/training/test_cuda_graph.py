@@ -225,7 +225,16 @@ def apart(data):
 
 @on_a_gpu
 @pytest.mark.parametrize("kind", ["no-pi", "tram", "het-tram", "heteroscedastic-dropout", "distilled-tram"])
-@pytest.mark.parametrize(("optimizer", "more"), [("adam", {}), ("sgd", {}), ("adam", {"mixup": 0.4, "clip": 0.5})])
+@pytest.mark.parametrize(
+    ("optimizer", "more"),
+    [
+        ("adam", {}),
+        ("sgd", {}),
+        ("adam", {"mixup": 0.4, "clip": 0.5}),
+        ("adam", {"learning_rates": {"trunk": 0.001, "marginal": 0.02}, "l2": 0.01}),
+        ("sgd", {"learning_rates": {"trunk": 0.0}}),
+    ],
+)
 def test_a_replayed_training_equals_an_eager_one(kind, optimizer, more):
     data = apart(testing.make_data(Categorical()))
     how = replace(HOW, optimizer=optimizer, schedule="cosine", **more)
