@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from lupi import PrivilegedClassifier, methods
-from lupi.estimators.base import fit_together
+from lupi.estimators import fit_together
 from tests.training.helpers import global_states
 
 RNG = np.random.default_rng(0)

@@ -8,7 +8,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from lupi.crowd.agreement import count_labels
-from lupi.crowd.trusted import clamp, count_checked
+from lupi.crowd.likelihood import scatter, softmax
+from lupi.crowd.trusted import clamp, count_checked, start_log_odds
 from lupi.crowd.votes import Floats, Votes
 
 
@@ -17,9 +18,10 @@ def dawid_skene(
 ) -> tuple[Floats, Floats]:
     """Estimate true labels and each annotator's confusions from the labels alone.
 
-    EM starts from the shares of votes, and the frequencies of the classes are estimated too. The confusions take
-    annotators × classes² numbers: with many annotators and classes, prefer `infer_votes`. True labels that are known
-    stay as they are, and the trust in an annotator counts as 100 labels, equally many for each true label.
+    EM starts from the shares of votes, or from what is known of the annotators, and the frequencies of the classes are
+    estimated too. The confusions take annotators × classes² numbers: with many annotators and classes, prefer
+    `infer_votes`. True labels that are known stay as they are, and the trust in an annotator counts as 100 labels,
+    equally many for each true label.
 
     Parameters
     ----------
@@ -55,6 +57,9 @@ def dawid_skene(
     counts = count_labels(votes)
     shares = np.full_like(counts, 1 / votes.classes)
     truth = np.divide(counts, counts.sum(1, keepdims=True), out=shares, where=counts.sum(1, keepdims=True) > 0)
+    if votes.anchored:
+        weight = start_log_odds(votes, 1.0)[votes.annotator]
+        truth = softmax(clamp(votes, scatter(votes, weight).toarray()))
     confusion, truth, _ = run_em(votes, truth, smoothing=smoothing, tolerance=tolerance, steps=steps)
     return truth, confusion
 

@@ -221,6 +221,14 @@ def find_annotators(
     >>> find_annotators([[0.5, 12], [0.7, 10], [0.2, 12]], 1, "quantile")
     array([1, 0, 1])
     """
+    column = find_annotator_column(privileged, annotator, numbers)
+    return None if column is None else code_categories(column)
+
+
+def find_annotator_column(
+    privileged: Any, annotator: str | int | None, numbers: str | Mapping[str, str]
+) -> "pd.Series[Any] | None":
+    """Return the column that says who gave each label, if there is one."""
     if isinstance(annotator, bool) or not isinstance(annotator, str | Integral | None):
         raise ValueError(f"Expected `annotator` to be the name or number of a column, but got {annotator!r}.")
     if privileged is None:
@@ -232,7 +240,7 @@ def find_annotators(
     if annotator is None:
         kinds = numbers if isinstance(numbers, Mapping) else {}
         name = find_annotator(frame, {str(column): kind for column, kind in kinds.items()})
-        return None if name is None else code_categories(frame[name])
+        return None if name is None else frame[name]
     name = str(annotator)
     if name not in frame.columns and not isinstance(annotator, str):
         if not 0 <= annotator < frame.shape[1]:
@@ -240,4 +248,4 @@ def find_annotators(
             raise ValueError(f"Expected `annotator` to be a column from 0 to {last}, but got {annotator}.")
         name = frame.columns[int(annotator)]
     check_name(name, list(frame.columns), "annotator", "`privileged`")
-    return code_categories(frame[name])
+    return frame[name]

@@ -25,16 +25,19 @@ from lupi.data import Annotations, Batch, SparseRows
 from lupi.estimators import arguments
 from lupi.estimators.facts import FITTED, check_facts, explain_contents, restore
 from lupi.estimators.folder import StoredModel, save_model_folder
+from lupi.estimators.held_out import check_eval_set, encode_eval_set, hold_out
 from lupi.estimators.onnx_export import Deployed, export_onnx
+from lupi.estimators.truth import check_trust, read_gold
+from lupi.estimators.warm_start import find_weights, restore_weights
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from lupi.nn import MLP, Parts
-from lupi.nn.inference import ROWS_AT_ONCE, over_annotations, over_examples
+from lupi.nn.inference import ROWS_AT_ONCE, measure_width, over_annotations, over_examples
 from lupi.nn.pairwise import check_flips
 from lupi.tabular.containers import as_pandas
 from lupi.tabular.encoding import InputEncoder, PrivilegedEncoder
 from lupi.tabular.frames import as_frame, check_inputs
 from lupi.tabular.kinds.vector import expand_vectors
-from lupi.training import Checkpoint, Settings, fit, fit_seeds, seed_noise
+from lupi.training import Checkpoint, Settings, fit, seed_noise
 
 Trunk = nn.Module | Callable[[], nn.Module]
 MethodMaker = Callable[..., methods.Method]
@@ -48,6 +51,8 @@ NOT_STORED = (
     "class_weight",
     "classes",
     "callbacks",
+    "trust",
+    "warm_start",
 )
 """Parameters that a model folder does not store, or stores elsewhere."""
 LIKELIHOODS: dict[str, Likelihood] = {type(kind).__name__: kind for kind in (Categorical(), Bernoulli(), Gaussian())}
@@ -61,6 +66,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         "privileged": True,
         "example": True,
         "sample_weight": True,
+        "gold": True,
     }
 
     method: str | MethodMaker = "auto"
@@ -75,6 +81,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
     numbers: str | Mapping[str, str] = "quantile"
     quantiles: int = 10
     annotator: str | int | None = None
+    trust: Mapping[Any, float] | None = None
     epochs: int = 50
     batch_size: int = 32
     learning_rate: float = 1e-3
@@ -87,12 +94,17 @@ class PrivilegedEstimator(BaseEstimator, ABC):
     fabric: Any = None
     checkpoint: Checkpoint | None = None
     random_state: int | np.random.RandomState | None = None
+    warm_start: bool = False
     verbose: bool = False
     callbacks: Sequence[Callable[[dict[str, Any], methods.Method], Any]] | None = None
 
     @abstractmethod
     def _fit_targets(self, y: Any, names: Sequence[Any] | None) -> tuple[Tensor, Likelihood, int]:
         """Check y, and return it as a tensor with its likelihood and the number of outputs; `names` its columns."""
+
+    @abstractmethod
+    def _code_targets(self, y: NDArray[Any], name: str) -> Tensor:
+        """Return other labels as a tensor, as `_fit_targets` does for y; `name` is their argument in messages."""
 
     def _weigh_classes(self, y: Tensor) -> NDArray[np.float64] | None:  # noqa: ARG002 - classifiers do
         """Return the weight of each label's class, or None."""
@@ -102,7 +114,17 @@ class PrivilegedEstimator(BaseEstimator, ABC):
     def _decode(self, output: Tensor) -> Tensor:
         """Return the expected y of an output of the network, on the scale of the user's y."""
 
-    def fit(self, X: Any, y: Any, *, privileged: Any = None, example: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        privileged: Any = None,
+        example: Any = None,
+        sample_weight: Any = None,
+        gold: Any = None,
+        eval_set: Any = None,
+    ) -> Self:
         """Train on annotations.
 
         Parameters
@@ -119,12 +141,21 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         sample_weight : array, optional
             How much each annotation counts in the losses of networks; only ratios matter, and rows of weight 0 are left
             out. What methods learn about annotators does not depend on it.
+        gold : array, optional
+            The true label of each row's example, missing where it is unknown. Methods with a model of the annotators,
+            such as "auto", learn from it what labels are worth, and the true label is the target of its example. Other
+            methods train on it in place of the labels of its example. Early stopping looks at the true labels of
+            held-out examples where they are known.
+        eval_set : (X, y) or (X, y, privileged), optional
+            Held-out data for `history_` and, with `patience`, for early stopping, in place of a fraction of the
+            examples. Methods whose only loss is that of a conditional head need its privileged information; for others
+            it is zero if it is not given.
 
         Returns
         -------
         self
         """
-        data, held_out, settings, seed = self._prepare(X, y, privileged, example, sample_weight)
+        data, held_out, settings, seed = self._prepare(X, y, privileged, example, sample_weight, gold, eval_set)
         self.history_ = fit(
             self.method_,
             data,
@@ -153,18 +184,27 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         self.predictor_ = predictor
 
     def _prepare(
-        self, X: Any, y: Any, privileged: Any = None, example: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any,
+        privileged: Any = None,
+        example: Any = None,
+        sample_weight: Any = None,
+        gold: Any = None,
+        eval_set: Any = None,
     ) -> tuple[Annotations, Annotations | None, Settings, int]:
         """Check and encode all arguments, build the network, and return how to train it.
 
         Returns the annotations to train on, those held out if training may stop early, the settings and the seed.
         """
         settings = self._check_parameters()
+        before = find_weights(self) if self.warm_start else None
+        warm = before is not None
         for name in ("predictor_", "_mixture"):  # so that a fit that fails leaves no model
             self.__dict__.pop(name, None)
         X, privileged = as_pandas(X), as_pandas(privileged)
         arguments.check_index(X, privileged)
-        inputs = self._check_inputs(X, reset=True)
+        inputs = self._check_inputs(X, reset=not warm)
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
         names = getattr(as_pandas(y), "columns", None)
@@ -186,17 +226,25 @@ class PrivilegedEstimator(BaseEstimator, ABC):
                 arguments.check_length("example", len(example), len(kept))
                 example = np.asarray(example)[kept]
         n = inputs.shape[0]
-        target, self.likelihood_, outputs = self._fit_targets(y, names)
+        if warm:
+            target, outputs = self._code_targets(y, "y"), self.widths_["outputs"]
+        else:
+            target, self.likelihood_, outputs = self._fit_targets(y, names)
         by_class = self._weigh_classes(target)
         weight = by_class if weight is None else weight if by_class is None else weight * by_class
         row = np.arange(n)
         if example is not None:
             first, row = arguments.find_examples(example, inputs)
             inputs = inputs.iloc[first] if isinstance(inputs, pd.DataFrame) else inputs[first]
-        a = self._fit_privileged(privileged, n)
+        a = self._fit_privileged(privileged, n, warm=warm)
         who = arguments.find_annotators(privileged, self.annotator, self.numbers)
-        self.input_encoder_ = None
-        if self.trunk is None:
+        trust = None
+        if self.trust is not None:
+            column = arguments.find_annotator_column(privileged, self.annotator, self.numbers)
+            trust = check_trust(self.trust, column)
+        if not warm:
+            self.input_encoder_ = None
+        if self.trunk is None and not warm:
             self.input_encoder_ = InputEncoder(arguments.recognise_inputs(inputs, self.kind)).fit(inputs)
         x = self._encode_inputs(inputs)
         seed = int(check_random_state(self.random_state).randint(2**31))
@@ -204,19 +252,30 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             seed = self.fabric.broadcast(seed)  # all processes take the seed of the first
         annotator = None if who is None else torch.from_numpy(who)
         weights = None if weight is None else torch.from_numpy(weight / weight.mean()).float()
-        data, held_out = Annotations(x, torch.from_numpy(row), a, target, annotator, weights), None
-        self.widths_ = {"inputs": x.shape[1], "privileged": a.shape[1], "outputs": outputs}
+        data = Annotations(x, torch.from_numpy(row), a, target, annotator, weights, trust=trust)
+        if gold is not None:
+            classes = getattr(self, "classes_", None)
+            true = read_gold(gold, kept, row, lambda labels: self._code_targets(labels, "gold"), classes)
+            data = replace(data, gold=true)
+        held_out = None if eval_set is None else encode_eval_set(self, eval_set, a.shape[1])
+        self.widths_: dict[str, int] = {"inputs": x.shape[1], "privileged": a.shape[1], "outputs": outputs}
         with seed_noise(seed, torch.device(self.device)):
             trunk = self._make_trunk()
             self.widths_ |= {"features": measure_width(trunk, x), "odd": int(getattr(trunk, "odd", False))}
         with seed_noise(seed, torch.device(self.device)):
-            self.method_ = self._build()
+            self.method_: methods.Method = self._build()
+            if before is not None:
+                restore_weights(self.method_, before)
             if self.widths_["odd"]:
                 check_flips(self.method_.predictor(), self.likelihood_, x[:ROWS_AT_ONCE])
         if self.method_.stops_itself:
             settings = replace(settings, patience=None)
+        elif eval_set is not None:
+            check_eval_set(self, eval_set)
         elif self.patience is not None:
             data, held_out = hold_out(data, self.validation_fraction, seed)
+        if self.trust and not self.method_.models_annotators:
+            warnings.warn(f"Method {self.method!r} has no model of annotators: `trust` has no effect.", stacklevel=3)
         return data, held_out, settings, seed
 
     def _check_parameters(self) -> Settings:
@@ -266,8 +325,12 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         x = torch.from_numpy(np.require(np.ascontiguousarray(inputs), requirements="W"))  # torch takes no other memory
         return x.float() if x.is_floating_point() else x
 
-    def _fit_privileged(self, privileged: Any, n: int) -> Tensor | SparseRows:
-        self.privileged_encoder_ = None
+    def _fit_privileged(self, privileged: Any, n: int, *, warm: bool) -> Tensor | SparseRows:
+        if warm:
+            if (privileged is None) != (self.privileged_encoder_ is None):
+                raise ValueError("Expected `privileged` in all fits or in none, to continue with `warm_start`.")
+            return self._encode_privileged(privileged, n)
+        self.privileged_encoder_: PrivilegedEncoder | None = None
         if privileged is not None:
             frame = as_frame(privileged)
             arguments.check_values(frame, "privileged column")
@@ -495,69 +558,3 @@ class PrivilegedEstimator(BaseEstimator, ABC):
 def needs_privileged(kind: type[methods.Method]) -> bool:
     """Return whether a method is of no use without privileged information."""
     return kind.uses_privileged and not issubclass(kind, (methods.LabelPosterior, methods.AggregatedNoPI))
-
-
-def fit_together(models: Sequence[PrivilegedEstimator], sets: Sequence[Mapping[str, Any]]) -> None:
-    """Fit estimators that differ in their seeds and data, as one stacked network where that is possible.
-
-    Parameters
-    ----------
-    models : sequence of estimators
-        Identical except for `random_state`, on one device and without a checkpoint.
-    sets : sequence of mapping
-        The arguments of `fit` for each: X, y, privileged, example and sample_weight.
-
-    Examples
-    --------
-    >>> from lupi import PrivilegedClassifier
-    >>> from lupi.datasets import load_digits_annotated
-    >>> digits = load_digits_annotated()
-    >>> one = {"X": digits.X_train, "y": digits.y_train, "privileged": digits.privileged}
-    >>> models = [PrivilegedClassifier("tram", epochs=1, random_state=seed) for seed in range(3)]
-    >>> fit_together(models, [one] * 3)
-    >>> models[2].predict(digits.X_test).shape
-    (500,)
-    """
-    first = models[0]
-    for name in ("fabric", "checkpoint", "callbacks"):
-        if getattr(first, name) is not None:
-            raise ValueError(f"Expected `{name}` to be None for models that train together.")
-    prepared = [model._prepare(**one) for model, one in zip(models, sets, strict=True)]
-    data, held_out, settings, seeds = zip(*prepared, strict=True)
-    histories = fit_seeds(
-        [model.method_ for model in models],
-        data,
-        settings[0],
-        validation=held_out,
-        seeds=seeds,
-        device=first.device,
-        progress=bool(first.verbose),
-    )
-    for model, part, history in zip(models, data, histories, strict=True):
-        model.history_ = history
-        model._finish(part)
-
-
-def hold_out(data: Annotations, fraction: float, seed: int) -> tuple[Annotations, Annotations]:
-    """Split off a fraction of the examples, each with all of its labels."""
-    examples = data.x.shape[0]
-    count = round(examples * fraction)
-    if not 0 < count < examples:
-        raise ValueError(
-            f"Expected `validation_fraction` to hold out examples, but {fraction} of {examples} is {count}."
-        )
-    order = torch.randperm(examples, generator=torch.Generator().manual_seed(seed))
-    held = torch.isin(data.row, order[:count])
-    return data.take((~held).nonzero().squeeze(1)), data.take(held.nonzero().squeeze(1))
-
-
-def measure_width(trunk: nn.Module, x: Tensor) -> int:
-    """Return the number of features that a trunk computes."""
-    try:
-        shape = over_examples(trunk, x[:1]).shape
-    except RuntimeError as error:
-        got = f"shape {list(x[:1].shape)} and {x.dtype}"
-        raise ValueError(f"Expected `trunk` to accept a row of X of {got}, but it raised: {error}") from error
-    if len(shape) != 2:
-        raise ValueError(f"Expected `trunk` to map a row of X to features [1, width], but got shape {list(shape)}.")
-    return shape[1]

@@ -61,6 +61,10 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
         Column of `privileged` that says who gave each label, by its name or, for arrays, its number. By default the
         first column that is named like one, such as ``annotator`` or ``worker_id``, and whose values repeat; no such
         column, no annotators. It also counts as privileged, and a missing id is an annotator of its own.
+    trust : dict, optional
+        Annotators who are trusted, by name, and the probability that a label of theirs is right, such as
+        ``{"expert": 0.98}``. It counts like 100 labels of theirs whose truth is known. Methods with a model of the
+        annotators use it: "auto", "label-posterior", "stack" and "dawid-skene".
     epochs : int
         Passes over the data.
     batch_size : int
@@ -87,6 +91,9 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
         Where to keep the state of training, and to resume from.
     random_state : int, RandomState or None
         Seed of initial weights, batches and noise.
+    warm_start : bool
+        Whether another `fit` continues from the weights of the last one, with its classes and encodings. The optimizer
+        starts afresh, and so do networks that train only to teach others.
     verbose : bool
         Whether to show progress.
     callbacks : sequence of callable, optional
@@ -111,7 +118,7 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
     predictor_ : Module
         The part that predicts, from encoded inputs to logits.
     history_ : list of dict
-        Losses of every epoch.
+        Losses of every epoch of the last `fit`.
     n_iter_ : int
         Number of epochs that were trained, over all stages of the method.
     mixture_ : dict
@@ -166,6 +173,21 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
             only = to_python(self.classes_[0])
             raise ValueError(f"Expected y to have at least two classes, but all labels are one class, {only!r}.")
         return torch.from_numpy(codes.astype(np.int64)), Categorical(), len(self.classes_)
+
+    def _code_targets(self, y: NDArray[Any], name: str) -> Tensor:
+        if self.multi_label_ or (self.soft and y.ndim == 2):
+            if y.ndim != 2 or y.shape[1] != len(self.classes_):
+                got = f"shape {list(y.shape)}"
+                raise ValueError(f"Expected `{name}` to have {len(self.classes_)} columns as y has, but got {got}.")
+            return torch.from_numpy(check_probabilities(y) if self.soft else np.array(y, dtype=np.float64)).float()
+        y = column_or_1d(y)
+        codes = pd.Index(self.classes_).get_indexer(pd.Index(y))
+        if (codes < 0).any():
+            got = f"{to_python(y[codes.argmin()])!r}"
+            raise ValueError(
+                f"Expected `{name}` to hold classes of y, such as {to_python(self.classes_[0])!r}, but got {got}."
+            )
+        return torch.from_numpy(codes.astype(np.int64))
 
     def _weigh_classes(self, y: Tensor) -> NDArray[np.float64] | None:
         if self.class_weight is None:

@@ -57,7 +57,14 @@ class PrivilegedRegressor(RegressorMixin, PrivilegedEstimator):
         offset = float(find_offset(y))
         self.y_mean_ = float((y - offset).mean()) + offset
         self.y_scale_ = float((y - offset).std()) or 1.0
-        return torch.from_numpy(((y - self.y_mean_) / self.y_scale_).astype(np.float32)), Gaussian(), 1
+        return self._code_targets(y, "y"), Gaussian(), 1
+
+    def _code_targets(self, y: NDArray[Any], name: str) -> Tensor:
+        try:
+            y = column_or_1d(y).astype(np.float64)
+        except ValueError as error:
+            raise ValueError(f"Expected `{name}` to be numbers, one per row, but got: {error}") from error
+        return torch.from_numpy(((y - self.y_mean_) / self.y_scale_).astype(np.float32))
 
     def _decode(self, output: Tensor) -> Tensor:
         return self.likelihood_.mean(output) * self.y_scale_ + self.y_mean_

@@ -53,3 +53,15 @@ def over_annotations(
     result = torch.empty_like(sorted_by_example)
     result[data.order.to(device)] = sorted_by_example
     return result
+
+
+def measure_width(trunk: nn.Module, x: Tensor) -> int:
+    """Return the number of features that a trunk computes."""
+    try:
+        shape = over_examples(trunk, x[:1]).shape
+    except RuntimeError as error:
+        got = f"shape {list(x[:1].shape)} and {x.dtype}"
+        raise ValueError(f"Expected `trunk` to accept a row of X of {got}, but it raised: {error}") from error
+    if len(shape) != 2:
+        raise ValueError(f"Expected `trunk` to map a row of X to features [1, width], but got shape {list(shape)}.")
+    return shape[1]
