@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from lupi._internal.inputs import Inputs, Rows, Source, count_rows, in_memory, map_inputs, move_source, take_rows
 
 __all__ = ["Annotations", "Batch", "Rows", "SparseRows", "distinct"]
 
@@ -25,8 +27,8 @@ SMALL = 2**26
 class Batch(NamedTuple):
     """Some examples and annotations of them. Each example occurs once, so the trunk runs once per example."""
 
-    x: Tensor
-    """[examples, ...]"""
+    x: Inputs
+    """[examples, ...]; a dict of such tensors for a network with several inputs"""
     row: Tensor
     """[annotations] position of each annotation's example in `x`"""
     a: Tensor
@@ -61,22 +63,27 @@ class Batch(NamedTuple):
 
     def to(self, device: torch.device | str) -> Batch:
         """Move every tensor to a device."""
-        x, row, a, y = (part.to(device) for part in self[:4])
+        x = map_inputs(lambda values: values.to(device), self.x)
+        row, a, y = (part.to(device) for part in (self.row, self.a, self.y))
         return Batch(x, row, a, y, self.one_to_one, None if self.weight is None else self.weight.to(device))
 
 
-class Rows(Protocol):
-    """Rows that can be indexed: a tensor, `SparseRows`, or a source larger than memory.
+class Draw(NamedTuple):
+    """Where the examples and annotations of a batch are in a training set."""
 
-    A source needs a `shape`, and must return a tensor when indexed by a tensor of row numbers, as a thin wrapper of
-    `numpy.memmap` does. Batches are moved to the device one by one.
-    """
+    example: Tensor
+    """[examples]"""
+    row: Tensor
+    """[annotations] position of each annotation's example in `example`"""
+    annotation: Tensor
+    """[annotations]"""
+    one_to_one: bool
+    """The same as for a batch."""
 
-    @property
-    def shape(self) -> Any:
-        """Shape, with the number of rows first."""
-
-    def __getitem__(self, index: Tensor, /) -> Tensor: ...
+    def to(self, device: torch.device | str) -> Draw:
+        """Move to a device without waiting for it."""
+        example, row, annotation = (part.to(device, non_blocking=True) for part in self[:3])
+        return Draw(example, row, annotation, self.one_to_one)
 
 
 @dataclass(frozen=True)
@@ -154,8 +161,11 @@ class Annotations:
 
     Parameters
     ----------
-    x : Tensor or Rows
-        [examples, ...] inputs, one row per example.
+    x : Tensor, mapping, Rows or Dataset
+        [examples, ...] inputs, one row per example. A mapping of names to tensors is for networks with several inputs,
+        such as the tokens of a Hugging Face tokenizer. Other sources are read when a batch is drawn: `Rows`, or a
+        map-style dataset whose items are tensors of one shape, or dicts of such tensors. Errors name the row of an item
+        that cannot be read and, if the dataset has an attribute `paths`, its file.
     row : Tensor
         [annotations] position of each annotation's example in `x`.
     a : Tensor or SparseRows
@@ -185,7 +195,7 @@ class Annotations:
     tensor([0, 1, 1])
     """
 
-    x: Rows
+    x: Source
     row: Tensor
     a: Tensor | SparseRows
     y: Tensor
@@ -196,14 +206,14 @@ class Annotations:
 
     def __post_init__(self) -> None:
         n = self.row.shape[0]
-        if self.gold is not None and self.gold.shape[0] != self.x.shape[0]:
-            raise ValueError(f"Expected `gold` to have {self.x.shape[0]} rows, as `x` has, but got {len(self.gold)}.")
+        if self.gold is not None and self.gold.shape[0] != self.examples:
+            raise ValueError(f"Expected `gold` to have {self.examples} rows, as `x` has, but got {len(self.gold)}.")
         for name, rows in (("a", self.a), ("y", self.y), ("annotator", self.annotator), ("weight", self.weight)):
             if rows is not None and rows.shape[0] != n:
                 raise ValueError(f"Expected `{name}` to have {n} rows, as `row` has, but got {rows.shape[0]}.")
-        if n and not (int(self.row.min()) >= 0 and int(self.row.max()) < self.x.shape[0]):
+        if n and not (int(self.row.min()) >= 0 and int(self.row.max()) < self.examples):
             raise ValueError(
-                f"Expected `row` to be from 0 to {self.x.shape[0] - 1}, the rows of `x`, but got "
+                f"Expected `row` to be from 0 to {self.examples - 1}, the rows of `x`, but got "
                 f"{int(self.row.min())} to {int(self.row.max())}."
             )
         if self.weight is not None and not bool(((self.weight >= 0) & self.weight.isfinite()).all()):
@@ -213,10 +223,15 @@ class Annotations:
         return self.row.shape[0]
 
     @cached_property
+    def examples(self) -> int:
+        """Number of examples."""
+        return count_rows(self.x)
+
+    @cached_property
     def one_to_one(self) -> bool:
         """Whether annotation i is the only one of example i."""
         n = len(self)
-        return self.x.shape[0] == n and bool((self.row == torch.arange(n, device=self.row.device)).all())
+        return self.examples == n and bool((self.row == torch.arange(n, device=self.row.device)).all())
 
     @cached_property
     def order(self) -> Tensor:
@@ -226,7 +241,7 @@ class Annotations:
     @cached_property
     def count(self) -> Tensor:
         """[examples] number of annotations of each example."""
-        return torch.bincount(self.row, minlength=self.x.shape[0])
+        return torch.bincount(self.row, minlength=self.examples)
 
     @cached_property
     def first(self) -> Tensor:
@@ -251,25 +266,37 @@ class Annotations:
 
     def by_annotation(self, index: Tensor) -> Batch:
         """Return a batch of some annotations."""
-        if self.one_to_one:
-            example, row = index, torch.arange(index.shape[0], device=index.device)
-        else:
-            example, row = torch.unique(self.row[index], return_inverse=True)
-        return Batch(self.inputs(example), row, *self.pairs(index), self.one_to_one, self.weights(index))
+        return self.gather(self.find_annotations(index))
 
-    def by_example(self, example: Tensor) -> Batch:
-        """Return a batch of some examples with all of their annotations."""
+    def by_example(self, example: Tensor, x: Inputs | None = None) -> Batch:
+        """Return a batch of some examples with all of their annotations; `x` are their inputs, if they were read."""
+        return self.gather(self.find_examples(example), x)
+
+    def find_annotations(self, index: Tensor) -> Draw:
+        """Return where the examples of some annotations are, each once."""
+        if self.one_to_one:
+            return Draw(index, torch.arange(index.shape[0], device=index.device), index, True)
+        example, row = torch.unique(self.row[index], return_inverse=True)
+        return Draw(example, row, index, False)
+
+    def find_examples(self, example: Tensor) -> Draw:
+        """Return where the annotations of some examples are."""
         count = self.count[example]
         row = torch.repeat_interleave(torch.arange(example.shape[0], device=example.device), count)
         shift = self.first[example] - (torch.cumsum(count, 0) - count)
         index = self.order[shift[row] + torch.arange(row.shape[0], device=row.device)]
-        return Batch(self.inputs(example), row, *self.pairs(index), self.one_to_one, self.weights(index))
+        return Draw(example, row, index, self.one_to_one)
 
-    def inputs(self, example: Tensor) -> Tensor:
-        """Return some inputs. A source other than a tensor is indexed on the CPU, and the result moved."""
-        if isinstance(self.x, Tensor):
-            return self.x.index_select(0, example)
-        return self.x[example.cpu()].to(example.device)
+    def gather(self, draw: Draw, x: Inputs | None = None) -> Batch:
+        """Return the batch of a draw; `x` are its inputs, if they were read before."""
+        x = self.inputs(draw.example) if x is None else x
+        return Batch(x, draw.row, *self.pairs(draw.annotation), draw.one_to_one, self.weights(draw.annotation))
+
+    def inputs(self, example: Tensor) -> Inputs:
+        """Return some inputs. A source that is not in memory is indexed on the CPU, and the result moved."""
+        if in_memory(self.x):
+            return take_rows(self.x, example)
+        return map_inputs(lambda values: values.to(example.device), take_rows(self.x, example.cpu()))
 
     def pairs(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """Return a and y of some annotations."""
@@ -291,10 +318,15 @@ class Annotations:
 
     def to(self, device: torch.device | str) -> Annotations:
         """Move tensors to a device; another source of x stays where it is."""
-        x = self.x.to(device) if isinstance(self.x, Tensor) else self.x
         optional = {name: getattr(self, name) for name in ("annotator", "weight", "gold", "trust")}
         moved = {name: None if part is None else part.to(device) for name, part in optional.items()}
-        return Annotations(x, self.row.to(device), self.a.to(device), self.y.to(device), **moved)
+        x, row, a, y = move_source(self.x, device), self.row.to(device), self.a.to(device), self.y.to(device)
+        return Annotations(x, row, a, y, **moved)
+
+    def outline(self) -> Annotations:
+        """Return the same examples and annotations on the CPU, without a, y and weights, to find draws there."""
+        row = self.row.cpu()
+        return Annotations(self.x, row, row.new_zeros(len(self), 0), row)
 
     def normalized(self) -> Annotations:
         """Divide the weights by their mean, so that they do not scale the loss; drop them if all are equal."""
@@ -319,14 +351,14 @@ class Annotations:
         """Return the mean weight of the annotations of each annotated example, None without weights."""
         if self.weight is None:
             return None
-        total = self.weight.new_zeros(self.x.shape[0]).index_add_(0, self.row, self.weight)
+        total = self.weight.new_zeros(self.examples).index_add_(0, self.row, self.weight)
         return (total / self.count.clamp(min=1))[self.annotated]
 
     @cached_property
     def known(self) -> Tensor:
         """[examples] whether the true label is known."""
         if self.gold is None:
-            return self.row.new_zeros(self.x.shape[0], dtype=torch.bool)
+            return self.row.new_zeros(self.examples, dtype=torch.bool)
         if self.gold.is_floating_point():
             return ~self.gold.isnan().reshape(self.gold.shape[0], -1).any(1)
         return self.gold >= 0

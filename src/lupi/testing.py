@@ -76,7 +76,14 @@ def make_predictor(build: Build, likelihood: Likelihood) -> tuple[nn.Module, Ten
     """Return the predictor of a method that has observed the data, and x."""
     data, method = make_data(likelihood), make_method(build, likelihood)
     method.observe(data)
-    return method.predictor().eval(), data.x[torch.arange(EXAMPLES)]
+    return method.predictor().eval(), get_inputs(data)
+
+
+def get_inputs(data: Annotations) -> Tensor:
+    """Return x, as a tensor."""
+    x = data.inputs(torch.arange(data.examples))
+    assert isinstance(x, Tensor)
+    return x
 
 
 def iterate_stages(method: Method, data: Annotations) -> Iterator[tuple[Method, Batch]]:
@@ -140,6 +147,7 @@ def check_order(build: Build, likelihood: Likelihood) -> None:
         n = len(batch.row)
         order = torch.randperm(n, generator=torch.Generator().manual_seed(1))
         mixed = Batch(batch.x, batch.row[order], batch.a[order], batch.y[order])
+        assert isinstance(batch.x, Tensor)
         repeated = Batch(batch.x[batch.row], torch.arange(n), batch.a, batch.y)
         with evaluation(method):
             for other in (mixed, repeated, repeated._replace(one_to_one=True)):
@@ -185,7 +193,7 @@ def check_soft_labels(build: Build, likelihood: Likelihood) -> None:
         torch.testing.assert_close(one, two, msg="one-hot labels differ from classes")
     before, after = (make_method(build, likelihood) for _ in range(2))
     fit(after, replace(data, y=0.8 * hot + 0.2 / 3), Settings(epochs=1))
-    x = data.x[torch.arange(EXAMPLES)]
+    x = get_inputs(data)
     with torch.no_grad():
         outputs = [method.predictor().eval()(x) for method in (before, after)]
     assert bool(outputs[1].isfinite().all()), "soft labels give predictions that are not finite"
@@ -198,7 +206,7 @@ def check_privileged(build: Build, likelihood: Likelihood) -> None:
     changed = torch.arange(ANNOTATIONS).roll(1)
     assert data.annotator is not None
     other = replace(data, a=data.a[changed] * 2, annotator=data.annotator[changed])
-    x = data.x[torch.arange(EXAMPLES)]
+    x = get_inputs(data)
     losses, outputs = [], []
     for variant in (data, other):
         method = make_method(build, likelihood)
@@ -256,7 +264,7 @@ def check_state(build: Build, likelihood: Likelihood) -> None:
     trained, fresh = make_method(build, likelihood), make_method(build, likelihood, seed=1)
     fit(trained, data, Settings(epochs=1))
     fresh.load_state_dict(trained.state_dict())
-    x = data.x[torch.arange(EXAMPLES)]
+    x = get_inputs(data)
     with torch.no_grad():
         output = trained.predictor().eval()(x)
         assert torch.equal(fresh.predictor().eval()(x), output), "the state dict does not determine the predictor"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lupi import methods, testing
 from lupi.data import Annotations
 from lupi.likelihoods import Categorical
-from lupi.methods.cross_fitting import Selected, assign_folds, make_between, split_folds
+from lupi.methods.cross_fitting import assign_folds, make_between, split_folds
 from lupi.training import Settings, fit
 
 COUNTS = st.lists(st.integers(0, 6), min_size=4, max_size=25).filter(lambda counts: sum(c > 0 for c in counts) >= 4)
@@ -180,10 +180,3 @@ def test_points_between_images():
             place = ((point - first).flatten() @ step / (step @ step).clamp_min(1e-9)).clamp(0, 1)
             rest.append(float((torch.lerp(first, second, place) - point).abs().max()))
         assert min(rest) < 1e-5
-
-
-def test_selected_rows_are_those_of_the_data():
-    data = numbered([1, 2, 1, 3])
-    rows = Selected(data, torch.tensor([3, 1]))
-    assert rows.shape == (2, 1)
-    assert rows[torch.tensor([1, 0])].tolist() == [[1.0], [3.0]]

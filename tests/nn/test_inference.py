@@ -88,6 +88,16 @@ def test_over_examples_reads_a_file_piece_by_piece(tmp_path):
     assert source.drawn == [ROWS_AT_ONCE, ROWS_AT_ONCE, 7]
 
 
+@pytest.mark.parametrize("kind", [lambda x: x, list, lambda x: {"x": x}])
+def test_over_examples_of_some_rows(kind):
+    x = torch.randn(9, 2)
+    module = torch.nn.Module()
+    module.forward = lambda inputs: 2 * (inputs["x"] if isinstance(inputs, dict) else inputs)
+    rows = torch.tensor([7, 0, 3, 7])
+    for size in (1, 3, 9):
+        assert torch.equal(over_examples(module, kind(x), size, rows=rows), 2 * x[rows])
+
+
 @properties
 @given(
     row=st.lists(st.integers(0, 9), min_size=1, max_size=30),

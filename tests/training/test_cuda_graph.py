@@ -14,6 +14,7 @@ from lupi.likelihoods import Categorical
 from lupi.methods import build
 from lupi.nn.noise import Noise
 from lupi.training import Checkpoint, Replicas, Settings, StackedAnnotations, fit, fitting
+from lupi.training.batches import Batches
 from lupi.training.cuda_graph import WARM, GraphedSteps
 from lupi.training.loop import OneDevice, StageLoop
 
@@ -168,9 +169,9 @@ def test_only_batches_of_one_shape_from_memory_are_recorded():
             return torch.zeros(len(index), 2)
 
     def can_record(data, **changes):
-        place = SimpleNamespace(device=torch.device("cuda"))
-        loop = SimpleNamespace(data=data, settings=Settings(cuda_graph=True, **changes), place=place)
-        return StageLoop.can_record(loop)
+        place, settings = SimpleNamespace(device=torch.device("cuda")), Settings(cuda_graph=True, **changes)
+        batches = Batches(data, settings, place, seeds=[0], stage=0)
+        return StageLoop.can_record(SimpleNamespace(batches=batches, settings=settings, place=place))
 
     data = Annotations(torch.zeros(6, 2), torch.arange(6), torch.zeros(6, 1), torch.zeros(6))
     assert can_record(data)

@@ -174,8 +174,8 @@ class PrivilegedEstimator(BaseEstimator, ABC):
     def _finish(self, data: Annotations) -> None:
         """Make the predictor of a trained network, unless it predicts NaN or infinity for training rows."""
         predictor = self.method_.predictor().eval()
-        some = data.x[torch.arange(min(ROWS_AT_ONCE, data.x.shape[0]))]
-        output = self._decode(over_examples(predictor, some).cpu().double())
+        some = torch.arange(min(ROWS_AT_ONCE, data.examples))
+        output = self._decode(over_examples(predictor, data.x, rows=some).cpu().double())
         if not bool(output.isfinite().all()):
             raise FloatingPointError(
                 "Expected finite predictions, but the trained network predicts NaN or infinity for rows that it was "

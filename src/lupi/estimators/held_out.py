@@ -13,7 +13,7 @@ from lupi.tabular.containers import as_pandas
 
 def hold_out(data: Annotations, fraction: float, seed: int) -> tuple[Annotations, Annotations]:
     """Split off a fraction of the examples, each with all of its labels."""
-    examples = data.x.shape[0]
+    examples = data.examples
     count = round(examples * fraction)
     if not 0 < count < examples:
         raise ValueError(

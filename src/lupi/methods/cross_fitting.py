@@ -17,7 +17,7 @@ def assign_folds(data: Annotations, folds: int, seed: int) -> Tensor:
     >>> assign_folds(data, 3, seed=0).sort().values
     tensor([-1,  0,  1,  2])
     """
-    example, fold = data.annotated, data.row.new_full((data.x.shape[0],), -1)
+    example, fold = data.annotated, data.row.new_full((data.examples,), -1)
     order = torch.randperm(example.shape[0], generator=torch.Generator().manual_seed(seed))
     fold[example[order.to(example.device)]] = torch.arange(example.shape[0], device=example.device) % folds
     return fold
@@ -51,26 +51,16 @@ def make_between(data: Annotations, times: int, seed: int) -> tuple[Tensor, Tens
     Points between images of 8-bit integers are rounded. With the points come their weights, which lie between those of
     the pairs, or None.
     """
+    assert isinstance(data.x, Tensor)
     generator, device = torch.Generator().manual_seed(seed), data.row.device
     example = data.annotated
     size = times * example.shape[0]
     pairs = torch.randint(example.shape[0], (2, size), generator=generator).to(device)
-    place = torch.rand(size, *(1,) * (len(data.x.shape) - 1), generator=generator).to(device)
+    place = torch.rand(size, *(1,) * (data.x.ndim - 1), generator=generator).to(device)
     weight = data.weight_examples()
     if weight is not None:
         weight = torch.lerp(weight[pairs[0]], weight[pairs[1]], place.flatten())
-    first, second = data.inputs(example[pairs[0]]), data.inputs(example[pairs[1]])
+    first, second = (data.x.index_select(0, example[side]) for side in pairs)
     if first.is_floating_point():
         return torch.lerp(first, second, place.to(first.dtype)), weight
     return torch.lerp(first.float(), second.float(), place).round().to(first.dtype), weight
-
-
-class Selected:
-    """Some inputs of a training set, as rows that are read when they are indexed."""
-
-    def __init__(self, data: Annotations, example: Tensor) -> None:
-        self.data, self.example = data, example
-        self.shape = (example.shape[0], *data.x.shape[1:])
-
-    def __getitem__(self, index: Tensor) -> Tensor:
-        return self.data.inputs(self.example[index.to(self.example.device)])

@@ -26,7 +26,7 @@ from lupi._internal.checks import check_integer, check_number
 from lupi.data import Annotations, Batch
 from lupi.likelihoods import Bernoulli, Categorical, Likelihood
 from lupi.methods.base import Method, Stage, join_stages
-from lupi.methods.cross_fitting import Selected, assign_folds, make_between, split_folds
+from lupi.methods.cross_fitting import assign_folds, make_between, split_folds
 from lupi.methods.explanation import apply_mixture, explain
 from lupi.methods.no_pi import NoPI, no_pi
 from lupi.nn import Parts
@@ -204,9 +204,9 @@ class LabelPosterior(Method):
         points, averages = self.make_points(data)[0], []
         for number, network in enumerate(networks):
             predictor, mine = network.predictor(), (fold == number).nonzero().squeeze(1)
-            p = self.likelihood.moments(over_examples(predictor, Selected(data, mine)))
+            p = self.likelihood.moments(over_examples(predictor, data.x, rows=mine))
             if number == 0:
-                self.memory[name] = p.new_zeros(data.x.shape[0], p.shape[1])
+                self.memory[name] = p.new_zeros(data.examples, p.shape[1])
             self.memory[name][mine] = p
             if points is not None:
                 averages.append(self.likelihood.moments(over_examples(predictor, points)) / len(networks))
@@ -247,7 +247,7 @@ class LabelPosterior(Method):
             return 0
         if self.between is not None:
             return self.between
-        most = VECTORS if len(data.x.shape) == 2 else IMAGES
+        most = VECTORS if data.x.ndim == 2 else IMAGES
         return min(most, max(1, round(POINTS / data.annotated.shape[0])))
 
     def make_points(self, data: Annotations) -> tuple[Tensor | None, Tensor | None]:

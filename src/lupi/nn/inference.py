@@ -6,7 +6,9 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from lupi.data import Annotations, Batch, Rows
+from lupi._internal.inputs import Inputs, Source, count_rows, in_memory, map_inputs, take_rows
+from lupi.data import Annotations, Batch
+from lupi.nn.reading import Request, read_ahead
 
 ROWS_AT_ONCE = 1024
 
@@ -29,17 +31,17 @@ def device_of(module: nn.Module) -> torch.device:
     return next((parameter.device for parameter in module.parameters()), torch.device("cpu"))
 
 
-def over_examples(module: nn.Module, x: Rows, size: int = ROWS_AT_ONCE) -> Tensor:
-    """Apply a module of x to every row, `size` rows at a time.
+def over_examples(module: nn.Module, x: Source, size: int = ROWS_AT_ONCE, *, rows: Tensor | None = None) -> Tensor:
+    """Apply a module of x to every row, or to some `rows`, `size` rows at a time.
 
     Examples
     --------
     >>> over_examples(nn.Flatten(), torch.ones(3, 2, 2)).shape
     torch.Size([3, 4])
     """
-    device = device_of(module)
+    index = torch.arange(count_rows(x)) if rows is None else rows
     with evaluation(module):
-        return torch.cat([module(x[index].to(device)) for index in torch.split(torch.arange(x.shape[0]), size)])
+        return torch.cat([module(inputs) for inputs in read_parts(x, torch.split(index, size), device_of(module))])
 
 
 def over_annotations(
@@ -48,8 +50,7 @@ def over_annotations(
     """Apply a method of a module, a function of a batch, to every annotation; the order is that of `data`."""
     device = device_of(module)
     with evaluation(module):
-        outputs = [function(data.by_example(part).to(device)) for part in torch.split(data.annotated, size)]
-    sorted_by_example = torch.cat(outputs)
+        sorted_by_example = torch.cat([function(batch.to(device)) for batch in iterate_examples(data, size)])
     result = torch.empty_like(sorted_by_example)
     result[data.order.to(device)] = sorted_by_example
     return result
@@ -65,3 +66,20 @@ def measure_width(trunk: nn.Module, x: Tensor) -> int:
     if len(shape) != 2:
         raise ValueError(f"Expected `trunk` to map a row of X to features [1, width], but got shape {list(shape)}.")
     return shape[1]
+
+
+def iterate_examples(data: Annotations, size: int = ROWS_AT_ONCE) -> Iterator[Batch]:
+    """Yield the annotated examples with all of their annotations, `size` examples at a time."""
+    parts = torch.split(data.annotated, size)
+    for part, x in zip(parts, read_parts(data.x, parts, data.row.device), strict=True):
+        yield data.by_example(part, x)
+
+
+def read_parts(x: Source, parts: tuple[Tensor, ...], device: torch.device) -> Iterator[Inputs]:
+    """Yield some rows after others, on a device."""
+    if not in_memory(x):
+        yield from read_ahead(x, [Request(part) for part in parts], device)
+        return
+    home = x.device if isinstance(x, Tensor) else next(iter(x.values())).device
+    for part in parts:
+        yield map_inputs(lambda values: values.to(device), take_rows(x, part.to(home)))

@@ -1,6 +1,7 @@
 """The state of a training on disk, from which an interrupted run resumes."""
 
 import zlib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -96,7 +97,7 @@ def describe_run(
         "method": type(method).__name__,
         "checksum of the network and its options": zlib.crc32(describe_network(method).encode()),
         "seed": seeds if isinstance(method, Replicas) else seeds[0],
-        **asdict(settings),
+        **{name: value for name, value in asdict(settings).items() if name != "workers"},  # which change nothing
         "optimizer": describe_optimizer(settings.optimizer),
         "annotations": len(data),
         "checksum of the data": compute_checksum(data),
@@ -121,7 +122,8 @@ def compute_checksum(data: Data) -> int:
         return zlib.crc32(repr([compute_checksum(part) for part in data.parts]).encode())
     a = (data.a,) if isinstance(data.a, Tensor) else (data.a.index, data.a.value)
     result = 0
-    for part in (data.x, data.row, *a, data.y, data.annotator, data.weight, data.gold, data.trust):
+    x = list(data.x.values()) if isinstance(data.x, Mapping) else [data.x]
+    for part in (*x, data.row, *a, data.y, data.annotator, data.weight, data.gold, data.trust):
         if isinstance(part, Tensor):
             result = zlib.crc32(part.cpu().contiguous().flatten().view(torch.uint8).numpy().data, result)
     return result

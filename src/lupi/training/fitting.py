@@ -15,6 +15,7 @@ from lupi.data import Annotations
 from lupi.methods.base import Method, Stage, list_methods
 from lupi.nn.inference import device_of, evaluation
 from lupi.nn.noise import Noise, seed_noise
+from lupi.nn.reading import use_workers
 from lupi.training.checkpoint import Checkpoint, describe_network, describe_run
 from lupi.training.loop import Epoch, OneDevice, StageLoop, matrix_precision
 from lupi.training.optimizer import works_elementwise
@@ -110,7 +111,7 @@ def fit(
             asked = [callback(dict(row), method) for callback in callbacks]  # every one of them
         return any(asked)
 
-    with noise.use(), matrix_precision(settings.precision):
+    with noise.use(), matrix_precision(settings.precision), use_workers(settings.workers):
         with noise.redirect():
             method.observe(data)  # type: ignore[arg-type] # `Replicas` take `StackedAnnotations`
         if state is not None:  # after `observe`: the networks of a stack observe their own folds later

@@ -9,22 +9,25 @@ import statistics
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import reduce
-from operator import add
+from itertools import islice
+from operator import add, mul
 from typing import Any, NoReturn
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from lupi._internal.inputs import Inputs
 from lupi._internal.progress import Steps
 from lupi.data import Annotations, Batch
 from lupi.methods.base import Method, Stage
-from lupi.nn.inference import ROWS_AT_ONCE, evaluation
+from lupi.nn.inference import evaluation, iterate_examples
 from lupi.nn.noise import Noise, Redirection
 from lupi.training.accumulation import split_batch
+from lupi.training.batches import Batches, Step
 from lupi.training.clipping import clip_each, group_by_loss
 from lupi.training.cuda_graph import GraphedSteps
-from lupi.training.mixup import Mixup, draw_weights
+from lupi.training.mixup import Mixup
 from lupi.training.optimizer import make_optimizer
 from lupi.training.parts import set_training_mode
 from lupi.training.replicas import Data, Replicas, StackedAnnotations
@@ -104,13 +107,15 @@ def format_losses(row: Epoch) -> str:
 
 def average_losses(method: Method, data: Annotations) -> dict[str, float]:
     """Return the mean of every loss of a method over held-out annotations."""
-    sums: dict[str, float] = {}
+    counts: list[int] = []
+    means: dict[str, list[Tensor]] = {}
     with evaluation(method):
-        for part in torch.split(data.annotated, ROWS_AT_ONCE):
-            batch = data.by_example(part)
+        for batch in iterate_examples(data):
+            counts.append(batch.row.shape[0])
             for name, value in method.losses(batch).items():
-                sums[name] = sums.get(name, 0.0) + float(value) * batch.row.shape[0]
-    return {name: value / len(data) for name, value in sums.items()}
+                means.setdefault(name, []).append(value)
+    each = {name: torch.stack(values).tolist() for name, values in means.items()}  # waits for a GPU once per loss
+    return {name: sum(map(mul, values, counts)) / len(data) for name, values in each.items()}
 
 
 def spread_seeds(seeds: list[int], members: int) -> list[int]:
@@ -151,6 +156,7 @@ class StageLoop:
             self.validation = self.prepare(data, stage.validate)
         elif validation is not None:
             self.validation = self.prepare(validation, stage.hold_out or stage.prepare)
+        self.batches = Batches(self.data, settings, place, seeds=self.seeds, stage=number)
         set_training_mode(self.method)
         recorded = self.can_record()
         optimizer = make_optimizer(stage.method, settings, recorded=recorded)
@@ -192,9 +198,7 @@ class StageLoop:
             return False
         if not self.settings.cuda_graph or self.place.device.type != "cuda":
             return False
-        if isinstance(self.data, StackedAnnotations):
-            return all(isinstance(part.x, Tensor) for part in self.data.parts)
-        return self.data.one_to_one and self.settings.draw == "annotations" and isinstance(self.data.x, Tensor)
+        return self.batches.uniform
 
     @property
     def finished(self) -> bool:
@@ -205,15 +209,13 @@ class StageLoop:
         self, history: list[Epoch], progress: bool, should_end: Callable[[Epoch], bool] = lambda _: False
     ) -> Iterator[int]:
         """Train, and yield the number of steps taken after each; `should_end` sees the row of every epoch."""
-        epochs, units = self.settings.epochs, torch.arange(len(self.data), device=self.place.device)
-        if self.settings.draw == "examples":
-            units = self.data.annotated
-        per_epoch = math.ceil(units.shape[0] / self.settings.batch_size)
+        epochs, per_epoch = self.settings.epochs, self.batches.per_epoch
+        steps = self.batches.iterate(self.epoch, self.step)
         done = self.epoch * per_epoch + self.step
         with Steps(self.stage.name, epochs * per_epoch, show=progress, done=done) as shown:
             while not self.finished:
-                for inputs in self.inputs(units)[self.step :]:
-                    self.train_step(inputs, self.epoch + self.step / per_epoch)
+                for step in islice(steps, per_epoch - self.step):
+                    self.train_step(step, self.epoch + self.step / per_epoch)
                     self.step += 1
                     if self.step < per_epoch:
                         self.check_within_epoch(per_epoch)
@@ -228,25 +230,7 @@ class StageLoop:
                 member.load_state_dict(weights)
         self.check_result()
 
-    def inputs(self, units: Tensor) -> list[tuple[Tensor, ...]]:
-        """Return the inputs of an epoch's steps: the indices of a batch and, for mixup, its λ."""
-        batches = self.batches(units)
-        if not self.settings.mixup:
-            return [(index,) for index in batches]
-        each = [draw_weights(self.settings.mixup, len(batches), (seed, self.number, self.epoch)) for seed in self.seeds]
-        weights = torch.stack(each, 1) if self.stacked else each[0]
-        return list(zip(batches, weights.to(units.device), strict=True))
-
-    def batches(self, units: Tensor) -> tuple[Tensor, ...]:
-        """Return the batches of an epoch, in an order determined by seed, stage and epoch."""
-        orders = []
-        for seed in self.seeds:
-            entropy = np.random.SeedSequence((seed, self.number, self.epoch)).generate_state(1)
-            orders.append(torch.randperm(units.shape[0], generator=torch.Generator().manual_seed(int(entropy[0]))))
-        order = torch.stack(orders) if self.stacked else orders[0]
-        return torch.split(units[order.to(units.device)], self.settings.batch_size, -1)
-
-    def train_step(self, inputs: tuple[Tensor, ...], epoch: float) -> None:
+    def train_step(self, step: Step, epoch: float) -> None:
         """Set the learning rate at a (fractional) epoch, take a step, and add its losses to the sums."""
         if self.settings.warmup or self.settings.schedule != "constant":
             factor = self.settings.rate(epoch)
@@ -257,7 +241,10 @@ class StageLoop:
                 else:
                     group["lr"] = rate
         with self.drawing() as redirection:
-            losses, count = self.optimize(*inputs) if self.graphed is None else self.graphed(self.optimize, *inputs)
+            if self.graphed is None:
+                losses, count = self.optimize(step.units, *step.mixing, x=step.x)
+            else:
+                losses, count = self.graphed(self.optimize, step.units, *step.mixing)
         self.foreign = redirection is not None and redirection.used
         if not self.start:
             means = {name: self.place.all_reduce(value.clone(), reduce_op="mean") for name, value in losses.items()}
@@ -273,12 +260,14 @@ class StageLoop:
             return self.noise.lend()
         return self.noise.redirect() if self.foreign else nullcontext()
 
-    def optimize(self, index: Tensor, *mixing: Tensor) -> tuple[dict[str, Tensor], float]:
+    def optimize(self, index: Tensor, *mixing: Tensor, x: Inputs | None = None) -> tuple[dict[str, Tensor], float]:
         """Take an optimizer step on this process's share of a batch; `mixing` is the λ of mixup, if it is on.
+
+        `x` are its inputs, if they are not in memory.
 
         Returns the losses and the number of annotations that they are means over.
         """
-        batch, weight, count = self.draw_share(index)
+        batch, weight, count = self.batches.draw(index, x)
         self.optimizer.zero_grad()
         add_gradients = self.add_gradient if self.settings.accumulate == 1 else self.add_gradients_of_parts
         losses = add_gradients(batch, weight, *mixing)
@@ -318,23 +307,6 @@ class StageLoop:
         clip = clip_each if self.stacked else nn.utils.clip_grad_norm_
         for group in self.groups:
             clip(group, maximum)
-
-    def draw_share(self, index: Tensor) -> tuple[Batch, float, float]:
-        """Draw this process's share of a batch.
-
-        Also returns the factor that turns the mean gradient over processes into that of the batch, and the number of
-        annotations to weight this process's losses by.
-        """
-        by_example = self.settings.draw == "examples"
-        draw = self.data.by_example if by_example else self.data.by_annotation
-        world, rank = self.place.world_size, self.place.global_rank
-        if world == 1 or index.shape[0] < world:  # too few to share: every process computes all
-            batch = draw(index)
-            return batch, 1.0, batch.row.shape[0] / world
-        assert isinstance(self.data, Annotations)
-        total = int(self.data.count[index].sum()) if by_example else index.shape[0]
-        batch = draw(torch.tensor_split(index, world)[rank])
-        return batch, batch.row.shape[0] * world / total, batch.row.shape[0]
 
     def check_within_epoch(self, steps: int) -> None:
         """Check the held-out loss if this step is one of `checks` among the `steps` of an epoch."""

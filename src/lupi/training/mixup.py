@@ -48,10 +48,13 @@ class Mixup(nn.Module):
 
     def losses(self, batch: Batch, weight: Tensor) -> dict[str, Tensor]:
         """Return the mixed losses; `weight` is λ, one number or one per replica."""
-        for name, values in (("x", batch.x), ("a", batch.a)):
+        x = batch.x
+        if not isinstance(x, Tensor):
+            raise ValueError(f"Expected `x` to be one tensor with `mixup`, but got {', '.join(x)}.")
+        for name, values in (("x", x), ("a", batch.a)):
             if not values.is_floating_point():
                 raise ValueError(f"Expected `{name}` to be floating-point with `mixup`, but got {values.dtype}.")
-        x = batch.x if batch.one_to_one else batch.x.index_select(self.leading, batch.row)
+        x = x if batch.one_to_one else x.index_select(self.leading, batch.row)
         row = torch.arange(batch.row.shape[0], device=batch.row.device)
         mixed = Batch(self.mix(x, weight), row, self.mix(batch.a, weight), batch.y, one_to_one=True)
         both = [None if own is None else torch.stack([own, self.partner(own)]) for own in (batch.y, batch.weight)]

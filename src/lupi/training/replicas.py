@@ -20,7 +20,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from lupi.data import Annotations, Batch, SparseRows
+from lupi._internal.inputs import Inputs, concatenate, describe_row, map_inputs
+from lupi.data import Annotations, Batch, Draw, SparseRows
 from lupi.methods.base import Method, Stage, join_stages
 
 
@@ -47,10 +48,12 @@ class StackedAnnotations:
         for name, sizes in (
             ("annotations", {len(part) for part in self.parts}),
             ("privileged features", {part.a.shape[1] for part in self.parts}),
-            ("inputs", {tuple(part.x.shape[1:]) for part in self.parts}),
+            ("inputs", {describe_row(part.x) for part in self.parts}),
         ):
             if len(sizes) > 1:
-                raise ValueError(f"Expected the same number of {name} for every seed, but got {sorted(sizes)}.")
+                raise ValueError(
+                    f"Expected the same number of {name} for every seed, but got {sorted(sizes, key=str)}."
+                )
 
     def __len__(self) -> int:
         return len(self.parts[0])
@@ -63,11 +66,9 @@ class StackedAnnotations:
             return first
         y, row, x = torch.cat([part.y for part in self.parts]), [part.row for part in self.parts], first.x
         if not all(part.x is first.x for part in others):
-            inputs = [part.x for part in self.parts if isinstance(part.x, Tensor)]
-            if len(inputs) < len(self.parts):
-                raise ValueError("Expected `x` to be in memory, or one source shared by all seeds.")
-            before = torch.tensor([0] + [part.shape[0] for part in inputs]).cumsum(0).tolist()
-            x, row = torch.cat(inputs), [rows + start for rows, start in zip(row, before, strict=False)]
+            before = np.cumsum([0] + [part.examples for part in self.parts]).tolist()
+            x = concatenate([part.x for part in self.parts])
+            row = [rows + start for rows, start in zip(row, before, strict=False)]
         a, weight = concatenate_rows([part.a for part in self.parts]), None
         if any(part.weight is not None for part in self.parts):
             ones = torch.ones(len(self), device=y.device)
@@ -100,24 +101,41 @@ class StackedAnnotations:
 
     def by_annotation(self, index: Tensor) -> Batch:
         """Draw annotations [replicas, size], each with a copy of its example."""
-        index = index + self.start
-        return self.draw(index, index, torch.arange(index.shape[1], device=index.device), one_to_one=True)
+        return self.gather(self.find_annotations(index))
 
     def by_example(self, example: Tensor) -> Batch:
         """Draw examples [replicas, size], each with all of its annotations."""
+        return self.gather(self.find_examples(example))
+
+    def find_annotations(self, index: Tensor) -> Draw:
+        """Return where annotations [replicas, size] and their examples are in `whole`."""
+        index = index + self.start
+        return Draw(self.whole.row[index], torch.arange(index.shape[1], device=index.device), index, True)
+
+    def find_examples(self, example: Tensor) -> Draw:
+        """Return where examples [replicas, size] and all of their annotations are in `whole`."""
         place = (example * self.each).unsqueeze(2) + torch.arange(self.each, device=example.device)
         index = self.order.gather(1, place.flatten(1)) + self.start
         row = torch.arange(example.shape[1], device=index.device).repeat_interleave(self.each)
-        return self.draw(index, index[:, :: self.each], row, one_to_one=self.each == 1)
+        return Draw(self.whole.row[index[:, :: self.each]], row, index, self.each == 1)
 
-    def draw(self, index: Tensor, first: Tensor, row: Tensor, *, one_to_one: bool) -> Batch:
-        """Draw the annotations at positions `index` of `whole`, and the examples of those at `first`."""
-        annotation, example = index.flatten(), self.whole.row[first.flatten()]
-        x, (a, y) = self.whole.inputs(example), self.whole.pairs(annotation)
-        x = x.reshape(*first.shape, *x.shape[1:])
-        a, y = (part.reshape(*index.shape, *part.shape[1:]) for part in (a, y))
-        weight = self.whole.weights(annotation)
-        return Batch(x, row, a, y, one_to_one, None if weight is None else weight.reshape(index.shape))
+    def gather(self, draw: Draw, x: Inputs | None = None) -> Batch:
+        """Return the batch of a draw; `x` are its inputs [replicas · size, ...], if they were read before."""
+        flat = Draw(draw.example.flatten(), draw.row, draw.annotation.flatten(), draw.one_to_one)
+        batch = self.whole.gather(flat, x)
+        a, y, weight = (
+            None if part is None else part.reshape(*draw.annotation.shape, *part.shape[1:])
+            for part in (batch.a, batch.y, batch.weight)
+        )
+        assert a is not None
+        assert y is not None
+        x = map_inputs(lambda values: values.reshape(*draw.example.shape, *values.shape[1:]), batch.x)
+        return Batch(x, draw.row, a, y, draw.one_to_one, weight)
+
+    def outline(self) -> StackedAnnotations:
+        """Return the same examples and annotations on the CPU, without a, y and weights, to find draws there."""
+        outlined = {id(part): part.outline() for part in self.parts}
+        return StackedAnnotations([outlined[id(part)] for part in self.parts])
 
     def to(self, device: torch.device | str) -> StackedAnnotations:
         """Move to a device; a set that several seeds share is moved once."""

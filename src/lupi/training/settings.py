@@ -77,6 +77,9 @@ class Settings:
     checks : int
         Number of evenly spaced checks of the held-out loss per epoch, at most one per step, if there is a `patience`.
         The last one is at the end of the epoch, and the history contains its losses.
+    workers : int
+        Number of processes that read x ahead if it is not in memory, such as images in files; 0 to read it in this
+        process. Their number does not change the result.
 
     Examples
     --------
@@ -108,6 +111,7 @@ class Settings:
     cuda_graph: bool = False
     patience: int | None = None
     checks: int = 1
+    workers: int = 0
 
     def __post_init__(self) -> None:
         for name, kind in get_type_hints(Settings).items():
@@ -130,7 +134,11 @@ class Settings:
                     raise ValueError(f"Expected `milestones` to be a tuple of numbers, but got {value!r}.")
                 value = tuple(check_number(name, milestone) for milestone in value)
             elif value is not None or kind in (int, float):
-                check = partial(check_integer, minimum=1) if kind in (int, int | None) else check_number
+                check = (
+                    partial(check_integer, minimum=int(name != "workers"))
+                    if kind in (int, int | None)
+                    else check_number
+                )
                 value = check_positive(name, value) if name == "clip" else check(name, value)
             object.__setattr__(self, name, value)  # Python's own numbers, which a checkpoint can store
         if self.weight_decay and self.optimizer in ("adam", "sgd"):

@@ -1,0 +1,175 @@
+"""The inputs x of a training set: where they come from, and how rows of them are read.
+
+A source is a tensor or tensors by name, in memory; or `Rows` or a dataset, which are read when they are indexed. This
+module knows the difference, so that no other has to.
+"""
+
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeGuard
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset, default_collate
+
+Inputs = Tensor | dict[str, Tensor]
+"""The inputs of a batch: a tensor or, for a network with several inputs, tensors by name."""
+
+
+class Rows(Protocol):
+    """Rows that are read when they are indexed, such as a source larger than memory.
+
+    A source needs a `shape`, and must return a tensor when indexed by a tensor of row numbers, as a thin wrapper of
+    `numpy.memmap` does. Batches are moved to the device one by one.
+    """
+
+    @property
+    def shape(self) -> Any:
+        """Shape, with the number of rows first."""
+
+    def __getitem__(self, index: Tensor, /) -> Inputs: ...
+
+
+class Items(Protocol):
+    """A map-style dataset, whose items are read one by one: tensors of one shape, or dicts of such tensors.
+
+    Items may be random, as with random crops, if they draw from torch's random numbers. Errors name the row of an item
+    that cannot be read and, if the dataset has an attribute `paths` with a path for each item, the file.
+    """
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> Any: ...
+
+
+Source = Tensor | Rows | Items | Mapping[str, Tensor]
+"""Where the inputs of a training set come from."""
+
+
+def in_memory(x: Source) -> TypeGuard[Tensor | Mapping[str, Tensor]]:
+    """Return whether x is a tensor, or tensors by name."""
+    return isinstance(x, Tensor | Mapping)
+
+
+def are_items(x: Source) -> TypeGuard[Items]:
+    """Return whether the rows of x are read one by one.
+
+    Examples
+    --------
+    >>> are_items([torch.zeros(2), torch.ones(2)]), are_items(torch.zeros(2, 2))
+    (True, False)
+    """
+    return isinstance(x, Dataset) or not (in_memory(x) or hasattr(x, "shape"))
+
+
+def count_rows(x: Source) -> int:
+    """Return the number of rows.
+
+    Examples
+    --------
+    >>> count_rows({"ids": torch.zeros(3, 5), "mask": torch.ones(3, 5)})
+    3
+    """
+    if isinstance(x, Mapping):
+        counts = {name: len(values) for name, values in x.items()}
+        if len(set(counts.values())) != 1:
+            raise ValueError(f"Expected the tensors of `x` to have equal numbers of rows, but got {counts}.")
+        return next(iter(counts.values()))
+    return len(x) if are_items(x) else int(x.shape[0])  # type: ignore[union-attr]
+
+
+def describe_row(x: Source) -> tuple[Any, ...]:
+    """Return the shape of a row, as far as it is known without reading one; of every tensor, if they have names.
+
+    Examples
+    --------
+    >>> describe_row(torch.zeros(3, 5))
+    (5,)
+    """
+    if isinstance(x, Mapping):
+        return tuple((name, tuple(values.shape[1:])) for name, values in x.items())
+    return () if are_items(x) else tuple(x.shape[1:])  # type: ignore[union-attr]
+
+
+def take_rows(x: Source, index: Tensor, seed: int | None = None) -> Inputs:
+    """Return some rows. `index` is on the device of x in memory, and on the CPU for other sources.
+
+    With a `seed`, sources that are read draw from torch's global generator with states that follow from the seed and,
+    for items, from their row. The caller restores that generator.
+
+    Examples
+    --------
+    >>> take_rows({"ids": torch.arange(3)}, torch.tensor([2, 0]))
+    {'ids': tensor([2, 0])}
+    >>> take_rows([torch.zeros(2), torch.ones(2)], torch.tensor([1]))
+    tensor([[1., 1.]])
+    """
+    if isinstance(x, Tensor):
+        return x.index_select(0, index)
+    if isinstance(x, Mapping):
+        return {name: values.index_select(0, index) for name, values in x.items()}
+    if are_items(x):
+        return collate([read_item(x, row, seed) for row in index.tolist()])
+    if seed is not None:
+        torch.default_generator.manual_seed(seed)
+    return x[index]  # type: ignore[index]
+
+
+def read_item(x: Items, row: int, seed: int | None) -> Any:
+    """Return an item of a dataset, or raise an error that names it."""
+    if seed is not None:
+        torch.default_generator.manual_seed(zlib.crc32(f"{seed} {row}".encode()))
+    try:
+        item = x[row]
+    except Exception as error:  # whatever the dataset raises
+        paths = getattr(x, "paths", None)
+        which = f"row {row} of `x`" + ("" if paths is None else f" ({paths[row]})")
+        reason = " ".join(str(error).split())
+        raise OSError(f"Expected {which} to be readable, but got {type(error).__name__}: {reason}") from error
+    for value in item.values() if isinstance(item, Mapping) else [item]:
+        if not isinstance(value, Tensor):
+            got = f"{type(value).__name__} in row {row}"
+            raise ValueError(f"Expected items of `x` to be tensors or dicts of tensors, but got {got}.")
+    return item
+
+
+def collate(items: list[Any]) -> Inputs:
+    """Stack the items of a batch; in a worker process, in memory that it shares."""
+    if isinstance(items[0], Tensor) and len(shapes := {tuple(item.shape) for item in items}) > 1:
+        raise ValueError(f"Expected items of `x` to have one shape, but got {', '.join(map(str, sorted(shapes)))}.")
+    return default_collate(items)  # type: ignore[no-any-return]
+
+
+def map_inputs(function: Callable[[Tensor], Tensor], inputs: Inputs | Mapping[str, Tensor]) -> Inputs:
+    """Apply a function to every tensor of inputs."""
+    if isinstance(inputs, Tensor):
+        return function(inputs)
+    return {name: function(values) for name, values in inputs.items()}
+
+
+def move_source(x: Source, device: torch.device | str) -> Source:
+    """Move x in memory to a device; return the same object if it is there, or if it is another source."""
+    if isinstance(x, Tensor):
+        return x.to(device)
+    if not isinstance(x, Mapping):
+        return x
+    moved = {name: values.to(device) for name, values in x.items()}
+    return x if all(moved[name] is values for name, values in x.items()) else moved
+
+
+def concatenate(sources: list[Source]) -> Source:
+    """Concatenate sources in memory.
+
+    Examples
+    --------
+    >>> concatenate([torch.zeros(1), torch.ones(2)])
+    tensor([0., 1., 1.])
+    """
+    first = sources[0]
+    tensors = [x for x in sources if isinstance(x, Tensor)]
+    named = [x for x in sources if isinstance(x, Mapping)]
+    if len(tensors) == len(sources):
+        return torch.cat(tensors)
+    if len(named) == len(sources) and isinstance(first, Mapping):
+        return {name: torch.cat([x[name] for x in named]) for name in first}
+    raise ValueError("Expected `x` to be in memory, or one source shared by all seeds.")

@@ -1,0 +1,136 @@
+"""Which annotations every step of a stage sees, and this process's share of them.
+
+Every batch is a function of the seed, the stage, the epoch and the step.
+"""
+
+import math
+from collections.abc import Iterator
+from itertools import repeat
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lupi._internal.inputs import Inputs, in_memory
+from lupi.data import Annotations, Batch, Draw
+from lupi.nn.reading import Request, read_ahead
+from lupi.training.mixup import draw_weights
+from lupi.training.replicas import Data, StackedAnnotations
+from lupi.training.settings import Settings
+
+
+class Share(NamedTuple):
+    """The share of a batch that one process computes; with one process, the batch."""
+
+    batch: Batch
+    factor: float
+    """Turns the mean gradient over processes into that of the whole batch."""
+    annotations: float
+    """Number of annotations to weight this process's losses by."""
+
+
+class Step(NamedTuple):
+    """What a step sees."""
+
+    units: Tensor
+    """Annotations or examples of the batch, [size]; of replicas, [replicas, size]"""
+    mixing: tuple[Tensor, ...]
+    """λ of mixup, if it is on"""
+    x: Inputs | None
+    """The inputs of this process's share, if they are not in memory."""
+
+
+class Batches:
+    """The batches of a stage.
+
+    Parameters
+    ----------
+    data : Annotations or StackedAnnotations
+        The training set.
+    settings : Settings
+        How to train.
+    place : Fabric
+        The device, and the number of processes.
+    seeds : list of int
+        The seed of every member.
+    stage : int
+        Number of the stage.
+    """
+
+    def __init__(self, data: Data, settings: Settings, place: Any, *, seeds: list[int], stage: int) -> None:
+        self.data, self.settings, self.place = data, settings, place
+        self.seeds, self.stage = seeds, stage
+        self.stacked = isinstance(data, StackedAnnotations)
+        sources = [part.x for part in data.parts] if isinstance(data, StackedAnnotations) else [data.x]
+        self.in_memory = all(in_memory(x) for x in sources)
+        by_example = settings.draw == "examples"
+        self.uniform = self.in_memory and (
+            self.stacked or (isinstance(data, Annotations) and data.one_to_one and not by_example)
+        )
+        """Whether finding the annotations of a batch, and their inputs, needs neither the CPU nor their number."""
+        self.outline = data if self.uniform or place.device.type == "cpu" else data.outline()
+        """Where annotations are found: on the CPU, unless a GPU can do it without waiting."""
+        first = self.outline.parts[0] if isinstance(self.outline, StackedAnnotations) else self.outline
+        self.units = self.outline.annotated if by_example else torch.arange(len(data), device=first.row.device)
+        self.per_epoch = math.ceil(self.units.shape[0] / settings.batch_size)
+
+    def iterate(self, epoch: int, step: int) -> Iterator[Step]:
+        """Yield every step from one of an epoch to the end of the training."""
+        inputs: Iterator[Inputs | None] = repeat(None)
+        if not self.in_memory:
+            whole = self.data.whole if isinstance(self.data, StackedAnnotations) else self.data
+            inputs = read_ahead(whole.x, self.iterate_requests(epoch, step), self.place.device)
+        for number in range(epoch, self.settings.epochs):
+            rows = list(zip(self.draw_order(number), self.draw_mixing(number), strict=True))
+            for index, mixing in rows[step:] if number == epoch else rows:
+                yield Step(index, mixing, next(inputs))
+
+    def iterate_requests(self, epoch: int, step: int) -> Iterator[Request]:
+        """Yield the rows of x that this process needs in every step, with a seed of the step's own."""
+        for number in range(epoch, self.settings.epochs):
+            source = np.random.SeedSequence((self.seeds[0], self.stage, number), spawn_key=(2,))
+            rows = list(zip(self.draw_order(number), source.generate_state(self.per_epoch).tolist(), strict=True))
+            for index, seed in rows[step:] if number == epoch else rows:
+                yield Request(self.find(self.take_share(index)).example.flatten(), seed)
+
+    def draw_order(self, epoch: int) -> tuple[Tensor, ...]:
+        """Return the batches of an epoch, in an order determined by seed, stage and epoch."""
+        orders = []
+        for seed in self.seeds:
+            entropy = np.random.SeedSequence((seed, self.stage, epoch)).generate_state(1)
+            generator = torch.Generator().manual_seed(int(entropy[0]))
+            orders.append(torch.randperm(self.units.shape[0], generator=generator))
+        order = torch.stack(orders) if self.stacked else orders[0]
+        return torch.split(self.units[order.to(self.units.device)], self.settings.batch_size, -1)
+
+    def draw_mixing(self, epoch: int) -> list[tuple[Tensor, ...]]:
+        """Return λ of every step of an epoch, if mixup is on."""
+        if not self.settings.mixup:
+            return [() for _ in range(self.per_epoch)]
+        entropies = [(seed, self.stage, epoch) for seed in self.seeds]
+        each = [draw_weights(self.settings.mixup, self.per_epoch, entropy) for entropy in entropies]
+        weights = torch.stack(each, 1) if self.stacked else each[0]
+        return [(weight,) for weight in weights.to(self.place.device)]
+
+    def take_share(self, index: Tensor) -> Tensor:
+        """Return this process's part of a batch; of too few to share, every process computes all."""
+        world, rank = self.place.world_size, self.place.global_rank
+        return index if world == 1 or index.shape[0] < world else torch.tensor_split(index, world)[rank]
+
+    def find(self, index: Tensor) -> Draw:
+        """Return where the examples and annotations of a share are."""
+        by_example = self.settings.draw == "examples"
+        return self.outline.find_examples(index) if by_example else self.outline.find_annotations(index)
+
+    def draw(self, index: Tensor, x: Inputs | None = None) -> Share:
+        """Draw this process's share of a batch; `x` are its inputs, if they were read before."""
+        draw, world = self.find(self.take_share(index)), self.place.world_size
+        count = draw.annotation.shape[-1]
+        batch = self.data.gather(draw if self.outline is self.data else draw.to(self.place.device), x)
+        if world == 1 or index.shape[0] < world:
+            return Share(batch, 1.0, count / world)
+        assert isinstance(self.outline, Annotations)
+        by_example = self.settings.draw == "examples"
+        total = int(self.outline.count[index].sum()) if by_example else index.shape[0]
+        return Share(batch, count * world / total, count)
