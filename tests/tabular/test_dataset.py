@@ -173,3 +173,18 @@ def test_an_annotator_of_lists_is_refused(tmp_path):
     spec = TableSpec(table=tmp_path / "t.parquet", target=["label"], annotator="team", ignore=["team"], example="id")
     with pytest.raises(ValueError, match="annotator column 'team'"):
         read_annotations(spec)
+
+
+def test_an_empty_name_is_no_column(tmp_path):
+    """As in `--example "$ID"` where the variable is not set: without ids, rows of one example might be split."""
+    TABLE.to_parquet(tmp_path / "t.parquet")
+    spec = TableSpec(table=tmp_path / "t.parquet", target=["label"], example="")
+    with pytest.raises(ValueError, match="Expected `example` to name a column of the table, but got ''"):
+        read_annotations(spec)
+
+
+def test_text_in_another_encoding_is_advised(tmp_path):
+    TABLE.drop(columns="truth").assign(team="é").to_csv(tmp_path / "t.csv", index=False, encoding="latin-1")
+    spec = TableSpec(table=tmp_path / "t.csv", target=["label"], privileged=["annotator", "team"], example="id")
+    with pytest.raises(ValueError, match="privileged column 'team' .* but it is binary; text must be UTF-8"):
+        read_annotations(spec)

@@ -20,6 +20,8 @@ MAX_CATEGORIES = 1_000
 """A column with more distinct strings is an identifier, unless the user chooses its kind."""
 LISTS = "; write each of its values, such as the numbers of an embedding, to a column of its own"
 """Advice for columns of lists."""
+BYTES = "; text must be UTF-8"
+"""Advice for columns of bytes, which text in another encoding is read as."""
 TRUTH = re.compile(r"(?<![a-z])(gold|(ground)?truth|true[ _.-]?labels?)(?![a-z])", re.IGNORECASE)
 """Names of columns of true labels."""
 TABLE_ADVICE = {
@@ -35,7 +37,7 @@ def check_types(schema: pa.Schema, names: Sequence[str], role: str, allowed: Seq
     for name in names:
         if (stored := stored_as(schema.field(name).type)) not in allowed:
             families = ", ".join(f"{family}s" for family in allowed if family != "null")
-            advice = LISTS if re.search("list|struct|map|vector", stored) else ""
+            advice = LISTS if re.search("list|struct|map|vector", stored) else BYTES if "binary" in stored else ""
             raise ValueError(f"Expected {role} column {name!r} to be one of {families}, but it is {stored}{advice}.")
 
 

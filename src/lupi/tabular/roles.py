@@ -30,7 +30,7 @@ class Roles:
         ('age',)
         """
         target, privileged, ignore = (split_names(v, names) for v in (spec.target, spec.privileged, spec.ignore))
-        single = (spec.example or None, spec.gold, spec.weight, spec.annotator)
+        single = (spec.example, spec.gold, spec.weight, spec.annotator)
         example, gold, weight, annotator = ([] if name is None else [name] for name in single)
         ignore = [name for name in ignore if name not in gold]  # whether or not users ignore it, too
         annotator = [name for name in annotator if name not in (*privileged, *ignore)]
@@ -51,7 +51,7 @@ class Roles:
         return cls(
             target=tuple(target),
             privileged=(*privileged, *annotator),
-            example=spec.example or None,
+            example=spec.example,
             ignored=(*ignore, *gold, *weight),
             inputs=inputs,
         )
