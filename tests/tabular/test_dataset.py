@@ -186,5 +186,5 @@ def test_an_empty_name_is_no_column(tmp_path):
 def test_text_in_another_encoding_is_advised(tmp_path):
     TABLE.drop(columns="truth").assign(team="é").to_csv(tmp_path / "t.csv", index=False, encoding="latin-1")
     spec = TableSpec(table=tmp_path / "t.csv", target=["label"], privileged=["annotator", "team"], example="id")
-    with pytest.raises(ValueError, match="privileged column 'team' .* but it is binary; text must be UTF-8"):
+    with pytest.raises(ValueError, match=r"privileged column 'team' .* but it is binary; text must be UTF-8"):
         read_annotations(spec)
