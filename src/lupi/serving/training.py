@@ -17,13 +17,15 @@ from lupi._internal.versions import library_versions
 from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
 from lupi.estimators.base import needs_privileged
 from lupi.estimators.folder import is_replaceable
+from lupi.nn.architecture import describe_trunk
+from lupi.nn.hub import ImageTrunk, pretrained
 from lupi.serving.model import TableModel
 from lupi.tabular import TableSpec
 from lupi.tabular.beside import folder_of
-from lupi.tabular.columns import clean_inputs, estimator_kinds, privileged_encoding
-from lupi.tabular.dataset import read_annotations
+from lupi.tabular.columns import InputColumn, clean_inputs, estimator_kinds, privileged_encoding
+from lupi.tabular.dataset import count_kinds, read_annotations
 from lupi.tabular.examples import check_examples
-from lupi.tabular.features import encode_columns, fit_encoders
+from lupi.tabular.features import encode_columns, fit_encoders, stack_images
 from lupi.training import Checkpoint
 
 CHECKPOINT = "lupi-checkpoint"
@@ -36,6 +38,7 @@ def train(
     spec: TableSpec,
     *,
     method: str = "auto",
+    trunk: str | None = None,
     device: str = "cpu",
     seed: int = 0,
     settings: Mapping[str, Any] | None = None,
@@ -56,6 +59,9 @@ def train(
     method : str
         One of `lupi.methods.names()`; "tram" is the paper's method. Like the estimators, it is "auto" by default, which
         needs no privileged columns.
+    trunk : str, optional
+        Name or folder of a Hugging Face image model to fine-tune, for a table whose only input is a column of images.
+        They are held in memory.
     device : str
         Device to train on.
     seed : int
@@ -110,6 +116,7 @@ def train(
         model = fit_table(
             spec,
             method=method,
+            trunk=trunk,
             device=device,
             seed=seed,
             settings=settings or {},
@@ -144,6 +151,7 @@ def fit_table(
     spec: TableSpec,
     *,
     method: str,
+    trunk: str | None,
     device: str,
     seed: int,
     settings: Mapping[str, Any],
@@ -161,7 +169,8 @@ def fit_table(
     example = frame[roles.example] if roles.example else None
     if example is not None:
         check_examples(example.to_numpy(), X, frame.index.to_numpy())
-    encoders = fit_encoders(X, schema.inputs, spec.pretrained, device)
+    module = None if trunk is None else load_trunk(trunk, schema.inputs)
+    encoders = fit_encoders(X, schema.inputs, spec.pretrained, device) if module is None else {}
     kind = PrivilegedRegressor if schema.task == "regression" else PrivilegedClassifier
     privileged = frame[list(roles.privileged)] if roles.privileged and methods.kind(method).uses_privileged else None
     annotator = table.annotator if privileged is not None and table.annotator in privileged else None
@@ -169,11 +178,13 @@ def fit_table(
     options["kind"] = estimator_kinds(schema.inputs)
     if spec.soft:
         options["soft"] = True
+    if module is not None:
+        options["trunk"] = module
     if checkpoint is not None and Path(checkpoint.path).exists():
         say(f"Resuming from {checkpoint.path}.")
     estimator = kind(method, device=device, random_state=seed, verbose=progress, checkpoint=checkpoint, **options)
     estimator.fit(
-        encode_columns(X, encoders),
+        encode_columns(X, encoders) if module is None else stack_images(X.iloc[:, 0], module.example),
         frame[roles.target[0]] if len(roles.target) == 1 else frame[list(roles.target)].astype(float),
         privileged=privileged,
         example=example,
@@ -190,6 +201,7 @@ def fit_table(
         estimator=estimator,
         schema=schema if privileged is not None else replace(schema, privileged={}),
         encoders=encoders,
+        trunk=None if module is None else describe_trunk(module),
         record={
             "table": str(spec.table),
             "rows": len(frame),
@@ -199,13 +211,27 @@ def fit_table(
             "mixture": mixture,
             "seed": seed,
             "text_encoder": spec.text_encoder or "TF-IDF, reduced by a truncated singular value decomposition",
-            "image_encoder": spec.image_encoder or "the pixels of a miniature",
+            "image_encoder": f"{trunk}, fine-tuned" if trunk else spec.image_encoder or "the pixels of a miniature",
             "notes": table.notes,
             "command": command,
             "versions": library_versions(),
             "history": [{name: average(value) for name, value in row.items()} for row in estimator.history_],
         },
     )
+
+
+def load_trunk(name: str, inputs: Mapping[str, InputColumn]) -> ImageTrunk:
+    """Load a pretrained image model for a table whose only input is a column of images."""
+    if [column.kind for column in inputs.values()] != ["image"]:
+        raise ValueError(f"Expected one input column, of images, for `trunk`, but got {count_kinds(inputs)}.")
+    try:
+        trunk = pretrained(name)
+        describe_trunk(trunk)
+    except ValueError as error:
+        what = f"Expected `trunk` to be an image model of Hugging Face, but got {name!r}"
+        raise ValueError(f"{what}: {error}") from error
+    assert isinstance(trunk, ImageTrunk)
+    return trunk
 
 
 def describe_mixture(weights: Mapping[str, float]) -> str:

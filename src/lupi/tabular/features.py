@@ -1,13 +1,17 @@
 """Turn columns of one value, such as texts, into several numeric columns."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from lupi.tabular.columns import InputColumn
-from lupi.tabular.images import UnreadableImageError
+from lupi.tabular.images import Size, UnreadableImageError, read_image
 from lupi.tabular.kinds import KINDS, ColumnEncoder
 from lupi.tabular.text import encode_texts
+from lupi.tabular.values import Column
 
 
 def fit_encoders(
@@ -78,12 +82,27 @@ def encode_columns(X: pd.DataFrame, encoders: Mapping[str, ColumnEncoder]) -> pd
         if name not in encoders:
             parts.append(column.to_frame())
             continue
-        try:
+        with explain_images(column):
             rows = encode_texts(encoders[str(name)], column)
-        except UnreadableImageError as error:
-            row = X.index[column.tolist().index(error.path)]
-            what = f"Expected column {name!r} to name images, but {error.path} in row {row} is none"
-            raise ValueError(f"{what}: {error.why}.") from error
         names = [f"{name}[{i}]" for i in range(rows.shape[1])]
         parts.append(pd.DataFrame(rows, columns=names, index=X.index))
     return pd.concat(parts, axis="columns")
+
+
+def stack_images(column: Column, size: Size) -> NDArray[np.uint8]:
+    """Return the images that a column names, [rows, 3, height, width]; every file is read once."""
+    codes, distinct = pd.factorize(column)
+    with explain_images(column):
+        images = np.stack([read_image(path, size) for path in distinct])
+    return np.ascontiguousarray(images.transpose(0, 3, 1, 2)[codes])
+
+
+@contextmanager
+def explain_images(column: Column) -> Iterator[None]:
+    """Say which row names a file that is no image."""
+    try:
+        yield
+    except UnreadableImageError as error:
+        row = column.index[column.tolist().index(error.path)]
+        what = f"Expected column {column.name!r} to name images, but {error.path} in row {row} is none"
+        raise ValueError(f"{what}: {error.why}.") from error

@@ -1,0 +1,51 @@
+"""The architecture of a pretrained image trunk as JSON, so that a stored model needs no download to be built again."""
+
+import json
+from typing import Any, TypedDict
+
+import torch
+
+from lupi.nn.hub import ImageTrunk, import_extra
+
+
+class Architecture(TypedDict):
+    """What `build_trunk` needs to make a network for the weights of an image trunk."""
+
+    config: dict[str, Any]
+    """Configuration of the Hugging Face model."""
+    pooler: bool
+    """Whether it has its pooling layer."""
+    size: list[int]
+    """Height and width of its images."""
+
+
+def describe_trunk(trunk: Any) -> Architecture:
+    """Return the architecture of an image trunk; it holds no path and no weights.
+
+    Parameters
+    ----------
+    trunk : ImageTrunk
+        An image model of Hugging Face, from `lupi.nn.pretrained`.
+    """
+    config = getattr(getattr(trunk, "model", None), "config", None)
+    if not isinstance(trunk, ImageTrunk) or config is None:
+        raise ValueError("Expected `trunk` to be an image model of Hugging Face, but it is another model.")
+    facts = json.loads(config.to_json_string(use_diff=True))
+    for name in ("_name_or_path", "_commit_hash", "transformers_version"):
+        facts.pop(name, None)
+    pooler = getattr(trunk.model, "pooler", None) is not None
+    return {"config": facts, "pooler": pooler, "size": list(trunk.example)}
+
+
+def build_trunk(architecture: Architecture) -> ImageTrunk:
+    """Make an image trunk with random weights. No code but that of the extra `vision` is run."""
+    transformers = import_extra("transformers", "vision")
+    facts = dict(architecture["config"])
+    config = transformers.AutoConfig.for_model(facts.pop("model_type"), **facts)
+    with torch.device("cpu"):
+        model = transformers.AutoModel.from_config(config)
+    if not architecture["pooler"]:
+        model.register_module("pooler", None)
+    channels = int(getattr(config, "num_channels", 3))
+    height, width = architecture["size"]
+    return ImageTrunk(model.float().eval(), [0.0] * channels, [1.0] * channels, None, (height, width)).eval()
