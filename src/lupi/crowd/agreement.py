@@ -16,7 +16,7 @@ def count_labels(votes: Votes) -> Floats:
 
 
 def majority_vote(votes: Votes) -> Integers:
-    """Return the most frequent label of each example, the first class among equals.
+    """Return the most frequent label of each example; ties go to the first class.
 
     Examples
     --------

@@ -82,7 +82,7 @@ def aggregate(
     gold: str | Mapping[Any, Any] | None = None,
     trust: Mapping[Any, float] | None = None,
 ) -> Aggregation:
-    """Aggregate labels: the consensus, how sure it is, and how reliable each annotator is, from labels alone.
+    """Aggregate labels into a consensus with its confidence and the reliability of each annotator, from labels alone.
 
     No inputs are needed; where there are some, `lupi diagnose` knows more. See `lupi.crowd.infer` for the model of
     labels: annotators differ in reliability, may have habits, such as a constant answer, and share what errors are

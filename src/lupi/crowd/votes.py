@@ -45,7 +45,7 @@ class Votes:
 
 
 def number_ids(name: str, ids: Any, length: int) -> tuple[Integers, NDArray[Any]]:
-    """Number ids by first appearance, and return the distinct ids in that order; a missing id is an id too.
+    """Number ids by first appearance, and return the distinct ids in that order; missing ids count as one id.
 
     Examples
     --------

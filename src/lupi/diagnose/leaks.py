@@ -46,7 +46,7 @@ class Alone(NamedTuple):
 def predict_alone(
     column: pd.Series[Any], kind: str, y: NDArray[np.int64], example: NDArray[Any], *, folds: int = 5
 ) -> Alone:
-    """Predict held-out labels from one column on its own.
+    """Predict held-out labels from a single column.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def predict_alone(
 
 
 def code_values(column: pd.Series[Any], kind: str, bins: int | None = None) -> NDArray[np.int64]:
-    """Number the values of a column, or the bins of a numeric one; a missing value has a number too.
+    """Number the values of a column, or the bins of a numeric one; missing values get a number of their own.
 
     Examples
     --------

@@ -19,7 +19,7 @@ MOST_CLASSES = 15
 
 
 def diagnosis_page(found: Diagnosis) -> Page:
-    """Make the page of a diagnosis; parts that it does not have are left out.
+    """Make the page of a diagnosis; sections without results are left out.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def label_section(table: pd.DataFrame, pictures: Mapping[str, Sequence[str | Non
     """Show the most suspicious labels, the first of them with images."""
     text = (
         "A label is suspicious if the model, which was not trained on its example, and the example's other labels "
-        "speak against it, where each annotator counts as much as they are reliable. Check the first ones yourself "
+        "contradict it, where reliable annotators count for more. Check the first ones yourself "
         "before you change any."
     )
     shown_table = Table(

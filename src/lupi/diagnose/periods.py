@@ -24,7 +24,7 @@ def find_time(privileged: pd.DataFrame) -> str | None:
 
 
 def measure_periods(time: pd.Series, right: Floats) -> pd.DataFrame | None:
-    """Return how probable it is that labels are right in each period; None if there are too few for two periods.
+    """Return the mean probability that labels are right in each period; None if there are too few for two periods.
 
     Parameters
     ----------

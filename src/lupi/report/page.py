@@ -137,7 +137,7 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True)
 class Detail:
-    """A table that readers open by its summary.
+    """A table that is hidden until readers open it.
 
     Parameters
     ----------

@@ -102,7 +102,7 @@ def predict_table(
 
 
 def warn_of_formulas(rows: pa.Table) -> bool:
-    """Warn of cells that spreadsheets run as formulas, and return whether there are any.
+    """Warn about cells that a spreadsheet would run as formulas, and return whether there are any.
 
     Predictions are for programs, which find rows by their ids, so the cells are written as they are.
     """

@@ -235,7 +235,7 @@ def load_trunk(name: str, inputs: Mapping[str, InputColumn]) -> ImageTrunk:
 
 
 def describe_mixture(weights: Mapping[str, float]) -> str:
-    """Say which methods "auto" has mixed, and whether privileged information mattered.
+    """Describe which methods "auto" combined, and the weight of those that use privileged information.
 
     Examples
     --------

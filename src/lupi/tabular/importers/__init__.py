@@ -1,4 +1,4 @@
-"""Importers of exports of labelling tools, one file each. To add a tool, write a function and add it to `IMPORTERS`.
+"""Import the exports of labelling tools, one file per tool. To add a tool, write a function and add it to `IMPORTERS`.
 
 A tool's export becomes an `ImportedTable`: one row per label, with what is known about it in privileged columns.
 """

@@ -64,7 +64,7 @@ class ImportedTable:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelRow:
-    """One label: of which example, with which inputs, and what is known about it.
+    """One label, with its example, the inputs, and what is known about it.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def to_seconds(value: Any) -> Any:
 
 
 def choose_field(fields: Sequence[str], label: str | None, path: object, what: str) -> str:
-    """Return the field to take labels from: the one that is named, or the only one.
+    """Return the field that holds the labels: the one the user names, or the only one.
 
     Parameters
     ----------

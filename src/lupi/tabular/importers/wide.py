@@ -95,7 +95,7 @@ def to_long(
 
 
 def find_annotators(frame: pd.DataFrame) -> list[str]:
-    """Return the columns that look like labels: names or whole numbers, half of which other such columns have, too.
+    """Return the columns that look like labels: names or integers, at least half of which occur in other such columns.
 
     Examples
     --------
