@@ -1,4 +1,7 @@
-"""Callbacks that log every epoch to TensorBoard, MLflow or Weights & Biases."""
+"""Callbacks that log every epoch to TensorBoard, MLflow or Weights & Biases.
+
+With several processes, every one calls its callbacks: pass a logger in one of them only.
+"""
 
 import importlib
 from collections.abc import Callable
