@@ -6,10 +6,11 @@ from tests.estimators.helpers import A, X, Y, classifier
 
 
 def test_rows_of_the_history_are_reported_and_training_ends_early(tmp_path):
-    rows = []
-    model = classifier("no-pi", epochs=50, callbacks=[rows.append, lambda row: row["epoch"] == 3])
+    seen = []
+    note, stop = lambda *given: seen.append(given), lambda row, _: row["epoch"] == 3
+    model = classifier("no-pi", epochs=50, callbacks=[note, stop])
     assert model.fit(X, Y).n_iter_ == 3
-    assert rows == model.history_
+    assert seen == [(row, model.method_) for row in model.history_]
     model.save(tmp_path / "model")
     assert load(tmp_path / "model").callbacks is None
 

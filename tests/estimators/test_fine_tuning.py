@@ -1,4 +1,4 @@
-"""Learning rates of parts, optimizers of one's own and callbacks, through the estimators."""
+"""Learning rates of parts, optimizers of one's own and longer runs, through the estimators."""
 
 import numpy as np
 import pytest
@@ -37,12 +37,6 @@ def test_a_folder_keeps_rates_but_no_functions(tmp_path):
     assert loaded.learning_rates == {"trunk": 1e-4}
     assert loaded.training == {"clip": 1.0}
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
-
-
-def test_a_callback_sees_the_network():
-    seen = []
-    model = classifier(callbacks=[lambda row, method: seen.append((row["epoch"], method))]).fit(X, Y, privileged=A)
-    assert seen == [(1, model.method_), (2, model.method_)]
 
 
 def test_an_extended_run(tmp_path):

@@ -360,6 +360,28 @@ def test_a_model_of_texts(hub, tmp_path):
 
 
 @ITSELF
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_tokens_as_a_dict_train_like_ids(hub, tmp_path, accumulate):
+    """What a tokenizer returns, from the training set to predictions; the trunk has a learning rate of its own."""
+    _, folder = save_bert(hub, tmp_path)
+    texts = ["good cast", "bad", "good cast bad cast bad"] * 4
+    tokens = dict(hub.BertTokenizer.from_pretrained(folder)(texts, padding=True, return_tensors="pt"))
+    ids, trunk = token_ids(folder, texts), pretrained(folder)
+    for module in trunk.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    torch.manual_seed(0)
+    one = methods.build("tram", make_parts(trunk)).double()
+    other, data = copy.deepcopy(one), make_annotations(ids)
+    data = dataclasses.replace(data, a=data.a.double())
+    fit(one, data, dataclasses.replace(TWO_STEPS, learning_rates={"trunk": 1e-4}))
+    how = dataclasses.replace(TWO_STEPS, learning_rates={"trunk": 1e-4}, accumulate=accumulate)
+    fit(other, dataclasses.replace(data, x=tokens), how)
+    torch.testing.assert_close(dict(other.state_dict()), dict(one.state_dict()), rtol=1e-5, atol=1e-7)
+    torch.testing.assert_close(other.predictor()(tokens), one.predictor()(ids), rtol=1e-5, atol=1e-7)
+
+
+@ITSELF
 def test_only_the_encoder_of_an_encoder_and_decoder(hub, tmp_path):
     config = hub.T5Config(vocab_size=9, d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2)
     model = hub.T5Model(config).eval()
