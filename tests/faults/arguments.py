@@ -25,6 +25,7 @@ Arguments = dict[str, list[str]]
 
 COLUMNS = ["id", "size", "count", "colour", "note", "worker", "seconds", "label", "grade", "flag", "mark", "gold"]
 CHEAP = ["no-pi", "tram", "zero-imputation", "mean-imputation", "pi-dual", "pi-transition", "miml-fcn-plus"]
+KINDS = ["number", "category", "text", "image", "vector", "vector:table.npy", "vector:table.csv", "Number", ""]
 ALL = [*methods.names(), "auto"]
 HUGE_WORK = 1.5
 """Seconds after which a case that asks for very much work is interrupted."""
@@ -54,7 +55,7 @@ def hostile_argument(command: str, parameter: Any, rng: Random) -> tuple[str, bo
     if name == "device":
         return rng.choice(DEVICES), False
     if name == "kind":
-        chosen = rng.choice(["number", "category", "text", "vector", "Number", "", hostile_text(rng)])
+        chosen = rng.choice([*KINDS, hostile_text(rng)])
         return f"{rng.choice([*COLUMNS, hostile_text(rng)])}={chosen}", False
     if name == "task":
         return rng.choice(["classification", "regression", "multi-label", "Classification", *TEXTS[:6]]), False

@@ -119,6 +119,8 @@ COLUMNS: dict[str, Callable[[Random, int], Any]] = {
     "bytes": of_type(pa.binary(), lambda rng: rng.choice([b"", b"abc", b"\xff\xfe", rng.randbytes(4)])),
     "lists": of_type(pa.list_(pa.int64()), lambda rng: [rng.randrange(3) for _ in range(rng.randrange(4))]),
     "vectors": of_type(pa.list_(pa.float32(), 2), lambda rng: [rng.random(), rng.random()]),
+    "embeddings": lambda rng, rows: pa.array([[rng.random(), rng.random()] for _ in range(rows)]),
+    "paths": each(lambda rng: rng.choice(["table.csv", "table.parquet", "../a.png", "/dev/zero", hostile_text(rng)])),
     "lists of texts": of_type(pa.list_(pa.string()), lambda rng: [hostile_text(rng)]),
     "structs": of_type(
         pa.struct([("a", pa.int64()), ("b", pa.string())]), lambda rng: {"a": rng.randrange(3), "b": "x"}
