@@ -44,17 +44,18 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
     hidden : sequence of int
         Hidden widths of the default trunk.
     kind : dict, optional
-        Kinds of columns of X that should not be recognised, by name: "number", "category" or "text". By default,
-        strings of three words or more are text, which is encoded by TF-IDF, and other strings are categories. Columns
-        that look like identifiers, or are named like true labels, are refused. A missing number is replaced by the
-        mean, and one more feature says where.
+        Kinds of columns of X that should not be recognised, by name: "number", "category", "text" or "vector". By
+        default, strings of three words or more are text, which is encoded by TF-IDF, other strings are categories, and
+        lists or arrays of numbers are vectors, whose numbers become columns. Columns that look like identifiers, or are
+        named like true labels, are refused. A missing number is replaced by the mean, and one more feature says where.
     tower : (int, int)
         Widths of the tower, which joins features and privileged information.
     tower_skip : bool
         Whether the conditional head also sees the features directly, as in the paper's ImageNet variant.
     numbers : str or mapping
         Encoding of privileged numbers: "quantile", "standardize" or "category", for all columns or by column. By
-        column, strings may be "category" or "text"; by default they are recognised, and identifiers are refused.
+        column, strings may be "category" or "text"; by default they are recognised, and identifiers are refused. Lists
+        or arrays of numbers are vectors, which are standardised.
     quantiles : int
         Number of quantile bins.
     annotator : str or int, optional

@@ -192,6 +192,7 @@ class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     ----------
     kind : mapping of str to str, optional
         Columns of strings that are ``"text"``, which is encoded by TF-IDF, and of numbers that are ``"category"``.
+        Lists and arrays of numbers are vectors, and become one column per number.
 
     Attributes
     ----------

@@ -1,0 +1,206 @@
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from lupi.tabular.containers import to_pandas
+from lupi.tabular.recognizing import check_kinds, check_types, find_annotator, recognise_inputs, recognise_privileged
+from lupi.tabular.roles import Roles
+
+
+def roles_of(inputs, **others):
+    return Roles(**{"target": ("y",), "inputs": tuple(inputs)} | others)
+
+
+def kinds(frame, given=None, **others):
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    found, notes = recognise_inputs(to_pandas(table), table.schema, roles_of(frame, **others), given or {})
+    return {name: column.kind for name, column in found.items()}, notes
+
+
+@pytest.mark.parametrize(("column", "kind"), [("age", ""), ("age", "boolean"), ("label", "text"), ("agee", "text")])
+def test_kinds_that_cannot_be_chosen(column, kind):
+    with pytest.raises(ValueError, match=f"`kind`.*{column!r}"):
+        check_kinds({column: kind}, ["age", "label"], Roles(target=("label",), inputs=("age",)))
+
+
+@pytest.mark.parametrize(
+    ("columns", "found"),
+    [
+        ({"seconds": [1, 2, 1, 2], "worker": list("abab"), "rater": list("abba")}, "worker"),  # the first
+        ({"workers": list("abab")}, None),  # not so named
+        ({"worker": list("abcd")}, None),  # each value once
+        ({"worker": list("aaaa")}, None),  # one value
+        ({"worker": [1, 2, 1, 2]}, "worker"),
+        ({"worker": [0.5, 2, 0.5, 2]}, None),  # a quantity
+        ({"last_seen_by_user": pd.to_datetime(["2020-01-01", "2021-01-01"] * 2)}, None),
+        ({"worker": [True, False, True, False]}, "worker"),
+    ],
+)
+def test_annotators_are_found_by_name_and_values(columns, found):
+    frame = pd.DataFrame(columns)
+    assert find_annotator(frame, {}) == found
+    assert find_annotator(frame, dict.fromkeys(frame, "number")) is None
+    assert find_annotator(frame.iloc[:, ::-1], {"rater": "number"}) == found
+
+
+def test_kinds_are_recognised():
+    n = 60
+    frame = pd.DataFrame(
+        {
+            "size": np.linspace(0, 1, n),
+            "count": np.arange(n) % 7,
+            "open": np.arange(n) % 2 == 0,
+            "city": np.array(["Bern", "Rome", "New York"])[np.arange(n) % 3],
+            "review": [f"this is the review of number {i}" for i in range(n)],
+            "day": pd.date_range("2020-01-01", periods=n),
+        }
+    )
+    expected = {
+        "size": "number",
+        "count": "number",
+        "open": "boolean",
+        "city": "category",
+        "review": "text",
+        "day": "number",
+    }
+    assert kinds(frame) == (expected, [])
+    assert kinds(frame, {"count": "category", "review": "category"})[0] == expected | {
+        "count": "category",
+        "review": "category",
+    }
+
+
+@pytest.mark.parametrize("values", [[f"q{i}" for i in range(100)], ["q0", "q0", *(f"q{i}" for i in range(98))]])
+def test_strings_that_are_identifiers(values):
+    frame = pd.DataFrame({"key": values})
+    with pytest.raises(ValueError, match=r"'key'.*distinct strings"):
+        kinds(frame)
+    assert kinds(frame, {"key": "category"})[0] == {"key": "category"}
+
+
+def test_identifiers_are_counted_by_example():
+    """Ten annotations each: one row in ten is distinct, but every example is."""
+    frame = pd.DataFrame({"file": np.repeat([f"f{i}" for i in range(50)], 10), "example": np.repeat(range(50), 10)})
+    assert kinds(frame[["file"]])[0] == {"file": "category"}
+    table = pa.Table.from_pandas(frame)
+    with pytest.raises(ValueError, match=r"'file' has 50 distinct strings in 50 examples.*`ignore`"):
+        recognise_inputs(frame, table.schema, roles_of(["file"], example="example"), {})
+
+
+def test_many_strings_are_no_category():
+    names = [f"w{i % 1500}" for i in range(6000)]
+    with pytest.raises(ValueError, match=r"'name' has 1,500 distinct strings in 6,000 examples"):
+        kinds(pd.DataFrame({"name": names}))
+
+
+def test_numbers_that_are_identifiers():
+    frame = pd.DataFrame({"worker_id": [3, 4, 3]})
+    with pytest.raises(ValueError, match=r"`kind=\{'worker_id': 'number'\}`"):
+        kinds(frame)
+    assert kinds(frame, {"worker_id": "number"})[0] == {"worker_id": "number"}
+
+
+def test_notes_for_a_second_look():
+    frame = pd.DataFrame({"sentence": np.repeat(range(30), 3), "x": np.repeat(np.linspace(0, 1, 30), 3)})
+    _, notes = kinds(frame)
+    assert [note.split("'")[1] for note in notes] == ["sentence"]
+    assert kinds(frame[["x"]])[1] == []
+
+
+@pytest.mark.parametrize("name", ["gold", "Gold", "gold_label", "truth", "ground_truth", "GroundTruth", "true_label"])
+def test_true_labels_are_no_inputs(name):
+    frame = pd.DataFrame({"x": [0.5, 1.5], name: [0, 1]})
+    with pytest.raises(
+        ValueError, match=rf"without true labels, but '{name}' .* `ignore`.*`kind=\{{'{name}': 'number'"
+    ):
+        kinds(frame)
+    assert kinds(frame, {name: "number"})[0][name] == "number"
+
+
+@pytest.mark.parametrize("name", ["golden_retriever", "goldfish", "truthful", "label_count"])
+def test_names_that_only_contain_the_word(name):
+    assert kinds(pd.DataFrame({name: [0.5, 1.5]}))[0] == {name: "number"}
+
+
+@pytest.mark.parametrize("values", [[f"[{i}.5, 1.5]" for i in range(40)], [f"[{i}.5 1.5]" for i in range(40)]])
+def test_strings_of_lists_are_vectors_if_users_say_so(values):
+    with pytest.raises(ValueError, match=r"input column 'v'.*list.*; pass `kind=\{'v': 'vector'\}`") as caught:
+        kinds(pd.DataFrame({"v": values}))
+    assert "ignore" not in str(caught.value)
+    assert kinds(pd.DataFrame({"v": values}), {"v": "vector"})[0] == {"v": "vector"}
+
+
+def test_lists_of_numbers_are_recognised_and_lists_of_strings_are_no_inputs():
+    assert kinds(pd.DataFrame({"v": [[0.5, 1.5], [2.5, 3.5]]}))[0] == {"v": "vector"}
+    with pytest.raises(ValueError, match=r"input column 'v'.*list.* to a column of its own\.$"):
+        kinds(pd.DataFrame({"v": [["a", "b"]] * 20}))
+
+
+def test_types_that_kinds_cannot_read():
+    with pytest.raises(ValueError, match=r"'n'.*text.*number"):
+        kinds(pd.DataFrame({"n": [1, 2]}), {"n": "text"})
+    schema = pa.schema({"v": pa.list_(pa.int64())})
+    with pytest.raises(ValueError, match=r"target column 'v'.*it is vector"):
+        check_types(schema, ["v"], "target", ("number", "string"))
+
+
+def test_privileged_kinds():
+    frame = pd.DataFrame(
+        {
+            "annotator": [1, 2, None],
+            "seconds": [3, 4, 5],
+            "day": pd.date_range("2020", periods=3),
+            "sure": [True, False, True],
+            "name": list("abc"),
+            "rater": [0.5, 1, 2],
+        }
+    )
+    roles = roles_of(["x"], privileged=tuple(frame))
+    found, notes = recognise_privileged(frame, pa.Schema.from_pandas(frame), roles, {})
+    assert found == {
+        "annotator": "category",
+        "seconds": "number",
+        "day": "number",
+        "sure": "category",
+        "name": "category",
+        "rater": "number",
+    }
+    (note,) = notes
+    assert note.startswith("Privileged column 'annotator' holds integers that look like ids")
+    changed, notes = recognise_privileged(
+        frame, pa.Schema.from_pandas(frame), roles, {"annotator": "number", "seconds": "category"}
+    )
+    assert (changed["annotator"], changed["seconds"], notes) == ("number", "category", [])
+    assert recognise_privileged(frame, pa.Schema.from_pandas(frame), roles, {"name": "text"})[0]["name"] == "text"
+    with pytest.raises(ValueError, match=r"'seconds' to be strings to be read as text, but it is number"):
+        recognise_privileged(frame, pa.Schema.from_pandas(frame), roles, {"seconds": "text"})
+
+
+PRIVILEGED = pd.DataFrame(
+    {
+        "comment": [f"this is comment {i}" for i in range(50)],
+        "reason": ["I am not sure", "it is quite clear"] * 25,
+        "worker": [f"Ann Mary Smith {i}" for i in range(25)] * 2,
+        "assignment": [f"A{i:03}" for i in range(50)],
+        "session_id": range(50),
+    }
+)
+
+
+@pytest.mark.parametrize(("column", "kind"), [("comment", "text"), ("reason", "category"), ("worker", "category")])
+def test_comments_are_text_but_names_are_not(column, kind):
+    frame = PRIVILEGED[[column]]
+    roles = roles_of(["x"], privileged=(column,))
+    assert recognise_privileged(frame, pa.Schema.from_pandas(frame), roles, {})[0] == {column: kind}
+
+
+@pytest.mark.parametrize("column", ["assignment", "session_id"])
+def test_privileged_identifiers_are_refused(column):
+    frame = PRIVILEGED[[column]]
+    schema, roles = pa.Schema.from_pandas(frame), roles_of(["x"], privileged=(column,))
+    message = rf"privileged columns without identifiers, but '{column}' has 50 distinct values in 50 rows: .*`ignore`"
+    with pytest.raises(ValueError, match=message):
+        recognise_privileged(frame, schema, roles, {})
+    assert recognise_privileged(frame, schema, roles, {column: "category"})[0] == {column: "category"}
+    assert recognise_privileged(frame, schema, roles, {}, annotator=column)[0] == {column: "category"}

@@ -1,0 +1,73 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from lupi.tabular.targets import choose_task, find_unlabelled
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "unlabelled"),
+    [
+        ([0, 1, -1, 2], True, [2]),
+        ([0, 1, -1, 2], False, []),  # real numbers
+        ([0.0, 1.0, -1.0, np.nan], True, [2, 3]),
+        ([-1, 1, 1, -1], True, []),
+        ([-1, 0, 0, -1], True, []),  # nothing would be left to tell apart
+        ([-2, -1, 0, 1], True, []),  # a scale
+        ([-1, 0.5, 1, 2], True, []),
+        (["-1", "a", "b", None], True, [3]),
+        ([True, False, None, True], True, [2]),
+        (pd.array([0, 1, -1, None], "Int64"), True, [2, 3]),
+    ],
+)
+def test_rows_without_a_label(labels, classes, unlabelled):
+    found = find_unlabelled(pd.DataFrame({"y": labels}), classes=classes)
+    assert np.flatnonzero(found).tolist() == unlabelled
+
+
+def test_several_targets_are_missing_together():
+    labels = pd.DataFrame({"a": [0, 1, None, None], "b": [-1, 1, None, 0]})
+    assert find_unlabelled(labels, classes=True).tolist() == [False, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("values", "task"),
+    [
+        (["a", "b"], "classification"),
+        ([True, False], "classification"),
+        ([0, 1], "classification"),
+        ([1.0, 3.0], "classification"),
+        ([0.5, 1.0], "regression"),
+        (range(101), "regression"),
+        (range(100), "classification"),
+    ],
+    ids=str,
+)
+def test_the_task_follows_the_target(values, task):
+    frame = pd.DataFrame({"y": values})
+    assert choose_task(frame, ["y"], None)[0] == task
+    assert choose_task(frame, ["y"], "classification") == ("classification", "as `task` says")
+    if not isinstance(values[0], str):
+        assert choose_task(frame, ["y"], "regression")[0] == "regression"
+
+
+@pytest.mark.parametrize(
+    ("columns", "task", "message"),
+    [
+        ({"y": [0.5, np.inf]}, None, "'y' to be finite, but row 1 is infinite"),
+        ({"y": ["a", None]}, None, "^Expected target 'y' to have a value in every row, but row 1 has none.$"),
+        ({"y": [3.0, 3.0]}, None, "^Expected target 'y' to have at least two values, but all are '3'.$"),
+        ({"y": [0, 1], "z": [0, 2]}, None, "^Expected several targets to be 0 or 1, but 'z' has '2' in row 1.$"),
+        ({"y": [0, 1], "z": [1, 0]}, "regression", "^Expected one target for regression, but got 2.$"),
+        ({"y": ["a", "b"]}, "regression", "^Expected target 'y' to be numbers for regression, but got 'a'.$"),
+        ({"y": [0, 1]}, "ranking", "`task`.*'ranking'"),
+    ],
+)
+def test_targets_that_make_no_sense(columns, task, message):
+    with pytest.raises(ValueError, match=message):
+        choose_task(pd.DataFrame(columns), list(columns), task)
+
+
+def test_several_targets():
+    frame = pd.DataFrame({"y": [0, 1], "z": [True, False]})
+    assert choose_task(frame, ["y", "z"], None) == ("classification", "2 targets of 0 and 1")
