@@ -1,6 +1,10 @@
 """Every run of the tests is the same run; `pytest --hypothesis-profile=default` looks for new examples."""
 
+import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,6 +23,24 @@ settings.load_profile("repeatable")
 @pytest.fixture(autouse=True)
 def _seed():
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    """The address of a Dask cluster of two worker processes."""
+    pytest.importorskip("distributed")
+    root = Path(__file__).parents[1]
+    path = os.pathsep.join([str(root / "src"), str(root)])  # workers call functions of tests
+    program = subprocess.Popen(
+        [sys.executable, root / "tests" / "programs" / "start_cluster.py"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+    )
+    yield program.stdout.readline().strip()
+    program.communicate()
 
 
 HOSTILE = [

@@ -7,6 +7,7 @@ import torch
 from sklearn.metrics import accuracy_score, log_loss
 from torch import nn
 
+from lupi.compare import open_cluster
 from lupi.compare.cache import RunFolder, open_run_folder
 from lupi.compare.engine import to_frame
 from lupi.data import Annotations
@@ -121,3 +122,13 @@ def test_one_network_is_trained_once_and_predicts_as_if_alone(tmp_path, monkeypa
 def test_options_reach_the_method(tmp_path):
     with pytest.raises(ValueError, match="rate"):
         train([make_case("tram", rate=1)], [0, 1], tmp_path)
+
+
+def test_a_cluster_trains_as_this_process_does(tmp_path, cluster):
+    first = make_case("zero-imputation")
+    cases = [make_case(), first, replace(first, name="mean-imputation", method="mean-imputation")]
+    expected = train(cases, range(3), tmp_path / "here", seeds_at_once=2)
+    with open_cluster(cluster) as workers:
+        found = train(cases, range(3), tmp_path / "there", seeds_at_once=2, cluster=workers)
+    pd.testing.assert_frame_equal(found.drop(columns="seconds"), expected.drop(columns="seconds"), check_exact=True)
+    assert RunFolder(tmp_path / "there", {}).load("no-pi", 2)["kept"].shape == (1, 3)

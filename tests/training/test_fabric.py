@@ -71,6 +71,34 @@ def test_two_processes_train_as_one(tmp_path):
 
 
 @pytest.mark.skipif(importlib.util.find_spec("lightning") is None, reason="needs the extra `distributed`")
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_processes_of_torchrun_train_as_one(nodes, tmp_path):
+    """Two processes on one node, and on two nodes, each of which has its own torchrun."""
+    program, port = Path(__file__).parent / "programs" / "train_under_torchrun.py", free_port()
+    env = {**one_thread(), **({"GLOO_SOCKET_IFNAME": "lo"} if sys.platform == "linux" else {})}
+    start = [sys.executable, "-m", "torch.distributed.run", f"--nnodes={nodes}", f"--nproc-per-node={2 // nodes}"]
+    meet = ["--master-addr=127.0.0.1", f"--master-port={port}"]
+    running = [
+        subprocess.Popen(
+            [*start, *meet, f"--node-rank={node}", str(program), str(nodes), str(tmp_path)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=env,
+        )
+        for node in range(nodes)
+    ]
+    for process in running:
+        _, errors = process.communicate(timeout=240)
+        assert process.returncode == 0, errors
+    first, second = (torch.load(tmp_path / f"rank{rank}.pt", weights_only=True) for rank in (0, 1))
+    assert first["processes"] == second["processes"] == 2
+    assert [first["node"], second["node"]] == [0, nodes - 1]
+    assert_close(first["fabric"], second["fabric"], 0, "ranks")
+    assert_close(first["fabric"], first["one"], 1e-5, "one process")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("lightning") is None, reason="needs the extra `distributed`")
 def test_one_process_trains_every_method_that_cross_fits(tmp_path):
     program = Path(__file__).parent / "programs" / "train_in_one_process.py"
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Call functions in several processes, which end when the one that started them does."""
+"""Call functions in several processes, which end when the one that started them does, or on a cluster."""
 
 import os
 import signal
@@ -6,7 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 import joblib
 
@@ -15,7 +16,46 @@ INTERVAL = 0.1
 """Seconds between two looks at whether the parent is alive."""
 
 
-def run_parallel(calls: Sequence[Callable[[], Result]], jobs: int) -> Iterator[tuple[int, Result]]:
+class Cluster(Protocol):
+    """Other machines that call functions."""
+
+    @property
+    def workers(self) -> int:
+        """Number of workers."""
+
+    def run(self, calls: Sequence[partial[Any]]) -> Iterator[tuple[int, Any]]:
+        """Call functions; yield the place and the result of each as soon as it has returned."""
+
+
+@contextmanager
+def open_cluster(address: str | None) -> Iterator[Cluster | None]:
+    """Connect to a Dask cluster; without an address there is none.
+
+    Parameters
+    ----------
+    address : str, optional
+        The address of its scheduler, such as ``tcp://10.0.0.1:8786``. Needs the extra `cluster`.
+
+    Examples
+    --------
+    >>> with open_cluster(None) as cluster:
+    ...     cluster is None
+    True
+    """
+    if address is None:
+        yield None
+        return
+    try:
+        from lupi._internal.cluster import connect
+    except ImportError as error:
+        raise ImportError(f"Expected the extra `cluster` (pip install 'lupi[cluster]'), but {error}.") from error
+    with connect(address) as cluster:
+        yield cluster
+
+
+def run_parallel(
+    calls: Sequence[Callable[[], Result]], jobs: int, cluster: Cluster | None = None
+) -> Iterator[tuple[int, Result]]:
     """Call functions through joblib, and yield the place and the result of each as soon as it has returned.
 
     Parameters
@@ -24,12 +64,17 @@ def run_parallel(calls: Sequence[Callable[[], Result]], jobs: int) -> Iterator[t
         The functions; results should not depend on which process calls them.
     jobs : int
         Number of processes, -1 for one per core. No more are started than there are functions.
+    cluster : Cluster, optional
+        From `open_cluster`. Its workers call the functions, however many `jobs` there are.
 
     Examples
     --------
     >>> sorted(run_parallel([lambda: "a", lambda: "b"], jobs=1))
     [(0, 'a'), (1, 'b')]
     """
+    if cluster is not None:
+        yield from cluster.run([call if isinstance(call, partial) else partial(call) for call in calls])
+        return
     workers = max(1, min(joblib.effective_n_jobs(jobs), len(calls)))
     work = (joblib.delayed(_call)(place, call, os.getpid()) for place, call in enumerate(calls))
     with ignore_interrupts() if workers > 1 else nullcontext():

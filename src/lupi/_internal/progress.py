@@ -53,5 +53,10 @@ class Steps:
 
     def print_line(self) -> None:
         """Print the current line."""
-        print(self.line, file=sys.stderr, flush=True)
+        show_line(self.line)
         self.line, self.last = "", time.monotonic()
+
+
+def show_line(text: str) -> None:
+    """Print a line on standard error."""
+    print(text, file=sys.stderr, flush=True)

@@ -26,8 +26,11 @@ def run(
         bool,
         typer.Option("--controls", help="Train controls too: zeros, shuffled and random PI."),
     ] = False,
+    sample: options.Sample = None,
+    minutes: options.Minutes = None,
     device: options.Device = "cpu",
     jobs: options.Jobs = -1,
+    cluster: options.Cluster = None,
     overwrite: options.Overwrite = False,
 ) -> None:
     """Compare methods with No PI on a table of annotations, to see whether privileged information helps.
@@ -35,7 +38,7 @@ def run(
     An interrupted comparison continues where it stopped.
     """
     from lupi._internal.files import claim_output
-    from lupi.compare import Plan, compare_table, format_table
+    from lupi.compare import Plan, compare_table, format_table, open_cluster
 
     if seeds is not None and folds is not None:
         raise ValueError("Expected `seeds` or `folds`, but got both.")
@@ -46,11 +49,15 @@ def run(
         seeds=seeds or 10,
         folds=folds,
         controls=controls,
+        sample=sample,
+        minutes=minutes,
         device=device,
         settings=settings,
     )
-    with claim_output(output, overwrite=True, folder=True):  # `compare_table` looks at what is there
-        found = compare_table(plan, output, jobs=jobs, overwrite=overwrite, say=say, progress=True)
+    with open_cluster(cluster) as workers, claim_output(output, overwrite=True, folder=True):
+        found = compare_table(  # looks at what is in the folder
+            plan, output, jobs=jobs, cluster=workers, overwrite=overwrite, say=say, progress=True
+        )
         say(f"\n{format_table(found)}\n\n{found.verdict}\n")
         for note in found.notes:
             say(f"Note: {note}")

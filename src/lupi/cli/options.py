@@ -12,12 +12,23 @@ from typing import Annotated, Any
 
 import typer
 
+Cluster = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Train on the Dask cluster with this scheduler, such as tcp://10.0.0.1:8786."),
+]
 Device = Annotated[str, typer.Option(help="Where to compute: cpu or cuda.")]
 Jobs = Annotated[int, typer.Option(help="Trainings to run in parallel; -1 for one per core.")]
 Methods = Annotated[str, typer.Option(help="Comma-separated names of methods, or `all`.")]
+Minutes = Annotated[
+    float | None,
+    typer.Option(help="Reduce the work to about this number of minutes: fewer seeds first, then a sample."),
+]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an output that is already there.")]
 Output = Annotated[Path, typer.Option("-o", "--output", help="Folder for results.")]
+Sample = Annotated[
+    int | None, typer.Option(min=1, help="Use a random sample of this number of annotations, by whole examples.")
+]
 Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of initial weights, batches, folds and noise.")]
 Table = Annotated[
     Path, typer.Argument(metavar="TABLE", help="CSV, TSV, JSON, Excel or Parquet file, or folder of Parquet.")

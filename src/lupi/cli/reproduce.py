@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from lupi.cli.commands import how_made
-from lupi.cli.options import Overwrite
+from lupi.cli.options import Cluster, Overwrite
 
 
 def run(
@@ -22,10 +22,12 @@ def run(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Folder for results; run/EXPERIMENT by default.")
     ] = None,
+    cluster: Cluster = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Reproduce an experiment from the paper."""
     from lupi._internal.files import claim_output, explain_os_errors, replace_folder
+    from lupi._internal.parallel import open_cluster
     from lupi.reproduce import EXPERIMENTS, ON_DATA, load_experiment
     from lupi.reproduce.findings import is_finding, list_findings, write_findings
     from lupi.reproduce.settings import change_settings
@@ -38,14 +40,21 @@ def run(
         raise ValueError(f"Expected an experiment among {', '.join(EXPERIMENTS)}, but got {experiment!r}.")
     if data is not None and experiment not in ON_DATA:
         raise ValueError(f"Expected no `data` for {experiment}, which makes its own, but got {data}.")
+    if cluster is not None and experiment not in ON_DATA:
+        raise ValueError(f"Expected no `cluster` for {experiment}, which trains on this machine, but got {cluster!r}.")
     module = load_experiment(experiment)
     settings = change_settings(module.Settings(), [*([] if seeds is None else [f"seeds={seeds}"]), *(changes or [])])
     folder = output or Path("run", experiment)
-    on_data = {"data": data, "folder": folder, "overwrite": overwrite} if experiment in ON_DATA else {}
+    on_data: dict[str, Any] = {"data": data, "folder": folder, "overwrite": overwrite} if experiment in ON_DATA else {}
     claim: dict[str, Any] = {"overwrite": overwrite, "ours": is_finding, "kind": "result of an experiment"}
     if on_data:
         claim = {"overwrite": True}  # the experiment looks at what is there
-    with claim_output(folder, folder=True, **claim) if is_first_process() else nullcontext():
+    with (
+        open_cluster(cluster) as workers,
+        claim_output(folder, folder=True, **claim) if is_first_process() else nullcontext(),
+    ):
+        if workers is not None:
+            on_data["cluster"] = workers
         findings = module.run(settings, progress=True, **on_data)
         print(findings.text)
         with explain_os_errors(folder), replace_folder(folder, drop=list_findings(folder)) as partial:

@@ -16,17 +16,22 @@ from numpy.typing import NDArray
 
 from lupi import __version__
 from lupi._internal.checks import check_jobs
+from lupi._internal.parallel import Cluster
+from lupi._internal.progress import show_line
 from lupi.compare.arms import SUMS, Variant, list_variants, train_variant
-from lupi.compare.cache import open_run_folder
-from lupi.compare.consensus import infer_consensus
+from lupi.compare.budget import Estimate, count_workers, describe_work
+from lupi.compare.cache import RunFolder, open_run_folder
+from lupi.compare.consensus import infer_consensus, uses_consensus
 from lupi.compare.engine import Arm, Run, run_arms
 from lupi.compare.plan import HELD_OUT, Plan, make_splits
 from lupi.compare.results import BIN_COLUMNS, Comparison, conclude
+from lupi.compare.sizing import describe_budget, estimate_plan, fit_minutes, is_quick, recall_size
 from lupi.compare.statistics import Uncertainty
 from lupi.crowd import pairwise_agreement
 from lupi.metrics import BINS, METRICS
 from lupi.tabular.dataset import TableDataset, read_dataset
 from lupi.tabular.embeddings import hash_folder, resolve_folder
+from lupi.tabular.sampling import sample_examples
 
 SEEDS_AT_ONCE = 5
 
@@ -36,6 +41,7 @@ def compare_table(
     folder: Path,
     *,
     jobs: int = 1,
+    cluster: Cluster | None = None,
     overwrite: bool = False,
     say: Callable[[str], None] | None = None,
     progress: bool = False,
@@ -50,6 +56,8 @@ def compare_table(
         Folder for finished runs.
     jobs : int
         Groups of seeds to train in parallel, through joblib; the results do not depend on it.
+    cluster : Cluster, optional
+        From `open_cluster`. Groups train on its workers, with the same results; this process keeps them.
     overwrite : bool
         Whether to replace another comparison in the folder.
     say : callable, optional
@@ -73,15 +81,28 @@ def compare_table(
     ('nll', 'accuracy', 'brier', 'ece')
     """
     check_jobs(jobs)
-    data = read_dataset(plan.spec, test=plan.test, device=plan.device)
-    if say is not None:
-        for choice in data.choices:
-            say(choice)
+    workers, budget = count_workers(jobs, cluster), describe_budget(plan)
+    data, estimate = read_dataset(plan.spec, test=plan.test, device=plan.device), None
     several = len(np.unique(data.train.example)) < len(data.train.y)
     variants = list_variants(plan, data.task, several=several)
+    choices = [*data.choices]
+    if plan.minutes is not None:
+        chosen = None if overwrite else recall_size(plan, folder)
+        if chosen is None:
+            estimate = estimate_plan(plan, data, variants, workers)
+            chosen, choice = fit_minutes(plan, len(data.rows), estimate)
+            choices.append(choice)
+        plan = chosen
+    if plan.sample is not None:
+        data = sample_examples(data, plan.sample)
+    if say is not None:
+        for choice in choices:
+            say(choice)
     splits = make_splits(plan, data)
-    about = describe_plan(plan, data, variants)
+    about = describe_plan(plan, data, variants, budget)
     with open_run_folder(folder, about, overwrite=overwrite) as runs:
+        if progress:
+            show_work(plan, data, variants, runs, estimate, workers)
         run = partial(
             run_arms,
             seeds=range(plan.runs),
@@ -89,6 +110,7 @@ def compare_table(
             keep_groups=True,
             folder=runs,
             jobs=jobs,
+            cluster=cluster,
             progress=progress,
         )
         truth = None
@@ -100,16 +122,35 @@ def compare_table(
     return summarize_runs(plan, data, variants, found, about)
 
 
-def uses_consensus(data: TableDataset) -> bool:
-    """Return whether methods are scored on the consensus of held-out labels."""
-    return data.test is None and data.task == "classification"
+def show_work(
+    plan: Plan,
+    data: TableDataset,
+    variants: Sequence[Variant],
+    folder: RunFolder,
+    estimate: Estimate | None,
+    workers: int,
+) -> None:
+    """Say how many trainings there are and roughly how long they take, unless all are finished."""
+    if all(folder.file(one.name, seed).exists() for one in variants for seed in range(plan.runs)):
+        return
+    rows = len(data.rows)
+    seconds: float | None = 0.0
+    if not is_quick(plan, rows):
+        estimate = estimate or estimate_plan(plan, data, variants, workers)
+        seconds = None if estimate is None else estimate.seconds(plan.runs, rows)
+    trainings = plan.runs * (len(variants) + uses_consensus(data))
+    show_line(describe_work(trainings, rows, seconds, workers))
 
 
-def describe_plan(plan: Plan, data: TableDataset, variants: Sequence[Variant]) -> dict[str, Any]:
+def describe_plan(
+    plan: Plan, data: TableDataset, variants: Sequence[Variant], budget: str | None = None
+) -> dict[str, Any]:
     """Return everything that the results depend on."""
     encoders = {kind: name and resolve_folder(name) for kind, name in plan.spec.pretrained.items()}
     return {
         "data": data.digest[:16],
+        **({} if plan.sample is None else {"sample": plan.sample}),
+        **({} if budget is None else {"budget": budget}),
         "target": list(data.schema.roles.target),
         "privileged": dict(data.schema.privileged),
         "annotator": data.annotator,

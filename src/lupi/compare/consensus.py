@@ -33,6 +33,11 @@ SEED = 1_000_000
 """Added to the seeds of the comparison, so that no arm is the model of the consensus."""
 
 
+def uses_consensus(data: TableDataset) -> bool:
+    """Return whether methods are scored on the consensus of held-out labels."""
+    return data.test is None and data.task == "classification"
+
+
 def first_rows(example: NDArray[Any]) -> NDArray[np.int64]:
     """Return the position of the first row of each example, in the order of appearance.
 

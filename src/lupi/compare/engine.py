@@ -1,7 +1,7 @@
 """Train every arm of a comparison with every seed, and keep each run that has finished.
 
 An *arm* is what is compared: a method, a baseline or a control. The engine knows nothing of how an arm trains; it
-groups seeds, skips runs that are kept in a folder, and spreads the rest over processes.
+groups seeds, skips runs that are kept in a folder, and spreads the rest over processes or a cluster.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from lupi._internal.checks import check_jobs
-from lupi._internal.parallel import run_parallel
+from lupi._internal.parallel import Cluster, run_parallel
 from lupi._internal.progress import Steps
 from lupi.compare.cache import RunFolder
 
@@ -50,6 +50,7 @@ def run_arms(
     folder: RunFolder | None = None,
     keep_groups: bool = False,
     jobs: int = 1,
+    cluster: Cluster | None = None,
     progress: bool = False,
     say: Callable[[str], None] | None = None,
     save: bool = True,
@@ -72,6 +73,9 @@ def run_arms(
         By default missing seeds form groups of their own, so that more seeds can be added later.
     jobs : int
         Groups to train at a time, through joblib; -1 is one per core. The results do not depend on it.
+    cluster : Cluster, optional
+        From `open_cluster`. Groups train on its workers, however many `jobs` there are. Workers write nothing; this
+        process saves runs.
     progress : bool
         Whether to show progress.
     say : callable, optional
@@ -109,7 +113,7 @@ def run_arms(
         say(f"Resuming: {total - left} of {total} runs are already finished.")
     calls = [partial(arm.train, group) for _, arm, group in todo]
     with Steps("train", total, show=progress, done=total - left) as steps:
-        for place, found in run_parallel(calls, jobs):
+        for place, found in run_parallel(calls, jobs, cluster):
             _, arm, group = todo[place]
             for seed, values in zip(group, found, strict=True):
                 done[arm.name, seed] = values

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.model_selection import GroupShuffleSplit
 
 from lupi import methods as known
-from lupi._internal.checks import check_integer
+from lupi._internal.checks import check_integer, check_positive
 from lupi._internal.devices import check_device
 from lupi.tabular.dataset import TableDataset
 from lupi.tabular.folds import Rows, grouped_folds
@@ -44,6 +44,11 @@ class Plan:
     controls : bool
         Whether to train every method with zeros, shuffled values and random values in place of its privileged
         information as well.
+    sample : int, optional
+        Maximum number of annotations, of which a random sample is taken by whole examples.
+    minutes : float, optional
+        A budget. If trainings would take longer, as a few short ones show, there are fewer seeds and then fewer
+        annotations; at least three seeds and 500 annotations stay.
     device : str
         Where to train.
     settings : mapping
@@ -64,6 +69,8 @@ class Plan:
     seeds: int = 10
     folds: int | None = None
     controls: bool = False
+    sample: int | None = None
+    minutes: float | None = None
     device: str = "cpu"
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -75,6 +82,10 @@ class Plan:
         check_integer("seeds", self.seeds, 2)
         if not any(name.strip() for name in (*self.spec.privileged, self.spec.annotator or "")):
             raise ValueError("Expected `privileged` to name columns, but got none.")
+        if self.sample is not None:
+            check_integer("sample", self.sample, 1)
+        if self.minutes is not None:
+            check_positive("minutes", self.minutes)
         if self.folds is not None:
             check_integer("folds", self.folds, 2)
             if self.test is not None:

@@ -8,19 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from lupi._internal.checks import check_jobs
+from lupi._internal.checks import check_integer, check_jobs, check_positive
 from lupi._internal.files import claim_output, explain_os_errors, replace_folder, to_csv, to_records, write_text
+from lupi.compare.budget import count_workers
 from lupi.compare.comparison import describe_agreement
 from lupi.diagnose.content import add_content, draw_pictures
 from lupi.diagnose.diagnosis import diagnose
 from lupi.diagnose.findings import Diagnosis
+from lupi.diagnose.information import Floats
 from lupi.diagnose.other_models import read_probabilities
 from lupi.diagnose.page import diagnosis_page
 from lupi.diagnose.problem import Problem
+from lupi.diagnose.sizing import estimate_problem, fit_sample, show_work
 from lupi.report import write_report
 from lupi.tabular import TableDataset, TableSpec, read_dataset
 from lupi.tabular.columns import estimator_kinds
 from lupi.tabular.features import encode_columns, fit_encoders
+from lupi.tabular.sampling import sample_examples
 from lupi.tabular.values import as_text
 
 
@@ -35,6 +39,8 @@ def diagnose_table(
     seed: int = 0,
     device: str = "cpu",
     settings: Mapping[str, Any] | None = None,
+    sample: int | None = None,
+    minutes: float | None = None,
     jobs: int = 1,
     facts: Mapping[str, Any] | None = None,
     say: Callable[[str], None] | None = None,
@@ -59,6 +65,11 @@ def diagnose_table(
         Where to train.
     settings : mapping, optional
         More parameters of the estimators, such as `epochs`; None stands for the default.
+    sample : int, optional
+        Maximum number of annotations, of which a random sample is taken by whole examples.
+    minutes : float, optional
+        A budget. If the diagnosis would take longer, as a few short trainings show, it takes a sample of the
+        annotations, but not of fewer than 500.
     jobs, progress
         As for `diagnose`.
     facts : mapping, optional
@@ -86,37 +97,43 @@ def diagnose_table(
     (['results.json', 'results.csv'], ['row', 'annotator', 'given', 'likely', 'wrong', 'right', 'x'])
     """
     check_jobs(jobs)
+    if sample is not None:
+        check_integer("sample", sample, 1)
+    if minutes is not None:
+        check_positive("minutes", minutes)
     with claim_output(
         output, overwrite=overwrite, folder=True, ours=lambda run: (run / "information.csv").exists(), kind="diagnosis"
     ):
         chosen = {name: value for name, value in (settings or {}).items() if value is not None}
-        data = read_dataset(spec, device=device)
-        check_gold(data)
+        whole = read_dataset(spec, device=device)
+        check_gold(whole)
+        p = None if probabilities is None else read_probabilities(probabilities, spec, whole)
+
+        def take(size: int) -> tuple[TableDataset, Problem]:
+            data = sample_examples(whole, size, seed)
+            own = None if p is None else p[np.searchsorted(whole.rows, data.rows)]
+            parameters = {"device": device, "kind": estimator_kinds(data.schema.inputs), **chosen}
+            return data, make_problem(data, own, method=method, folds=folds, seed=seed, parameters=parameters)
+
+        data, problem = take(sample or len(whole.rows))
+        workers, estimate, choices = count_workers(jobs), None, data.choices
+        if minutes is not None:
+            estimate = estimate_problem(problem, workers)
+            size, choice = fit_sample(problem, minutes, estimate)
+            choices = [*choices, choice]
+            if size < len(data.rows):
+                data, problem = take(size)
         notes = [*data.notes, *describe_agreement(data)]
         if spec.soft:
             notes.append("The label of a row is its most probable class: how probable it is does not matter here.")
-        for line in (*data.choices, *(f"Note: {note}" for note in notes)):
+        for line in (*choices, *(f"Note: {note}" for note in notes)):
             if say is not None:
                 say(line)
-        p = None if probabilities is None else read_probabilities(probabilities, spec, data)
-        encoders = fit_encoders(data.train.X, data.unencoded, device=device)
-        problem = Problem(
-            encode_columns(data.train.X, encoders),
-            data.train.y if data.task != "classification" else np.asarray(data.classes)[data.train.y],
-            data.privileged,
-            kinds=data.schema.privileged,
-            example=data.train.example if data.ids is None else data.ids.to_numpy(),
-            annotator=data.annotators,
-            gold=data.gold,
-            probabilities=p,
-            weight=data.train.weight,
-            real=data.task == "regression",
-            method=method,
-            folds=folds,
-            seed=seed,
-            parameters={"device": device, "kind": estimator_kinds(data.schema.inputs), **chosen},
-        )
+        if progress:
+            show_work(problem, estimate, workers)
         found = diagnose(problem, jobs=jobs, progress=progress)
+        if len(data.rows) < len(whole.rows):
+            found = replace(found, notes=[data.notes[0], *found.notes])
         if data.ids is None and found.labels is not None:
             found = replace(found, labels=found.labels.drop(columns="example"))
         if found.labels is not None:  # count the rows of the table, not of those that have a label
@@ -143,10 +160,31 @@ def diagnose_table(
             "folds": folds,
             "seed": seed,
             "settings": chosen,
+            "sample": len(data.rows) if len(data.rows) < len(whole.rows) else None,
+            "minutes": minutes,
             "data": data.digest,
             "reading": notes,
         }
         return found, write_diagnosis(found, output, {**known, **(facts or {})})
+
+
+def make_problem(data: TableDataset, probabilities: Floats | None, **options: Any) -> Problem:
+    """Encode the inputs of a table, and return the problem."""
+    device = options["parameters"]["device"]
+    encoders = fit_encoders(data.train.X, data.unencoded, device=device)
+    return Problem(
+        encode_columns(data.train.X, encoders),
+        data.train.y if data.task != "classification" else np.asarray(data.classes)[data.train.y],
+        data.privileged,
+        kinds=data.schema.privileged,
+        example=data.train.example if data.ids is None else data.ids.to_numpy(),
+        annotator=data.annotators,
+        gold=data.gold,
+        probabilities=probabilities,
+        weight=data.train.weight,
+        real=data.task == "regression",
+        **options,
+    )
 
 
 def check_gold(data: TableDataset) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lupi._internal.parallel import Cluster
 from lupi.compare.cache import RunFolder
 from lupi.compare.engine import Arm, Run, run_arms
 from lupi.data import Annotations
@@ -126,6 +127,7 @@ def train_cases(
     device: torch.device,
     seeds_at_once: int = SEEDS_AT_ONCE,
     fabric: Any = None,
+    cluster: Cluster | None = None,
     progress: bool = False,
 ) -> list[Run]:
     """Train every case with every seed; pairs that are kept in the folder are not trained again.
@@ -145,6 +147,8 @@ def train_cases(
     fabric : Fabric, optional
         A Lightning Fabric of several devices, on which one seed trains after the other. Only its first process saves
         and returns scores.
+    cluster : Cluster, optional
+        From `lupi.compare.open_cluster`. Groups of seeds train on the devices of its workers.
     progress : bool
         Whether to show progress.
     """
@@ -153,7 +157,9 @@ def train_cases(
         return run_arms(arms, seeds, seeds_at_once=1, folder=folder, save=fabric.global_rank == 0, progress=progress)
     train = Trainer(score, device)
     arms = [Arm(name=case.name, train=partial(train, case)) for case in cases]
-    return run_arms(arms, seeds, seeds_at_once=seeds_at_once, folder=folder, progress=progress)
+    if cluster is not None:
+        arms = [Arm(name=case.name, train=send_case(case, score, device)) for case in cases]
+    return run_arms(arms, seeds, seeds_at_once=seeds_at_once, folder=folder, cluster=cluster, progress=progress)
 
 
 class Trainer:
@@ -178,6 +184,19 @@ class Trainer:
         if case.method in ONE_NETWORK:
             self.last = case, list(seeds), methods
         return [{**self.score(case, method), "seconds": seconds} for method in methods]
+
+
+def send_case(case: Case, score: Score, device: torch.device) -> partial[list[Mapping[str, Any]]]:
+    """Return the training of a case, with what it shares with other cases as arguments, which are sent once."""
+    own = {name: value for name, value in vars(case).items() if name not in ("parts", "data")}
+    return partial(train_sent, score, device, case.parts, case.data, own)
+
+
+def train_sent(
+    score: Score, device: torch.device, parts: Parts, data: Annotations, own: Mapping[str, Any], seeds: Sequence[int]
+) -> list[Mapping[str, Any]]:
+    """Train a case on a worker of a cluster."""
+    return Trainer(score, device)(Case(parts=parts, data=data, **own), seeds)
 
 
 def copy_network(trained: Method, method: Method, data: Annotations) -> None:

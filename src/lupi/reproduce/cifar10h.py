@@ -28,6 +28,7 @@ from torch import Tensor, nn
 
 from lupi._internal.checks import check_number
 from lupi._internal.devices import pick_device
+from lupi._internal.parallel import Cluster
 from lupi.compare.cache import open_run_folder
 from lupi.compare.engine import to_frame
 from lupi.data import Annotations, SparseRows
@@ -280,7 +281,15 @@ def mean_confidence(method: Method, task: Task) -> NDArray[np.float64]:
     return np.asarray(np.bincount(task.annotator, highest) / np.bincount(task.annotator))
 
 
-def run(settings: Settings, *, data: Path | None, folder: Path, overwrite: bool, progress: bool) -> Findings:
+def run(
+    settings: Settings,
+    *,
+    data: Path | None,
+    folder: Path,
+    overwrite: bool,
+    progress: bool,
+    cluster: Cluster | None = None,
+) -> Findings:
     """Train every method with every seed, and the ablation; finished runs in the folder are not trained again.
 
     Parameters
@@ -295,6 +304,8 @@ def run(settings: Settings, *, data: Path | None, folder: Path, overwrite: bool,
         Whether to start again if the folder has results of other settings or data.
     progress : bool
         Whether to show progress.
+    cluster : Cluster, optional
+        From `lupi.compare.open_cluster`; its workers train.
     """
     if data is None:
         raise FileNotFoundError(
@@ -308,7 +319,12 @@ def run(settings: Settings, *, data: Path | None, folder: Path, overwrite: bool,
     cases = [make_case(method, task, parts, settings) for method in settings.methods]
     with open_run_folder(folder, about, overwrite=overwrite) as kept:
         train = partial(
-            train_cases, folder=kept, score=score_with_confidence(task, device), device=device, progress=progress
+            train_cases,
+            folder=kept,
+            score=score_with_confidence(task, device),
+            device=device,
+            cluster=cluster,
+            progress=progress,
         )
         found = train(cases, seed_range(settings))
         ablated = train(make_ablation(task, data, settings), settings.ablation_seeds()) if settings.changed() else []

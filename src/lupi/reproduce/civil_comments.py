@@ -19,6 +19,7 @@ from torch import Tensor
 
 from lupi import metrics
 from lupi._internal.devices import pick_device
+from lupi._internal.parallel import Cluster
 from lupi.compare.cache import open_run_folder
 from lupi.compare.engine import to_frame
 from lupi.data import Annotations
@@ -260,7 +261,15 @@ def score_task(task: Task) -> Score:
     return score
 
 
-def run(settings: Settings, *, data: Path | None, folder: Path, overwrite: bool, progress: bool) -> Findings:
+def run(
+    settings: Settings,
+    *,
+    data: Path | None,
+    folder: Path,
+    overwrite: bool,
+    progress: bool,
+    cluster: Cluster | None = None,
+) -> Findings:
     """Train every method with every seed on the comments or the stand-in, and report.
 
     Parameters
@@ -275,6 +284,8 @@ def run(settings: Settings, *, data: Path | None, folder: Path, overwrite: bool,
         Whether to start again if the folder has results of other settings or data.
     progress : bool
         Whether to show progress.
+    cluster : Cluster, optional
+        From `lupi.compare.open_cluster`; its workers train.
     """
     texts, device = read_texts(data, settings), pick_device(settings.device)
     encoder = make_text_encoder(settings.encoder or None, str(device)).fit(texts.train)
@@ -287,7 +298,9 @@ def run(settings: Settings, *, data: Path | None, folder: Path, overwrite: bool,
     cases = make_cases(task, settings)
     every = [*cases, *(shuffle_cases(cases) if settings.shuffled else [])]
     with open_run_folder(folder, {"experiment": "civil-comments", **about}, overwrite=overwrite) as kept:
-        found = train_cases(every, seed_range(settings), kept, score_task(task), device=device, progress=progress)
+        found = train_cases(
+            every, seed_range(settings), kept, score_task(task), device=device, cluster=cluster, progress=progress
+        )
     runs = to_frame(found)
     panels = {"nll": "NLL on reported labels", "clean_nll": "NLL on clean labels"}
     levels = reference_levels(task)

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 
 from lupi._internal.checks import check_number
 from lupi._internal.devices import pick_device
+from lupi._internal.parallel import Cluster
 from lupi.compare.cache import RunFolder, open_run_folder
 from lupi.compare.engine import to_frame
 from lupi.data import Annotations
@@ -288,7 +289,15 @@ def launch_fabric(settings: Settings) -> Any:
     return fabric
 
 
-def run(settings: Settings, *, data: Path | None, folder: Path, overwrite: bool, progress: bool) -> Findings:
+def run(
+    settings: Settings,
+    *,
+    data: Path | None,
+    folder: Path,
+    overwrite: bool,
+    progress: bool,
+    cluster: Cluster | None = None,
+) -> Findings:
     """Relabel the images, train every case with every seed, and compare.
 
     Annotators and runs that are kept in the folder are not trained again.
@@ -306,12 +315,16 @@ def run(settings: Settings, *, data: Path | None, folder: Path, overwrite: bool,
         Whether to start again if the folder has results of other settings or data.
     progress : bool
         Whether to show progress.
+    cluster : Cluster, optional
+        From `lupi.compare.open_cluster`; its workers train.
     """
     if data is None:
         raise ValueError(
             "Expected `data` to be a folder with cifar-10-batches-py, or with ImageNet-PI and ImageNet's train and "
             "validation, but got none."
         )
+    if cluster is not None and settings.devices > 1:
+        raise ValueError(f"Expected one of `devices` on each worker of a cluster, but got {settings.devices}.")
     make_trunk(settings)  # fails before annotators are trained
     names = ("size", "images", "annotators_images", "noise", "seed")
     images = read_images(data, **{name: getattr(settings, name) for name in names})
@@ -344,7 +357,8 @@ def run(settings: Settings, *, data: Path | None, folder: Path, overwrite: bool,
             accuracies = [float((one.argmax(1) == images.true).mean()) for one in predictions]
         cases, seeds = make_cases(images, given, settings), seed_range(settings)
         score, show = make_score(images.x_test, images.y_test), progress and first
-        found = train_cases(list(cases.values()), seeds, kept, score, device=device, fabric=fabric, progress=show)
+        how: Any = {"device": device, "fabric": fabric, "cluster": cluster, "progress": show}
+        found = train_cases(list(cases.values()), seeds, kept, score, **how)
     if not first:
         raise SystemExit(0)  # the first process reports
     runs = to_frame(found)

@@ -1,0 +1,88 @@
+"""How long a comparison on a table takes, and which part of it fits into a number of minutes."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from lupi.compare.arms import Variant, train_variant
+from lupi.compare.budget import QUICK, Estimate, Probe, describe_reduction, fit_budget, measure, probe_size, require
+from lupi.compare.cache import ABOUT, read_about
+from lupi.compare.consensus import first_rows, infer_consensus, uses_consensus
+from lupi.compare.plan import Plan, make_splits
+from lupi.estimators import PrivilegedClassifier
+from lupi.tabular.dataset import TableDataset
+from lupi.tabular.sampling import sample_examples
+
+
+def describe_budget(plan: Plan) -> str | None:
+    """Say what a budget is for; a comparison with the same budget resumes with what was chosen for it first."""
+    if plan.minutes is None:
+        return None
+    return f"{plan.minutes:g} minutes for {plan.runs} runs of {plan.sample or 'all'} annotations"
+
+
+def recall_size(plan: Plan, folder: Path) -> Plan | None:
+    """Return the plan with the seeds and the sample of the comparison in a folder, if that has the same budget."""
+    old = read_about(folder / ABOUT) or {}
+    runs, sample = str(old.get("runs")).partition(" ")[0], old.get("sample")
+    if old.get("budget") != describe_budget(plan) or not runs.isdigit() or not isinstance(sample, int | None):
+        return None
+    return replace(plan, seeds=plan.seeds if plan.folds else int(runs), sample=sample)
+
+
+def fit_minutes(plan: Plan, rows: int, estimate: Estimate | None) -> tuple[Plan, str]:
+    """Reduce seeds, then annotations, until a plan fits into its minutes; say what was reduced.
+
+    Parameters
+    ----------
+    plan : Plan
+        With `minutes`.
+    rows : int
+        Number of annotations of the table.
+    estimate : Estimate or None
+        From `estimate_plan`.
+    """
+    assert plan.minutes is not None
+    estimate = require(estimate)
+    fewest = {"fewest_runs": plan.folds} if plan.folds else {}
+    asked = min(rows, plan.sample or rows)
+    runs, size = fit_budget(estimate, plan.minutes, runs=plan.runs, rows=asked, **fewest)
+    parts = [f"{runs} of {plan.seeds} seeds"] if runs < plan.runs else []
+    parts += [f"a sample of {size:,} of {rows:,} annotations"] if size < asked else []
+    text = describe_reduction(plan.minutes, parts, estimate.seconds(runs, size))
+    return replace(plan, seeds=plan.seeds if plan.folds else runs, sample=size if size < rows else None), text
+
+
+def estimate_plan(plan: Plan, data: TableDataset, variants: Sequence[Variant], workers: int) -> Estimate | None:
+    """Train every variant for a few steps on a small sample, and estimate how long a run of all takes."""
+    small = sample_examples(data, probe_size(len(data.rows), plan.settings.get("batch_size") or 32))
+    if small.test is not None:
+        small = replace(small, test=small.test.take(np.arange(min(len(small.test.y), len(small.rows)))))
+
+    def train(variant: Variant | None, epochs: int) -> object:
+        own = replace(plan, seeds=2, folds=None, minutes=None, settings={**plan.settings, "epochs": epochs})
+        splits = make_splits(own, small)
+        if variant is None:
+            return infer_consensus(own, small, splits, [0])
+        truth = None
+        if uses_consensus(small):
+            held_out = len(first_rows(small.train.example[splits[0][1]]))
+            truth = {0: np.full((held_out, len(small.classes)), 1 / len(small.classes))}
+        return train_variant(variant, own, small, splits, truth, [0])
+
+    every = [*variants, *([None] if uses_consensus(data) else [])]
+    probes = [Probe(partial(train, variant)) for variant in every]
+    return measure(probes, epochs=count_epochs(plan), rows=len(small.rows), workers=workers)
+
+
+def count_epochs(plan: Plan) -> int:
+    """Return the maximum number of epochs of a training."""
+    return int(plan.settings.get("epochs") or PrivilegedClassifier().epochs)
+
+
+def is_quick(plan: Plan, rows: int) -> bool:
+    """Return whether a comparison takes less than a minute in any case."""
+    return rows * plan.runs * count_epochs(plan) <= QUICK
