@@ -28,6 +28,7 @@ def count_networks(problem: Problem) -> dict[str, int]:
 
     Examples
     --------
+    >>> import numpy as np
     >>> import pandas as pd
     >>> problem = Problem(np.zeros((60, 1)), np.arange(60) % 2, pd.DataFrame({"who": 0, "when": np.arange(60)}))
     >>> count_networks(problem)

@@ -43,14 +43,16 @@ def sample_examples(data: TableDataset, size: int, seed: int = 0) -> TableDatase
     if size >= total:
         return data
     rows = sample_rows(data.train.example, size, seed)
-    gold, ids = (None if column is None else column.iloc[rows] for column in (data.gold, data.ids))
+    gold, ids = (
+        None if column is None else column.iloc[rows].reset_index(drop=True) for column in (data.gold, data.ids)
+    )
     train = data.train.take(rows)
     examples = len(np.unique(train.example))
     note = f"A random sample of {len(rows):,} of {total:,} annotations was used, all those of {examples:,} examples."
     return replace(
         data,
         train=replace(train, example=pd.factorize(train.example)[0].astype(np.int64)),
-        privileged=data.privileged.iloc[rows],
+        privileged=data.privileged.iloc[rows].reset_index(drop=True),
         annotators=None if data.annotators is None else data.annotators[rows],
         gold=gold,
         ids=ids,
