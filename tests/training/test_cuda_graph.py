@@ -1,6 +1,8 @@
 import contextlib
 import copy
 import gc
+import random
+import warnings
 import weakref
 from dataclasses import replace
 from types import SimpleNamespace
@@ -15,7 +17,7 @@ from lupi.methods import build
 from lupi.nn.noise import Noise
 from lupi.training import Checkpoint, Replicas, Settings, StackedAnnotations, fit, fitting
 from lupi.training.batches import Batches
-from lupi.training.cuda_graph import WARM, GraphedSteps
+from lupi.training.cuda_graph import SMALL, WARM, GraphedSteps
 from lupi.training.loop import OneDevice, StageLoop
 
 HOW = Settings(epochs=4, batch_size=20, learning_rate=0.01)
@@ -159,6 +161,85 @@ def test_cuda_graph_has_no_effect_on_a_cpu():
     assert fit(one[0], data, HOW) == fit(other[0], data, replace(HOW, cuda_graph=True))
 
 
+def would_record(data, settings, network=None, place=OneDevice("cuda", "float32")):  # noqa: B008
+    batches = Batches(data, settings, place, seeds=[0], stage=0)
+    members = [network or torch.nn.Linear(2, 2)]
+    return StageLoop.can_record(SimpleNamespace(batches=batches, settings=settings, place=place, members=members))
+
+
+def test_by_default_small_networks_are_recorded():
+    data = Annotations(torch.zeros(6, 2), torch.arange(6), torch.zeros(6, 1), torch.zeros(6))
+    assert would_record(data, Settings())
+    assert not would_record(data, Settings(cuda_graph=False))
+    with torch.device("meta"):
+        large = torch.nn.Linear(SMALL, 1)
+    assert not would_record(data, Settings(), large)
+    assert would_record(data, Settings(cuda_graph=True), large)
+    for more in ({"compile": True}, {"accumulate": 2}, {"optimizer": torch.optim.RMSprop}, {"draw": "examples"}):
+        assert not would_record(data, Settings(**more)), more
+    fabric = SimpleNamespace(device=torch.device("cuda"), world_size=1, global_rank=0)
+    assert not would_record(data, Settings(), place=fabric)
+    assert not would_record(data, Settings(), place=OneDevice("cpu", "float32"))
+
+
+def steps_taken(watched, step, monkeypatch):
+    """Take a few steps that are recorded where possible, and return whether they were."""
+    modes = ["default"]
+    monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", lambda: modes[-1])
+    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", modes.append)
+    steps = GraphedSteps(GPU, GENERATOR, watched)
+    for number in range(WARM + 3):
+        steps(lambda index: step(index, modes[-1]), torch.full((4,), number))
+    assert modes[-1] == "default"
+    return steps.recorded
+
+
+def test_steps_that_a_graph_cannot_repeat_are_not_recorded(graphs, monkeypatch):
+    """They wait for the GPU, or draw random numbers on the CPU; nobody asked for a graph."""
+    watched, done = torch.Generator(), []
+
+    def wait(_, mode):
+        done.append("wait")
+        if mode == "warn":
+            warnings.warn("called a synchronizing CUDA operation", stacklevel=1)
+
+    def draw(*_):
+        torch.rand(1, generator=watched)
+        done.append("draw")
+
+    def draw_in_python(*_):
+        random.random()
+        done.append("python")
+
+    before = random.getstate()
+    for step in (wait, draw, draw_in_python):
+        assert not steps_taken(watched, step, monkeypatch)
+    random.setstate(before)
+    assert graphs == []
+    assert done == ["wait"] * (WARM + 3) + ["draw"] * (WARM + 3) + ["python"] * (WARM + 3)
+    assert steps_taken(watched, lambda *_: None, monkeypatch)
+    assert len(graphs) == 1
+
+
+@pytest.mark.usefixtures("graphs")
+def test_other_warnings_of_a_step_are_shown(monkeypatch):
+    with pytest.warns(UserWarning, match="beware") as shown:
+        steps_taken(torch.Generator(), lambda *_: warnings.warn("beware", stacklevel=1), monkeypatch)
+    assert len(shown) == WARM + 1
+
+
+@pytest.mark.usefixtures("graphs")
+def test_a_recording_that_fails_falls_back(monkeypatch):
+    done = []
+
+    def refuse(*_, **__):
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    monkeypatch.setattr(torch.cuda, "graph", refuse)
+    assert not steps_taken(torch.Generator(), lambda index, _: done.append(int(index[0])), monkeypatch)
+    assert done == list(range(WARM + 3))
+
+
 def test_only_batches_of_one_shape_from_memory_are_recorded():
     """Another source of x is read by the CPU, which a recorded step cannot wait for."""
 
@@ -169,9 +250,7 @@ def test_only_batches_of_one_shape_from_memory_are_recorded():
             return torch.zeros(len(index), 2)
 
     def can_record(data, **changes):
-        place, settings = SimpleNamespace(device=torch.device("cuda")), Settings(cuda_graph=True, **changes)
-        batches = Batches(data, settings, place, seeds=[0], stage=0)
-        return StageLoop.can_record(SimpleNamespace(batches=batches, settings=settings, place=place))
+        return would_record(data, Settings(cuda_graph=True, **changes))
 
     data = Annotations(torch.zeros(6, 2), torch.arange(6), torch.zeros(6, 1), torch.zeros(6))
     assert can_record(data)

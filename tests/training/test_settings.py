@@ -24,7 +24,8 @@ REFUSED = {
     "schedule": ["linear", None],
     "precision": ["float16", None],
     "compile": ["yes", None, 2],
-    "cuda_graph": ["yes", None, 2],
+    "cuda_graph": ["yes", 2],
+    "augment": ["flip", 2],
     **{name: [-1e-9, math.inf, math.nan, "1", None] for name in NUMBERS},
     "milestones": [3, None, "12"],
     "clip": [0, -1.0, math.nan, "1"],
@@ -73,7 +74,7 @@ def test_settings_take_numpy_numbers():
     assert drawn == plain
     assert hash(drawn) == hash(plain)
     for value in dataclasses.astuple(drawn):
-        assert type(value) in (int, float, str, tuple, bool, dict)
+        assert type(value) in (int, float, str, tuple, bool, dict, type(None))
     assert type(drawn.learning_rates["trunk"]) is float
 
 

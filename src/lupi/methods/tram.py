@@ -100,7 +100,12 @@ class TwoStepTRAM(TRAM):
         transfer = ZeroImputation(self.trunk, self.tower, self.conditional, likelihood=self.likelihood)
         yield Stage("transfer", transfer, self.random_pi.append, self.random_pi.append_zeros)
         marginalize = NoPI(nn.Identity(), self.marginal, likelihood=self.likelihood)
-        yield Stage("marginalize", marginalize, lambda data: replace(data, x=over_examples(self.trunk, data.x)))
+        yield Stage(
+            "marginalize",
+            marginalize,
+            lambda data: replace(data, x=over_examples(self.trunk, data.x)),
+            adapt=lambda settings: replace(settings, augment=None),  # x are features
+        )
 
 
 def tram(parts: Parts, *, beta: float = 1.0) -> TRAM:

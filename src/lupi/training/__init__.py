@@ -1,6 +1,7 @@
 """How is a method trained? With one loop, in plain torch or through a Lightning Fabric."""
 
 from lupi.nn.noise import seed_noise
+from lupi.training.augmentation import RandomCrop, RandomFlip, RandomResizedCrop
 from lupi.training.checkpoint import Checkpoint
 from lupi.training.fitting import fit, fit_seeds
 from lupi.training.loggers import to_mlflow, to_tensorboard, to_wandb
@@ -11,6 +12,9 @@ from lupi.training.settings import Settings
 __all__ = [
     "Checkpoint",
     "Epoch",
+    "RandomCrop",
+    "RandomFlip",
+    "RandomResizedCrop",
     "Replicas",
     "Settings",
     "StackedAnnotations",

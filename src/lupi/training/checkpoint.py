@@ -2,12 +2,12 @@
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lupi._internal.checks import check_integer, check_number
 from lupi._internal.files import write_atomic
@@ -97,7 +97,9 @@ def describe_run(
         "method": type(method).__name__,
         "checksum of the network and its options": zlib.crc32(describe_network(method).encode()),
         "seed": seeds if isinstance(method, Replicas) else seeds[0],
-        **{name: value for name, value in asdict(settings).items() if name != "workers"},  # which change nothing
+        **asdict(replace(settings, augment=None)),
+        "workers": None,  # their number changes nothing
+        "augment": None if settings.augment is None else describe_network(settings.augment),
         "optimizer": describe_optimizer(settings.optimizer),
         "annotations": len(data),
         "checksum of the data": compute_checksum(data),
@@ -105,8 +107,8 @@ def describe_run(
     }
 
 
-def describe_network(method: Method) -> str:
-    """List the layers of a method, and the numbers and strings among the attributes of its modules."""
+def describe_network(method: nn.Module) -> str:
+    """List the layers of a module, and the numbers and strings among the attributes of its modules."""
     options = [
         f"{path}.{name}={value!r}"
         for path, module in method.named_modules()

@@ -18,6 +18,7 @@ from lupi.nn.noise import Noise, seed_noise
 from lupi.nn.reading import use_workers
 from lupi.training.checkpoint import Checkpoint, describe_network, describe_run
 from lupi.training.loop import Epoch, OneDevice, StageLoop, matrix_precision
+from lupi.training.memory_format import channels_last
 from lupi.training.optimizer import works_elementwise
 from lupi.training.parts import check_parts, freeze_parts
 from lupi.training.replicas import Data, Replicas, StackedAnnotations, split_history
@@ -124,7 +125,8 @@ def fit(
                 resumed, state = state, None
                 changed = stage.adapt(settings)
                 assert isinstance(stage.method, Method)  # several are stacked or split
-                with freeze_parts(stage.method, changed.learning_rates):
+                single = [] if isinstance(stage.method, Replicas) else networks
+                with freeze_parts(stage.method, changed.learning_rates), channels_last(single, place.device):
                     loop = StageLoop(
                         stage=stage,
                         number=number,

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lupi._internal.inputs import Inputs
+from lupi._internal.inputs import Inputs, map_inputs
 from lupi._internal.progress import Steps
 from lupi.data import Annotations, Batch
 from lupi.methods.base import Method, Stage
@@ -26,7 +26,7 @@ from lupi.nn.noise import Noise, Redirection
 from lupi.training.accumulation import split_batch
 from lupi.training.batches import Batches, Step
 from lupi.training.clipping import clip_each, group_by_loss
-from lupi.training.cuda_graph import GraphedSteps
+from lupi.training.cuda_graph import SMALL, GraphedSteps
 from lupi.training.mixup import Mixup
 from lupi.training.optimizer import make_optimizer
 from lupi.training.parts import set_training_mode
@@ -35,6 +35,8 @@ from lupi.training.settings import Settings
 
 Epoch = dict[str, Any]
 """A row of the history: stage, epoch, learning rate, and every loss in training and on held-out annotations.
+
+On a GPU, `recorded` says whether steps were replayed as a CUDA graph.
 
 A loss of replicas is a list with one number each, NaN for replicas that stopped in an earlier epoch.
 """
@@ -166,7 +168,8 @@ class StageLoop:
         if not isinstance(place, OneDevice):
             self.module.mark_forward_method("losses")
         self.losses = self.compile_losses() if settings.compile else self.module.losses
-        self.graphed = GraphedSteps(place.device, noise.generators["cuda"]) if recorded else None
+        self.graphed = self.make_graph() if recorded else None
+        self.augment = None if settings.augment is None else settings.augment.to(place.device)
         self.epoch = self.step = 0
         self.ended = False  # before the last epoch
         self.sums: dict[str, Tensor] = {}
@@ -194,11 +197,21 @@ class StageLoop:
 
         Batches of one size must have one shape, and x must be in memory: other sources are read by the CPU.
         """
-        if callable(self.settings.optimizer) or self.settings.accumulate > 1:
+        settings = self.settings
+        if settings.cuda_graph is False or self.place.device.type != "cuda" or not self.batches.uniform:
             return False
-        if not self.settings.cuda_graph or self.place.device.type != "cuda":
-            return False
-        return self.batches.uniform
+        if settings.cuda_graph is None:
+            size = sum(parameter.numel() for parameter in self.members[0].parameters())
+            plain = isinstance(settings.optimizer, str) and settings.accumulate == 1 and not settings.compile
+            return plain and isinstance(self.place, OneDevice) and size <= SMALL
+        return True
+
+    def make_graph(self) -> GraphedSteps:
+        """Return what records steps; only where that is possible, if nobody asked for it."""
+        generators = self.noise.generators
+        return GraphedSteps(
+            self.place.device, generators["cuda"], generators["cpu"] if self.settings.cuda_graph is None else None
+        )
 
     @property
     def finished(self) -> bool:
@@ -268,6 +281,8 @@ class StageLoop:
         Returns the losses and the number of annotations that they are means over.
         """
         batch, weight, count = self.batches.draw(index, x)
+        if self.augment is not None:
+            batch = batch._replace(x=self.change_inputs(self.augment, batch.x))
         self.optimizer.zero_grad()
         add_gradients = self.add_gradient if self.settings.accumulate == 1 else self.add_gradients_of_parts
         losses = add_gradients(batch, weight, *mixing)
@@ -275,6 +290,15 @@ class StageLoop:
             self.clip_gradients(self.settings.clip)
         self.optimizer.step()
         return losses, count
+
+    def change_inputs(self, augment: nn.Module, x: Inputs) -> Inputs:
+        """Apply an augmentation, to the inputs of all replicas at once."""
+        drawing = nullcontext() if self.settings.compile else self.noise.redirect()  # compiled code has the noise lent
+        with torch.no_grad(), drawing:
+            if not self.stacked:
+                return augment(x)  # type: ignore[no-any-return]
+            changed = augment(map_inputs(lambda values: values.flatten(0, 1), x))
+        return map_inputs(lambda values: values.reshape(len(self.members), -1, *values.shape[1:]), changed)
 
     def add_gradient(self, batch: Batch, weight: float, *mixing: Tensor) -> dict[str, Tensor]:
         """Add the gradient of a batch, times a weight, to the others, and return its losses."""
@@ -328,6 +352,8 @@ class StageLoop:
             "epoch": self.epoch + 1,
             "learning_rate": float(self.optimizer.param_groups[0]["lr"]),
         }
+        if self.place.device.type == "cuda":
+            row["recorded"] = self.graphed is not None and self.graphed.recorded
         for name, total in self.reduce_sums().items():
             losses = (total.cpu().double() / len(self.data)).reshape(-1).tolist()
             self.check_losses(name, losses)

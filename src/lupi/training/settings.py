@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import torch
+from torch import nn
 
 from lupi._internal.checks import check_integer, check_number, check_positive
 
@@ -67,10 +68,12 @@ class Settings:
         by default (`torch.backends.cudnn.allow_tf32`); "bfloat16" is mixed precision. A Fabric uses its own.
     compile : bool
         Compile the losses and their gradients. It takes half a minute, which pays for long trainings of small networks.
-    cuda_graph : bool
+    cuda_graph : bool, optional
         Record a step as a CUDA graph and replay it, with one launch instead of hundreds: for small networks on a GPU.
         Has no effect on a CPU, if x is not in memory, or if batches differ in shape, as they do when a single method
-        draws annotations of examples that have several.
+        draws annotations of examples that have several. By default, steps of networks of up to 10 million parameters
+        are recorded where that is possible. Turn it off for a network whose `forward` changes attributes that are no
+        tensors.
     patience : int, optional
         Stop when the held-out loss has not fallen for this number of checks, at the end of that epoch, and restore the
         best weights. It is the loss of the marginal head if there is one, else the sum of all losses.
@@ -80,6 +83,10 @@ class Settings:
     workers : int
         Number of processes that read x ahead if it is not in memory, such as images in files; 0 to read it in this
         process. Their number does not change the result.
+    augment : Module, optional
+        Changes x at random, on the device and in training only, such as
+        ``nn.Sequential(RandomCrop(4), RandomFlip())``. Held-out annotations, teachers and out-of-fold predictions see x
+        as it is. torchvision's v2 transforms change all images of a batch alike.
 
     Examples
     --------
@@ -108,10 +115,11 @@ class Settings:
     mixup: float = 0.0
     precision: Literal["float32", "tfloat32", "bfloat16"] = "float32"
     compile: bool = False
-    cuda_graph: bool = False
+    cuda_graph: bool | None = None
     patience: int | None = None
     checks: int = 1
     workers: int = 0
+    augment: nn.Module | None = None
 
     def __post_init__(self) -> None:
         for name, kind in get_type_hints(Settings).items():
@@ -123,8 +131,12 @@ class Settings:
                     )
             elif name == "learning_rates":
                 value = check_rates(value)
-            elif kind is bool or get_origin(kind) is Literal:
-                choices = get_args(kind) or (False, True)
+            elif name == "augment":
+                if not isinstance(value, nn.Module | None):
+                    raise ValueError(f"Expected `augment` to be a torch module, but got {value!r}.")
+            elif kind in (bool, bool | None) or get_origin(kind) is Literal:
+                choices = get_args(kind) if get_origin(kind) is Literal else (False, True)
+                choices = (None, *choices) if kind == bool | None else choices
                 if value not in choices:
                     raise ValueError(
                         f"Expected `{name}` to be one of {', '.join(map(str, choices))}, but got {value!r}."
