@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -113,18 +114,40 @@ def test_a_few_methods_are_the_default_and_all_are_all(table):
 # -------------------------------------------------------------------------------- interruptions
 
 
+def list_children(number):
+    """Return the numbers of the processes that a process has started, and those of theirs."""
+    try:
+        own = Path(f"/proc/{number}/task/{number}/children").read_text().split()
+    except OSError:
+        return []
+    return [one for child in map(int, own) for one in (child, *list_children(child))]
+
+
+def is_alive(number):
+    try:
+        return "State:\tZ" not in Path(f"/proc/{number}/status").read_text()
+    except OSError:
+        return False
+
+
 def test_a_killed_comparison_goes_on_to_the_same_results(table):
-    """Killed after its first runs, and finished by another process with other jobs."""
-    many = ("--seeds", 7, "--test", table.parent / "test.parquet")
+    """Killed after its first runs, with the processes that it started, and finished by another one with other jobs."""
+    many = ("--seeds", 7, "--test", table.parent / "test.parquet", "--jobs", 2)
     arguments = [str(argument) for argument in options(table, *many, epochs=12)]
     process = subprocess.Popen([sys.executable, "-m", "lupi", *arguments], stdout=-1, stderr=-1)
     runs = table.parent / "run" / "runs"
     until = time.monotonic() + 60
     while not (runs.is_dir() and list(runs.glob("[!.]*.npz"))) and time.monotonic() < until:
         time.sleep(0.005)
+    workers = list_children(process.pid)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert process.returncode == -signal.SIGKILL
+    if sys.platform == "linux":
+        assert len(workers) >= 2
+        while any(map(is_alive, workers)) and time.monotonic() < until:
+            time.sleep(0.02)
+        assert not any(map(is_alive, workers)), "they could write into a later run's folder"
     finished = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in runs.glob("[!.]*.npz")}
     assert 1 <= len(finished) < 42
     groups = {path.name.rsplit("-", 1)[0]: [] for path in finished}
@@ -132,17 +155,34 @@ def test_a_killed_comparison_goes_on_to_the_same_results(table):
         groups[path.name.rsplit("-", 1)[0]].append(int(path.stem.rsplit("-", 1)[1]))
     whole = sum(len(part) for own in groups.values() for part in ([0, 1, 2, 3, 4], [5, 6]) if set(part) <= set(own))
     assert not (table.parent / "run" / "results.json").exists()
-    result = run(*arguments, "--jobs", 2)
+    result = run(*arguments, "--jobs", 1)
     assert result.exit_code == 0, result.output
     if whole:
         assert f"Resuming: {whole} of 42 runs are already finished." in result.stdout
     kept = [path for path, state in finished.items() if (path.stat().st_mtime_ns, path.read_bytes()) == state]
     assert len(kept) == whole
-    whole = run(*arguments, "-o", table.parent / "whole")
+    whole = run(*arguments, "--jobs", 1, "-o", table.parent / "whole")
     assert whole.exit_code == 0, whole.output
     for name in ("results.csv", "summary.csv"):
         one, other = (pd.read_csv(table.parent / folder / name).drop(columns="seconds") for folder in ("run", "whole"))
         pd.testing.assert_frame_equal(one, other, check_exact=True)
+
+
+def test_a_sample_and_a_budget(table):
+    result = compare(table, "--sample", 100, "--minutes", 90)
+    assert result.exit_code == 0, result.output
+    assert "Budget of 90 minutes: nothing was reduced." in result.stdout
+    note = "A random sample of 100 of 160 annotations was used, all those of 50 examples."
+    assert f"Note: {note}" in result.stdout
+    assert result.stderr.splitlines()[0] == "train 14 times with 100 annotations: less than a minute"
+    folder = table.parent / "run"
+    facts = json.loads((folder / "results.json").read_text())
+    assert facts["about"]["sample"] == 100
+    assert facts["about"]["budget"] == "90 minutes for 2 runs of 100 annotations"
+    assert note in facts["notes"]
+    assert note in (folder / "report.html").read_text()
+    refused(compare(table), "sample 100, not none", "budget 90 minutes")
+    refused(compare(table, "--minutes", "nan"), "`--minutes`", "greater than 0")
 
 
 def test_another_comparison_in_the_same_folder(table):

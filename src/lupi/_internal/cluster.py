@@ -12,7 +12,7 @@ from typing import Any
 import cloudpickle
 import dask
 import joblib
-from distributed import Client, KilledWorker, get_worker
+from distributed import Client, KilledWorker, Security, get_worker
 from distributed.comm.core import connect as reach
 from joblib._dask import DaskDistributedBackend  # joblib registers it as "dask"
 
@@ -153,8 +153,9 @@ def check_worker(found: Mapping[str, str], threads: int, expected: Mapping[str, 
 
 async def greet(address: str) -> None:
     """Connect to a scheduler once: a `Client` that fails to connect would fail again, slowly, when it is deleted."""
+    secrets = Security().get_connection_args("client")  # from Dask's configuration, as for a `Client`
     try:
-        comm = await asyncio.wait_for(reach(address, timeout=WAIT), 2 * WAIT)
+        comm = await asyncio.wait_for(reach(address, timeout=WAIT, **secrets), 2 * WAIT)
     except TimeoutError:
         raise OSError("it does not answer as one") from None
     comm.abort()
@@ -169,8 +170,9 @@ def connect(address: str) -> Iterator[DaskCluster]:
         with ThreadPoolExecutor(1) as other:  # there may be an event loop in this thread
             other.submit(asyncio.run, greet(address)).result()
     except (OSError, ValueError, TypeError) as error:
+        why = str(error).rstrip(".")
         raise ValueError(
-            f"Expected `cluster` to be the address of a Dask scheduler, but got {address!r}: {error}."
+            f"Expected `cluster` to be the address of a Dask scheduler, but got {address!r}: {why}."
         ) from None
     with Client(address, timeout=WAIT, set_as_default=False) as client:
         try:
