@@ -58,12 +58,14 @@ def fit_minutes(plan: Plan, rows: int, estimate: Estimate | None) -> tuple[Plan,
 
 def estimate_plan(plan: Plan, data: TableDataset, variants: Sequence[Variant], workers: int) -> Estimate | None:
     """Train every variant for a few steps on a small sample, and estimate how long a run of all takes."""
-    small = sample_examples(data, probe_size(len(data.rows), plan.settings.get("batch_size") or 32))
+    batch_size = plan.settings.get("batch_size") or 32
+    small = sample_examples(data, probe_size(len(data.rows), batch_size))
     if small.test is not None:
         small = replace(small, test=small.test.take(np.arange(min(len(small.test.y), len(small.rows)))))
 
     def train(variant: Variant | None, epochs: int) -> object:
-        own = replace(plan, seeds=2, folds=None, minutes=None, settings={**plan.settings, "epochs": epochs})
+        settings = {**plan.settings, "epochs": epochs, "batch_size": batch_size}
+        own = replace(plan, seeds=2, folds=None, minutes=None, settings=settings)
         splits = make_splits(own, small)
         if variant is None:
             return infer_consensus(own, small, splits, [0])
