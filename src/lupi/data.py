@@ -18,10 +18,12 @@ from torch import Tensor
 
 from lupi._internal.inputs import Inputs, Rows, Source, count_rows, in_memory, map_inputs, move_source, take_rows
 
-__all__ = ["Annotations", "Batch", "Rows", "SparseRows", "distinct"]
+__all__ = ["Annotations", "Batch", "CodedRows", "Rows", "SparseRows", "distinct"]
 
 SMALL = 2**26
 """Maximum number of values of dense privileged information on a GPU, 256 MiB."""
+ROWS_AT_ONCE = 2**16
+"""Rows that are converted at once."""
 
 
 class Batch(NamedTuple):
@@ -88,7 +90,7 @@ class Draw(NamedTuple):
 
 @dataclass(frozen=True)
 class SparseRows:
-    """Rows with few non-zero entries, such as one-hot columns; indexing returns dense rows.
+    """Rows with few non-zero entries, such as one-hot columns; indexing returns dense rows, unless they stay sparse.
 
     Every row stores the same number of entries, padded with entries of value 0.
 
@@ -105,6 +107,8 @@ class SparseRows:
     """[rows, entries] float32, their values"""
     width: int
     """Number of columns"""
+    stay: bool = False
+    """Whether indexing returns torch's sparse tensors, which linear layers multiply faster if there are many columns"""
 
     @classmethod
     def from_matrix(cls, matrix: scipy.sparse.csr_array | Tensor) -> SparseRows:
@@ -127,7 +131,7 @@ class SparseRows:
         return self.index.shape[0], self.width
 
     def __getitem__(self, index: Tensor) -> Tensor:
-        return self.take(index).dense()
+        return self.take(index).sparse() if self.stay else self.take(index).dense()
 
     def take(self, index: Tensor) -> SparseRows:
         """Select rows, keeping them sparse."""
@@ -138,6 +142,15 @@ class SparseRows:
         """Return all rows as a dense tensor."""
         zeros = self.value.new_zeros(self.value.shape[0], self.width)
         return zeros.scatter_add_(1, self.index.long(), self.value)
+
+    def sparse(self) -> Tensor:
+        """Return all rows as a sparse tensor of torch, in coordinates."""
+        rows, entries = self.index.shape
+        row = torch.arange(rows, device=self.index.device).repeat_interleave(entries)
+        index = torch.stack([row, self.index.flatten().long()])
+        return torch.sparse_coo_tensor(
+            index, self.value.flatten(), (rows, self.width), is_coalesced=True, check_invariants=False
+        )
 
     def mean(self, dim: int) -> Tensor:
         """Return the mean over rows (`dim` 0, as for a tensor) without making them dense."""
@@ -153,6 +166,67 @@ class SparseRows:
     def to(self, device: torch.device | str) -> SparseRows:
         """Move the rows to a device."""
         return SparseRows(self.index.to(device), self.value.to(device), self.width)
+
+
+@dataclass(frozen=True)
+class CodedRows:
+    """Rows of numbers and one-hot columns, stored as numbers and codes; indexing returns dense rows.
+
+    Examples
+    --------
+    >>> rows = CodedRows(torch.tensor([[0.5], [1.5]]), torch.tensor([2]), torch.tensor([[0], [1]]), 3)
+    >>> rows[torch.tensor([1])]
+    tensor([[0.0000, 1.0000, 1.5000]])
+    """
+
+    numbers: Tensor
+    """[rows, numbers] float32"""
+    place: Tensor
+    """[numbers] int64, columns of the numbers"""
+    codes: Tensor
+    """[rows, codes] integers, columns that are 1; `width` stands for none"""
+    width: int
+    """Number of columns"""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and columns."""
+        return self.numbers.shape[0], self.width
+
+    def __getitem__(self, index: Tensor) -> Tensor:
+        numbers, codes = self.numbers.index_select(0, index), self.codes.index_select(0, index)
+        dense = numbers.new_zeros(index.shape[0], self.width + 1)  # the last column is that of no column
+        dense[:, self.place] = numbers
+        return dense.scatter_(1, codes.long(), 1.0)[:, : self.width]
+
+    def matrix(self, start: int = 0, stop: int | None = None) -> scipy.sparse.csr_array:
+        """Return rows as a scipy sparse matrix, without zeros."""
+        numbers, codes = self.numbers[start:stop].numpy(), self.codes[start:stop].numpy()
+        known = codes < self.width
+        value = np.hstack([numbers, known.astype(np.float32)])
+        place = np.broadcast_to(self.place.int().numpy(), numbers.shape)
+        index = np.hstack([place, np.where(known, codes, 0).astype(np.int32)])
+        begin = np.arange(len(value) + 1) * value.shape[1]
+        begin = begin.astype(np.int32) if begin[-1] < 2**31 else begin
+        matrix = scipy.sparse.csr_array((value.ravel(), index.ravel(), begin), shape=(len(value), self.width))
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+        return matrix
+
+    def sparse(self) -> SparseRows:
+        """Return the rows as `SparseRows`, converted a few at a time."""
+        rows, entries = self.shape[0], self.place.shape[0] + self.codes.shape[1]
+        last, ordered = self.codes[:, -1:], bool((self.codes[:, 1:] > self.codes[:, :-1]).all())
+        if not self.place.shape[0] and ordered and not bool((last == self.width).any()):  # an entry per code
+            return SparseRows(self.codes.int(), torch.ones(1).expand(self.codes.shape), self.width)
+        index, value = torch.zeros(rows, entries, dtype=torch.int32), torch.zeros(rows, entries)
+        most = 0
+        for start in range(0, rows, ROWS_AT_ONCE):
+            part = SparseRows.from_matrix(self.matrix(start, start + ROWS_AT_ONCE))
+            here = slice(start, start + ROWS_AT_ONCE), slice(part.index.shape[1])
+            index[here], value[here] = part.index, part.value
+            most = max(most, part.index.shape[1])
+        return SparseRows(index[:, :most].contiguous(), value[:, :most].contiguous(), self.width)
 
 
 @dataclass(frozen=True)

@@ -135,7 +135,7 @@ def test_a_loaded_model_is_saved_again(tmp_path):
 def test_model_json_says_what_the_model_is(tmp_path):
     fitted("mean-imputation").save(tmp_path / "model")
     facts = json.loads((tmp_path / "model" / "model.json").read_text())
-    assert facts["format"] == 2
+    assert facts["format"] == 3
     assert facts["estimator"] == "PrivilegedClassifier"
     assert facts["method"] == "mean-imputation"
     assert facts["ships_privileged"] is True
@@ -415,12 +415,12 @@ def test_facts_that_are_something_else_are_refused(text, saved):
 
 def test_an_older_format_says_to_train_again(saved):
     edit(saved, format=1)
-    refused(saved, ".* format 2, but it is in format 1, .* train and save the model again.$")
+    refused(saved, ".* format 3, but it is in format 1, .* train and save the model again.$")
 
 
 def test_a_newer_format_says_to_upgrade(saved):
-    edit(saved, format=3)
-    refused(saved, ".* format 2, but it is in format 3: upgrade lupi.$")
+    edit(saved, format=4)
+    refused(saved, ".* format 3, but it is in format 4: upgrade lupi.$")
 
 
 def test_an_unknown_estimator_is_refused(saved):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from lupi import methods, testing
 from lupi.data import Annotations
 from lupi.likelihoods import Categorical
+from lupi.methods import cross_fitting
 from lupi.methods.cross_fitting import assign_folds, make_between, split_folds
 from lupi.training import Settings, fit
 
@@ -106,6 +107,25 @@ def test_labels_of_a_fold_do_not_change_its_predictions(number):
         assert torch.equal(after[name][mine], p[mine]), name
         for other in {0, 1, 2} - {number}:
             assert float((after[name] - p)[fold == other].abs().max()) > 1e-3, (name, other)
+
+
+def test_a_large_set_is_cross_fitted_on_a_sample(monkeypatch):
+    """The labels of other examples change no prediction, and the networks of all folds predict these together."""
+    data = testing.make_data(Categorical())
+    monkeypatch.setattr(cross_fitting, "MOST_EXAMPLES", 9)
+    before, fold = out_of_fold(data, 1)
+    assert torch.bincount(fold[fold >= 0]).tolist() == [3, 3, 3]
+    after, _ = out_of_fold(poison(data, fold, -1), 1)
+    rest = data.annotated[fold[data.annotated] < 0]
+    assert len(rest) == len(data.annotated) - 9 > 0
+    for name, p in before.items():
+        assert torch.equal(after[name], p)
+        torch.testing.assert_close(p[data.annotated].sum(1), torch.ones(len(data.annotated)))
+        for number in range(3):  # one network of three has learned from other labels
+            changed, _ = out_of_fold(poison(data, fold, number), 1)
+            difference = changed[name] - p
+            assert float(difference[rest].abs().max()) > 1e-3
+            assert not difference[fold == number].any()
 
 
 def test_labels_of_a_fold_only_choose_the_epoch_in_which_its_network_stops():

@@ -48,7 +48,7 @@ def test_the_table_is_read_once_with_gold_and_annotators(spec_of, monkeypatch):
     spec = spec_of(gold="truth", annotator="annotator")
     reads = []
     monkeypatch.setattr(
-        "lupi.tabular.dataset.read_table", lambda *a, **k: reads.append(a) or module.read_table(*a, **k)
+        "lupi.tabular.dataset.open_columns", lambda *a, **k: reads.append(a) or module.open_columns(*a, **k)
     )
     data = read_dataset(spec)
     assert len(reads) == 1

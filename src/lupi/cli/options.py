@@ -114,7 +114,14 @@ def split_kinds(values: list[str] | None) -> dict[str, str]:
 
 def training_options(
     epochs: Annotated[int, typer.Option(min=1, help="Maximum number of epochs.")] = 50,
-    batch_size: Annotated[int, typer.Option(min=1, help="Annotations in a batch.")] = 32,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Annotations in a batch. The default grows with the table: `train` and `compare` take 32 up to 65 536 "
+            "rows, then the smallest power of two with at most 2048 batches per epoch, up to 4096.",
+        ),
+    ] = None,
     learning_rate: Annotated[float, typer.Option(min=0.0, help="Learning rate of Adam.")] = 1e-3,
     patience: Annotated[
         int | None,
@@ -158,7 +165,7 @@ def with_options(
     ...     print(settings["epochs"], seed)
     >>> list(inspect.signature(show).parameters)
     ['epochs', 'batch_size', 'learning_rate', 'patience', 'seed']
-    >>> show(epochs=7, batch_size=32, learning_rate=0.1, patience=None, seed=3)
+    >>> show(epochs=7, batch_size=None, learning_rate=0.1, patience=None, seed=3)
     7 3
     """
 

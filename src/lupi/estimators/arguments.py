@@ -15,6 +15,7 @@ from lupi.tabular.containers import as_pandas
 from lupi.tabular.examples import check_examples
 from lupi.tabular.frames import as_frame
 from lupi.tabular.kinds.vector import holds_vectors
+from lupi.tabular.lazy import Columns, Frame
 from lupi.tabular.recognizing import (
     LISTS,
     check_privileged,
@@ -24,7 +25,7 @@ from lupi.tabular.recognizing import (
 )
 from lupi.tabular.roles import check_name
 from lupi.tabular.targets import find_unlabelled
-from lupi.tabular.values import code_categories, is_number
+from lupi.tabular.values import code_categories, is_coded, is_number
 
 ADVICE = {"identifier": "leave it out, or pass it as `example` or `privileged`", "truth": "leave it out"}
 """What users of an estimator can do with a column that is no input."""
@@ -59,6 +60,11 @@ def check_index(X: Any, privileged: Any) -> None:
         )
 
 
+def read_labels(y: Any) -> Any:
+    """Return y as `read_targets` does, but strings that are stored as codes as a categorical of pandas."""
+    return pd.Categorical(y) if isinstance(y, pd.Series) and is_coded(y) else read_targets(y)
+
+
 def read_targets(y: Any) -> NDArray[Any]:
     """Return y as an array, in which labels may be missing."""
     y = as_pandas(y)
@@ -67,7 +73,24 @@ def read_targets(y: Any) -> NDArray[Any]:
     return np.asarray(check_array(y, ensure_2d=False, dtype=None, ensure_all_finite=False, input_name="y"))
 
 
-def find_labelled(y: NDArray[Any], *, classes: bool) -> NDArray[np.bool_]:
+def number_classes(y: NDArray[Any] | pd.Categorical) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the sorted classes, and the number of each label's class.
+
+    Examples
+    --------
+    >>> number_classes(pd.Categorical(["yes", "no", "yes"], categories=["yes", "maybe", "no"]))
+    (array(['no', 'yes'], dtype=object), array([1, 0, 1]))
+    """
+    if not isinstance(y, pd.Categorical):
+        classes, codes = np.unique(y, return_inverse=True)
+        return classes, codes.astype(np.int64)
+    used = np.flatnonzero(np.bincount(y.codes, minlength=len(y.categories)))
+    number = np.zeros(len(y.categories), np.int64)
+    classes, number[used] = np.unique(np.asarray(y.categories, dtype=object)[used], return_inverse=True)
+    return classes, number[y.codes]
+
+
+def find_labelled(y: NDArray[Any] | pd.Categorical, *, classes: bool) -> NDArray[np.bool_]:
     """Return which rows have a label; raise a `ValueError` if none has, or if one has a part of it or infinity.
 
     Examples
@@ -88,15 +111,15 @@ def find_labelled(y: NDArray[Any], *, classes: bool) -> NDArray[np.bool_]:
     return labelled
 
 
-def recognise_inputs(inputs: NDArray[Any] | pd.DataFrame, kind: Mapping[str, str] | None) -> dict[str, str]:
+def recognise_inputs(inputs: NDArray[Any] | Frame, kind: Mapping[str, str] | None) -> dict[str, str]:
     """Return the kinds of input columns for `InputEncoder`; refuse identifiers, true labels and lists.
 
     Parameters
     ----------
-    inputs : ndarray or DataFrame
+    inputs : ndarray, DataFrame or Columns
         One row per example.
     kind : mapping, optional
-        Kinds of columns that are not to be recognised. Neither are columns of the categorical type of pandas.
+        Kinds of columns that are not to be recognised. Neither are columns of the categorical type of a DataFrame.
 
     Examples
     --------
@@ -104,7 +127,7 @@ def recognise_inputs(inputs: NDArray[Any] | pd.DataFrame, kind: Mapping[str, str
     >>> recognise_inputs(X, None)
     {'age': 'number', 'note': 'text'}
     """
-    frame = inputs if isinstance(inputs, pd.DataFrame) else as_frame(inputs, "x", "X")
+    frame = inputs if isinstance(inputs, Frame) else as_frame(inputs, "x", "X")
     expanded = {name.rpartition("[")[0] for name in frame.columns}
     chosen = {
         str(name): value for name, value in (kind or {}).items() if value != "vector" or str(name) not in expanded
@@ -113,15 +136,21 @@ def recognise_inputs(inputs: NDArray[Any] | pd.DataFrame, kind: Mapping[str, str
         if value not in KINDS:
             raise ValueError(f"Expected `kind` of column {name!r} to be one of {KINDS}, but got {value!r}.")
         check_name(name, list(frame.columns), "kind", "X")
-        numeric = is_numeric_dtype(frame[name].dtype)
+        dtype = frame[name].dtype
+        numeric = is_numeric_dtype(dtype)
         if value == "vector" or (value == "number" and not numeric) or (value == "text" and numeric):
-            got = f"it is {frame[name].dtype}"
-            raise ValueError(f"Expected column {name!r} to be one that can be read as {value}, but {got}.")
+            raise ValueError(f"Expected column {name!r} to be one that can be read as {value}, but it is {dtype}.")
     for name in frame.columns:
-        categorical = isinstance(frame[name].dtype, pd.CategoricalDtype)
         if name not in chosen:
-            chosen[name] = "category" if categorical else recognise_input(frame[name], stored_as(frame[name]), ADVICE)
+            column = frame[name]
+            known = is_categorical(frame, column)
+            chosen[name] = "category" if known else recognise_input(column, stored_as(column), ADVICE)
     return chosen
+
+
+def is_categorical(frame: Frame, column: "pd.Series[Any]") -> bool:
+    """Return whether users have chosen the categorical type for a column; in `Columns` it stands for strings."""
+    return isinstance(frame, pd.DataFrame) and isinstance(column.dtype, pd.CategoricalDtype)
 
 
 def stored_as(column: "pd.Series[Any]") -> str:
@@ -131,22 +160,30 @@ def stored_as(column: "pd.Series[Any]") -> str:
     return "boolean" if is_bool_dtype(column.dtype) else "string"
 
 
-def check_values(frame: pd.DataFrame, what: str) -> None:
-    """Raise a `ValueError` that names a column whose values are lists, arrays or dicts."""
-    for name, column in frame.items():
+def check_values(frame: Frame, what: str) -> Frame:
+    """Return a frame; raise a `ValueError` that names a column whose values are lists, arrays or dicts."""
+
+    def check(column: "pd.Series[Any]") -> "pd.Series[Any]":
         if column.dtype == object and len(known := column.dropna()):
             got = type(known.iloc[0])
             if issubclass(got, list | tuple | dict | np.ndarray) and not holds_vectors(column):
-                what = f"Expected {what} {name!r} to have one value per row, but got {got.__name__}s{LISTS}."
-                raise ValueError(what)
+                wrong = f"{got.__name__}s{LISTS}"
+                raise ValueError(f"Expected {what} {column.name!r} to have one value per row, but got {wrong}.")
+        return column
+
+    if isinstance(frame, Columns):
+        return frame.map(check)
+    for name in frame.columns:
+        check(frame[name])
+    return frame
 
 
 def choose_numbers(
-    privileged: pd.DataFrame, numbers: str | Mapping[str, str], annotator: str | int | None
+    privileged: Frame, numbers: str | Mapping[str, str], annotator: str | int | None
 ) -> str | Mapping[str, str]:
     """Return the parameter `numbers` of `PrivilegedEncoder`, with columns of text; refuse identifiers.
 
-    Columns that `numbers` names, columns of the categorical type of pandas and the annotators are not recognised.
+    Columns that `numbers` names, columns of the categorical type of a DataFrame and the annotators are not recognised.
 
     Examples
     --------
@@ -157,7 +194,7 @@ def choose_numbers(
     named = {str(name): value for name, value in numbers.items()} if isinstance(numbers, Mapping) else {}
     texts = {}
     for place, (name, column) in enumerate(privileged.items()):
-        known = is_number(column) or isinstance(column.dtype, pd.CategoricalDtype) or holds_vectors(column)
+        known = is_number(column) or is_categorical(privileged, column) or holds_vectors(column)
         if known or name in named or annotator in (name, place):
             continue
         kind = recognise_privileged_column(column)
@@ -194,16 +231,16 @@ def to_python(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def find_examples(example: Any, inputs: NDArray[Any] | pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def find_examples(example: Any, inputs: NDArray[Any] | Frame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the first row of X of each example, and the example of each row."""
-    ids = np.asarray(example)
+    ids = example if isinstance(example, pd.Series) else np.asarray(example)
     ids = ids[:, 0] if ids.ndim == 2 and ids.shape[1] == 1 else ids
     if ids.ndim != 1:
         raise ValueError(f"Expected `example` to be one column of ids, but got shape {list(ids.shape)}.")
     check_length("example", len(ids), inputs.shape[0])
     check_examples(ids, inputs)
     codes, _ = pd.factorize(ids)
-    _, first = np.unique(codes, return_index=True)
+    first = np.flatnonzero(~pd.Series(codes).duplicated())
     return first, codes
 
 

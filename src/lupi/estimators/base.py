@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from lupi import __version__, methods
 from lupi._internal.checks import check_integer, check_number
 from lupi._internal.devices import check_device
-from lupi.data import Annotations, Batch, SparseRows
+from lupi.data import Annotations, Batch, CodedRows, SparseRows
 from lupi.estimators import arguments
 from lupi.estimators.facts import FITTED, check_facts, explain_contents, restore
 from lupi.estimators.folder import StoredModel, save_model_folder
@@ -31,13 +31,16 @@ from lupi.estimators.truth import check_trust, read_gold
 from lupi.estimators.warm_start import find_weights, restore_weights
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from lupi.nn import MLP, Parts
-from lupi.nn.inference import ROWS_AT_ONCE, measure_width, over_annotations, over_examples
+from lupi.nn.inference import ROWS_AT_ONCE, measure_width, over_annotations, over_examples, take_first
 from lupi.nn.pairwise import check_flips
 from lupi.tabular.containers import as_pandas
 from lupi.tabular.encoding import InputEncoder, PrivilegedEncoder
+from lupi.tabular.folds import take_rows
 from lupi.tabular.frames import as_frame, check_inputs
 from lupi.tabular.kinds.vector import expand_vectors
+from lupi.tabular.lazy import Frame, by_column
 from lupi.training import Checkpoint, Settings, fit, seed_noise
+from lupi.training.settings import choose_batch_size
 
 Trunk = nn.Module | Callable[[], nn.Module]
 MethodMaker = Callable[..., methods.Method]
@@ -83,7 +86,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
     annotator: str | int | None = None
     trust: Mapping[Any, float] | None = None
     epochs: int = 50
-    batch_size: int = 32
+    batch_size: int | None = None
     learning_rate: float = 1e-3
     learning_rates: Mapping[str, float] | None = None
     l2: float = 0.0
@@ -197,18 +200,18 @@ class PrivilegedEstimator(BaseEstimator, ABC):
 
         Returns the annotations to train on, those held out if training may stop early, the settings and the seed.
         """
-        settings = self._check_parameters()
+        self._check_parameters()
         before = find_weights(self) if self.warm_start else None
         warm = before is not None
         for name in ("predictor_", "_mixture"):  # so that a fit that fails leaves no model
             self.__dict__.pop(name, None)
-        X, privileged = as_pandas(X), as_pandas(privileged)
+        X, privileged = by_column(X), by_column(privileged)
         arguments.check_index(X, privileged)
         inputs = self._check_inputs(X, reset=not warm)
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
         names = getattr(as_pandas(y), "columns", None)
-        y = arguments.read_targets(y)
+        y = arguments.read_labels(y)
         labelled = arguments.find_labelled(y, classes=is_classifier(self))
         arguments.check_length("y", len(y), inputs.shape[0])
         if not labelled.all():
@@ -216,12 +219,12 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         weight = arguments.check_weights(sample_weight, len(y))
         kept = labelled if weight is None else labelled & (weight > 0)
         if not kept.all():
-            inputs, y = inputs[kept], y[kept]
+            inputs, y = take_rows(inputs, np.flatnonzero(kept)), y[kept]
             weight = None if weight is None else weight[kept]
             if privileged is not None:
                 privileged = as_frame(privileged)
                 arguments.check_length("privileged", len(privileged), len(kept))
-                privileged = privileged[kept]
+                privileged = privileged.take(np.flatnonzero(kept))
             if example is not None:
                 arguments.check_length("example", len(example), len(kept))
                 example = np.asarray(example)[kept]
@@ -235,7 +238,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         row = np.arange(n)
         if example is not None:
             first, row = arguments.find_examples(example, inputs)
-            inputs = inputs.iloc[first] if isinstance(inputs, pd.DataFrame) else inputs[first]
+            inputs = take_rows(inputs, first)
         a = self._fit_privileged(privileged, n, warm=warm)
         who = arguments.find_annotators(privileged, self.annotator, self.numbers)
         trust = None
@@ -267,7 +270,8 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             if before is not None:
                 restore_weights(self.method_, before)
             if self.widths_["odd"]:
-                check_flips(self.method_.predictor(), self.likelihood_, x[:ROWS_AT_ONCE])
+                check_flips(self.method_.predictor(), self.likelihood_, take_first(x, ROWS_AT_ONCE))
+        settings = self._check_parameters(n)
         if self.method_.stops_itself:
             settings = replace(settings, patience=None)
         elif eval_set is not None:
@@ -278,8 +282,8 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             warnings.warn(f"Method {self.method!r} has no model of annotators: `trust` has no effect.", stacklevel=3)
         return data, held_out, settings, seed
 
-    def _check_parameters(self) -> Settings:
-        """Check the parameters before looking at data, and return the settings of training."""
+    def _check_parameters(self, annotations: int = 0) -> Settings:
+        """Check the parameters before looking at data, and return the settings of training on some annotations."""
         if not callable(self.method):
             methods.kind(self.method)
         if not (self.trunk is None or callable(self.trunk)):
@@ -293,6 +297,8 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         arguments.check_widths("hidden", self.hidden)
         arguments.check_widths("tower", self.tower, count=2)
         parameters, options = self.get_params(deep=False), self.training or {}
+        if self.batch_size is None:
+            parameters["batch_size"] = choose_batch_size(annotations)
         names = [field.name for field in fields(Settings)]
         for name in options:
             if name in parameters or name not in names:
@@ -302,16 +308,17 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         check_integer("members", self.members, 1)
         return Settings(**{name: value for name, value in parameters.items() if name in names}, **options)
 
-    def _check_inputs(self, X: Any, *, reset: bool) -> NDArray[Any] | pd.DataFrame:
-        X = as_pandas(X)
+    def _check_inputs(self, X: Any, *, reset: bool) -> NDArray[Any] | Frame:
+        vectors = [name for name, kind in (self.kind or {}).items() if kind == "vector"]
+        X = as_pandas(X) if vectors or self.trunk is not None else by_column(X)
         if isinstance(X, Tensor):
             X = (X.float() if X.is_floating_point() else X).numpy(force=True)
-        if self.trunk is None and isinstance(X, pd.DataFrame):
-            X = expand_vectors(X, [name for name, kind in (self.kind or {}).items() if kind == "vector"])
-            validate_data(self, X, reset=reset, skip_check_array=True)
-            inputs = check_inputs(X)
-            arguments.check_values(inputs, "input column")
-            return inputs
+        if self.trunk is None and isinstance(X, Frame):
+            if isinstance(X, pd.DataFrame):
+                X = expand_vectors(X, vectors)
+            named = X if isinstance(X, pd.DataFrame) else pd.DataFrame(columns=X.columns)
+            validate_data(self, named, reset=reset, skip_check_array=True)
+            return arguments.check_values(check_inputs(X), "input column")
         X = validate_data(self, X, reset=reset, ensure_all_finite=False, allow_nd=self.trunk is not None)
         if self.trunk is None:
             check_inputs(X)
@@ -319,9 +326,11 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             raise ValueError(f"Input X contains NaN or infinity in row {finite.argmin()}.")
         return X  # type: ignore[no-any-return]
 
-    def _encode_inputs(self, inputs: NDArray[Any] | pd.DataFrame) -> Tensor:
-        if self.input_encoder_ is not None:
-            return torch.from_numpy(self.input_encoder_.transform(inputs))
+    def _encode_inputs(self, inputs: NDArray[Any] | Frame) -> Tensor | CodedRows:
+        return self._own_inputs(inputs) if self.input_encoder_ is None else self.input_encoder_.encode(inputs)
+
+    def _own_inputs(self, inputs: Any) -> Tensor:
+        """Return the inputs of a trunk of the user's own."""
         x = torch.from_numpy(np.require(np.ascontiguousarray(inputs), requirements="W"))  # torch takes no other memory
         return x.float() if x.is_floating_point() else x
 
@@ -332,8 +341,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             return self._encode_privileged(privileged, n)
         self.privileged_encoder_: PrivilegedEncoder | None = None
         if privileged is not None:
-            frame = as_frame(privileged)
-            arguments.check_values(frame, "privileged column")
+            frame = arguments.check_values(as_frame(privileged), "privileged column")
             numbers = arguments.choose_numbers(frame, self.numbers, self.annotator)
             self.privileged_encoder_ = PrivilegedEncoder(numbers, self.quantiles).fit(frame)
         elif not isinstance(self.method, str) or needs_privileged(methods.kind(self.method)):
@@ -347,7 +355,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
     def _encode_privileged(self, privileged: Any, n: int) -> Tensor | SparseRows:
         if self.privileged_encoder_ is None:
             return torch.zeros(n, 1)
-        a = SparseRows.from_matrix(self.privileged_encoder_.transform(privileged))
+        a = self.privileged_encoder_.encode(privileged).sparse()
         arguments.check_length("privileged", a.shape[0], n)
         return a
 
@@ -551,7 +559,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             scale = np.where(np.isinf(encoder.scale_), 0.0, encoder.scale_)  # a constant column stays constant
             X = np.random.default_rng(0).normal(encoder.mean_, scale, size=(10, self.n_features_in_))
             X[0, encoder.missing_] = np.nan
-        x = self._encode_inputs(X) if encoder is None else torch.from_numpy(np.array(X, dtype=np.float32))
+        x = self._own_inputs(X) if encoder is None else torch.from_numpy(np.array(X, dtype=np.float32))
         export_onnx(Deployed(copy.deepcopy(self.predictor_).cpu(), self._decode, encoder), x, path)
 
 

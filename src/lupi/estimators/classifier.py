@@ -16,7 +16,7 @@ from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from lupi.estimators.arguments import check_probabilities, read_targets, to_python
+from lupi.estimators.arguments import check_probabilities, number_classes, read_targets, to_python
 from lupi.estimators.base import PrivilegedEstimator
 from lupi.likelihoods import Bernoulli, Categorical, Likelihood
 from lupi.tabular import soft_labels
@@ -68,8 +68,9 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
         annotators use it: "auto", "label-posterior", "stack" and "dawid-skene".
     epochs : int
         Passes over the data.
-    batch_size : int
-        Annotations per batch.
+    batch_size : int, optional
+        Annotations per batch. By default 32 and, for more than 65 536 annotations, the smallest power of two with which
+        an epoch has at most 2048 batches, up to 4096.
     learning_rate : float
         Learning rate.
     learning_rates : dict of str to float, optional
@@ -160,20 +161,11 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
                 raise ValueError(f"Expected a y with several columns to be 0 or 1, but got {got}.")
             self.classes_ = np.arange(y.shape[1])
             return torch.from_numpy(np.array(y, dtype=np.float32)), Bernoulli(), y.shape[1]
-        y = column_or_1d(y, warn=True)
-        if y.dtype == object:
-            kinds = {type(label) for label in y}
-            if len(kinds) > 1:
-                names = sorted(kind.__name__ for kind in kinds)
-                raise ValueError(f"Expected y to be labels of one type, but got {' and '.join(names)}.")
-            if issubclass(kinds.pop(), Number | np.generic):
-                y = np.array(y.tolist())
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        self.classes_, codes = number_classes(y if isinstance(y, pd.Categorical) else check_labels(y))
         if len(self.classes_) < 2:
             only = to_python(self.classes_[0])
             raise ValueError(f"Expected y to have at least two classes, but all labels are one class, {only!r}.")
-        return torch.from_numpy(codes.astype(np.int64)), Categorical(), len(self.classes_)
+        return torch.from_numpy(codes), Categorical(), len(self.classes_)
 
     def _code_targets(self, y: NDArray[Any], name: str) -> Tensor:
         if self.multi_label_ or (self.soft and y.ndim == 2):
@@ -238,3 +230,17 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         return tags
+
+
+def check_labels(y: NDArray[Any]) -> NDArray[Any]:
+    """Return labels as an array of one type; raise a `ValueError` if they are no classes."""
+    y = column_or_1d(y, warn=True)
+    if y.dtype == object:
+        kinds = {type(label) for label in y}
+        if len(kinds) > 1:
+            names = sorted(kind.__name__ for kind in kinds)
+            raise ValueError(f"Expected y to be labels of one type, but got {' and '.join(names)}.")
+        if issubclass(kinds.pop(), Number | np.generic):
+            y = np.array(y.tolist())
+    check_classification_targets(y)
+    return np.asarray(y)

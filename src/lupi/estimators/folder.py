@@ -20,7 +20,7 @@ from lupi._internal.files import current_folder, is_blank, replace_folder
 from lupi.estimators.archive import dump_encoders
 from lupi.tabular import encoding, images, text
 
-FORMAT = 2
+FORMAT = 3
 FACTS, WEIGHTS, ENCODERS = "model.json", "weights.safetensors", "encoders.skops"
 TRUSTED = (*encoding.TRUSTED, *text.TRUSTED, *images.TRUSTED)
 

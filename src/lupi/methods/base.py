@@ -27,6 +27,8 @@ class Method(nn.Module, ABC):
     models_annotators: ClassVar[bool] = False
     """Whether the method has a model of the annotators, which learns from true labels that are known and from trust in
     annotators. Others are trained on a true label in place of the labels of its example."""
+    takes_sparse: ClassVar[bool] = False
+    """Whether `losses` accepts a sparse `batch.a`, because linear layers are all that sees it."""
     likelihoods: ClassVar[tuple[type[Likelihood], ...]] = (Categorical, Bernoulli, Gaussian)
     """The likelihoods that the method supports."""
     gradients: ClassVar[Mapping[str, tuple[str, ...]]]
@@ -102,6 +104,7 @@ class ConditionalMethod(Conditional):
         The likelihood of the labels.
     """
 
+    takes_sparse: ClassVar = True
     gradients: ClassVar = {"conditional": ("trunk", "tower", "conditional")}
 
     def __init__(

@@ -5,11 +5,15 @@ from torch import Tensor
 
 from lupi.data import Annotations
 
+MOST_EXAMPLES = 100_000
+"""Examples to cross-fit on; the networks of all folds together predict the others."""
+
 
 def assign_folds(data: Annotations, folds: int, seed: int) -> Tensor:
-    """Assign every annotated example to a fold at random, [examples]; the sizes of folds differ by at most one.
+    """Assign annotated examples to folds at random, [examples]; the sizes of folds differ by at most one.
 
-    Examples without annotations are in fold −1.
+    Examples without annotations are in fold −1. So are all but `MOST_EXAMPLES`, chosen at random, of a large set: to
+    train several networks on each of many folds would take hours, and these networks only say what labels are worth.
 
     Examples
     --------
@@ -19,19 +23,21 @@ def assign_folds(data: Annotations, folds: int, seed: int) -> Tensor:
     """
     example, fold = data.annotated, data.row.new_full((data.examples,), -1)
     order = torch.randperm(example.shape[0], generator=torch.Generator().manual_seed(seed))
-    fold[example[order.to(example.device)]] = torch.arange(example.shape[0], device=example.device) % folds
+    order = order[:MOST_EXAMPLES].to(example.device)
+    fold[example[order]] = torch.arange(order.shape[0], device=example.device) % folds
     return fold
 
 
 def split_folds(data: Annotations, fold: Tensor, seed: int) -> tuple[list[Annotations], list[Annotations]]:
-    """Return, for every fold, the annotations of the other folds and its own.
+    """Return, for every fold, the annotations of the other folds and its own; those of fold −1 are left out.
 
     With n annotations and F folds, every set has n (F − 1)/F or n/F of them, rounded, since networks of all folds and
     seeds train as one stack only if their sets have one size. Larger sets drop annotations at random, and smaller ones
     repeat some: a few, if examples have similar numbers of labels.
     """
     of, folds = fold[data.row], int(fold.max()) + 1
-    each = max(1, round(len(data) / folds))
+    count = int((of >= 0).sum())
+    each = max(1, round(count / folds))
     generator = torch.Generator().manual_seed(seed)
 
     def resize(chosen: Tensor, size: int) -> Annotations:
@@ -41,7 +47,7 @@ def split_folds(data: Annotations, fold: Tensor, seed: int) -> tuple[list[Annota
             index = index.repeat(-(-size // index.shape[0]))[:size].sort().values
         return data.take(index)
 
-    others = [resize(of != number, len(data) - each) for number in range(folds)]
+    others = [resize((of != number) & (of >= 0), count - each) for number in range(folds)]
     return others, [resize(of == number, each) for number in range(folds)]
 
 

@@ -58,7 +58,8 @@ class LabelPosterior(Method):
     make_student : callable
         Makes the network that ships, and those of later rounds.
     folds : int
-        Number of folds of the examples.
+        Number of folds of the examples. Of more than 100 000 examples, a random sample of that size is cross-fitted,
+        and the average of its networks predicts the others.
     rounds : int
         Number of posteriors. Each round after the first cross-fits students of the last posterior, whose predictions
         are the next prior.
@@ -200,14 +201,18 @@ class LabelPosterior(Method):
         return Stage(name, networks, prepare, validate=validate, adapt=adapt, finish=finish)
 
     def remember(self, name: str, networks: Sequence[Method], data: Annotations, fold: Tensor) -> None:
-        """Store the out-of-fold predictions of networks, and their average at points between inputs."""
+        """Store the out-of-fold predictions of networks, their average for examples without a fold, and between."""
         points, averages = self.make_points(data)[0], []
+        rest = data.annotated[fold[data.annotated] < 0]  # of a large set
         for number, network in enumerate(networks):
             predictor, mine = network.predictor(), (fold == number).nonzero().squeeze(1)
             p = self.likelihood.moments(over_examples(predictor, data.x, rows=mine))
             if number == 0:
                 self.memory[name] = p.new_zeros(data.examples, p.shape[1])
             self.memory[name][mine] = p
+            if rest.shape[0]:
+                p = self.likelihood.moments(over_examples(predictor, data.x, rows=rest))
+                self.memory[name][rest] += p / len(networks)
             if points is not None:
                 averages.append(self.likelihood.moments(over_examples(predictor, points)) / len(networks))
         if averages:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from lupi._internal.inputs import Inputs, Source, count_rows, in_memory, map_inputs, take_rows
-from lupi.data import Annotations, Batch
+from lupi.data import Annotations, Batch, CodedRows
 from lupi.nn.reading import Request, read_ahead
 
 ROWS_AT_ONCE = 1024
@@ -56,12 +56,18 @@ def over_annotations(
     return result
 
 
-def measure_width(trunk: nn.Module, x: Tensor) -> int:
+def take_first(x: Tensor | CodedRows, count: int) -> Tensor:
+    """Return the first rows."""
+    return x[torch.arange(min(count, x.shape[0]))]
+
+
+def measure_width(trunk: nn.Module, x: Tensor | CodedRows) -> int:
     """Return the number of features that a trunk computes."""
+    row = take_first(x, 1)
     try:
-        shape = over_examples(trunk, x[:1]).shape
+        shape = over_examples(trunk, row).shape
     except RuntimeError as error:
-        got = f"shape {list(x[:1].shape)} and {x.dtype}"
+        got = f"shape {list(row.shape)} and {row.dtype}"
         raise ValueError(f"Expected `trunk` to accept a row of X of {got}, but it raised: {error}") from error
     if len(shape) != 2:
         raise ValueError(f"Expected `trunk` to map a row of X to features [1, width], but got shape {list(shape)}.")

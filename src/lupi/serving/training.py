@@ -162,18 +162,18 @@ def fit_table(
 ) -> TableModel:
     """Read a table, encode it and fit a model; the parameters are those of `train`."""
     table = read_annotations(spec)
-    frame, schema, roles = table.frame, table.schema, table.schema.roles
+    columns, schema, roles = table.columns, table.schema, table.schema.roles
     for line in (*table.choices, *(f"Note: {note}" for note in table.notes)):
         say(line)
-    X = clean_inputs(frame, schema.inputs, frame.index.to_numpy(), folder_of(spec.table))
-    example = frame[roles.example] if roles.example else None
+    X = clean_inputs(columns, schema.inputs, folder=folder_of(spec.table))
+    example = columns[roles.example] if roles.example else None
     if example is not None:
-        check_examples(example.to_numpy(), X, frame.index.to_numpy())
+        check_examples(example, X, example.index)
     module = None if trunk is None else load_trunk(trunk, schema.inputs)
     encoders = fit_encoders(X, schema.inputs, spec.pretrained, device) if module is None else {}
     kind = PrivilegedRegressor if schema.task == "regression" else PrivilegedClassifier
-    privileged = frame[list(roles.privileged)] if roles.privileged and methods.kind(method).uses_privileged else None
-    annotator = table.annotator if privileged is not None and table.annotator in privileged else None
+    uses_privileged = bool(roles.privileged) and methods.kind(method).uses_privileged
+    annotator = table.annotator if uses_privileged and table.annotator in roles.privileged else None
     options = {"numbers": privileged_encoding(schema.privileged), "annotator": annotator, **settings}
     options["kind"] = estimator_kinds(schema.inputs)
     if spec.soft:
@@ -184,11 +184,11 @@ def fit_table(
         say(f"Resuming from {checkpoint.path}.")
     estimator = kind(method, device=device, random_state=seed, verbose=progress, checkpoint=checkpoint, **options)
     estimator.fit(
-        encode_columns(X, encoders) if module is None else stack_images(X.iloc[:, 0], module.example),
-        frame[roles.target[0]] if len(roles.target) == 1 else frame[list(roles.target)].astype(float),
-        privileged=privileged,
+        encode_columns(X, encoders) if module is None else stack_images(X[X.columns[0]], module.example),
+        columns[roles.target[0]] if len(roles.target) == 1 else columns.select(roles.target).to_frame().astype(float),
+        privileged=columns.select(roles.privileged) if uses_privileged else None,
         example=example,
-        sample_weight=None if spec.weight is None else frame[spec.weight],
+        sample_weight=None if spec.weight is None else columns[spec.weight],
     )
     estimator.set_params(verbose=False, checkpoint=None)
     mixture = describe_mixture(estimator.mixture_) if isinstance(estimator.method_, methods.Auto) else None
@@ -199,13 +199,13 @@ def fit_table(
         classes = list(roles.target) if estimator.multi_label_ else [str(name) for name in estimator.classes_]
     return TableModel(
         estimator=estimator,
-        schema=schema if privileged is not None else replace(schema, privileged={}),
+        schema=schema if uses_privileged else replace(schema, privileged={}),
         encoders=encoders,
         trunk=None if module is None else describe_trunk(module),
         record={
             "table": str(spec.table),
-            "rows": len(frame),
-            "examples": frame[roles.example].nunique() if roles.example else len(frame),
+            "rows": len(columns),
+            "examples": columns[roles.example].nunique() if roles.example else len(columns),
             "classes": classes,
             "epochs": estimator.epochs,
             "mixture": mixture,

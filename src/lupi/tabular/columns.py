@@ -13,8 +13,10 @@ from lupi._internal.json_types import from_json
 from lupi.tabular.beside import find_files
 from lupi.tabular.formats.separated import is_separated
 from lupi.tabular.kinds import KINDS, RowNumbers
+from lupi.tabular.lazy import Columns, FrameType
 from lupi.tabular.roles import Roles
 from lupi.tabular.targets import TASKS
+from lupi.tabular.values import Column
 
 CSV_TYPES = {"number": pa.float64(), "boolean": pa.bool_(), "string": pa.string(), "date": pa.timestamp("ns")}
 
@@ -95,18 +97,19 @@ def privileged_encoding(kinds: Mapping[str, str]) -> dict[str, str]:
 
 
 def clean_inputs(
-    frame: pd.DataFrame, inputs: Mapping[str, InputColumn], rows: RowNumbers | None = None, folder: Path = Path()
-) -> pd.DataFrame:
+    frame: FrameType, inputs: Mapping[str, InputColumn], rows: RowNumbers | None = None, folder: Path = Path()
+) -> FrameType:
     """Return the input columns with the types of their kinds, and refuse missing values of kinds that need one.
 
     Parameters
     ----------
-    frame : DataFrame
-        Rows of a table.
+    frame : DataFrame or Columns
+        Rows of a table. `Columns` are cleaned when they are read, and vectors at once.
     inputs : mapping
         The input columns.
     rows : sequence of int, optional
-        Numbers of these rows in the table, for messages and as the index; by default they are counted from 0.
+        Numbers of the rows of a DataFrame in the table, for messages and as the index; by default they are counted from
+        0.
     folder : Path
         The folder of the files that columns name; by default the working directory.
 
@@ -115,22 +118,32 @@ def clean_inputs(
     >>> clean_inputs(pd.DataFrame({"zip": [8001, 3011]}), {"zip": InputColumn("category", "number")})["zip"].tolist()
     ['8001', '3011']
     """
+    if isinstance(frame, Columns):
+        vectors = {name: frame[name] for name, column in inputs.items() if column.width is not None}
+        cleaned = {name: clean(values, inputs[name], values.index, folder) for name, values in vectors.items()}
+        plain = frame.select(list(inputs))
+        rest = plain.map(lambda values: clean(values, inputs[str(values.name)], values.index, folder))
+        return rest.expand(cleaned)
     rows = range(len(frame)) if rows is None else rows
+    parts: list[pd.DataFrame | Column] = []
     for name, column in inputs.items():
-        missing = frame[name].isna().to_numpy()
-        if missing.any() and not KINDS[column.kind].may_be_missing:
-            row = rows[int(np.argmax(missing))]
-            raise ValueError(f"Expected input column {name!r} to have a value in every row, but row {row} has none.")
-    parts = []
-    for name, column in inputs.items():
-        kind = KINDS[column.kind]
-        values = find_files(frame[name], folder, rows) if kind.names_files else frame[name]
-        part = kind.clean(values, column.stored, rows)
-        if column.width is not None and isinstance(part, pd.DataFrame) and part.shape[1] != column.width:
-            what = f"Expected the vectors of column {name!r} to have {column.width} numbers as in training"
-            raise ValueError(f"{what}, but row {rows[0]} has {part.shape[1]}.")
+        part = clean(frame[name], column, rows, folder)
         parts.append(part.rename(name) if isinstance(part, pd.Series) else part)
     return pd.concat(parts, axis="columns").set_axis(pd.Index(rows), axis="index")
+
+
+def clean(values: Column, column: InputColumn, rows: RowNumbers, folder: Path) -> Any:
+    """Return an input column with the type of its kind, vectors as a DataFrame; refuse missing values if it must."""
+    missing = values.isna().to_numpy()
+    if missing.any() and not KINDS[column.kind].may_be_missing:
+        got = f"row {rows[int(np.argmax(missing))]} has none"
+        raise ValueError(f"Expected input column {values.name!r} to have a value in every row, but {got}.")
+    values = find_files(values, folder, rows) if KINDS[column.kind].names_files else values
+    part = KINDS[column.kind].clean(values, column.stored, rows)
+    if column.width is not None and isinstance(part, pd.DataFrame) and part.shape[1] != column.width:
+        what = f"Expected the vectors of column {values.name!r} to have {column.width} numbers as in training"
+        raise ValueError(f"{what}, but row {rows[0]} has {part.shape[1]}.")
+    return part
 
 
 def estimator_kinds(inputs: Mapping[str, InputColumn]) -> dict[str, str]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
@@ -22,11 +23,54 @@ def to_pandas(table: pa.Table) -> pd.DataFrame:
         if plain != field.type:
             with explain_strings(field.name, table.column(place)):
                 table = table.set_column(place, field.name, table.column(place).cast(plain))
-        if pa.types.is_string(plain) or pa.types.is_large_string(plain):
+        if is_string(plain):
             with explain_strings(field.name, table.column(place)):
                 table.column(place).validate(full=True)
     frame: pd.DataFrame = table.to_pandas(date_as_object=False, ignore_metadata=True)
     return frame
+
+
+def to_column(name: str, column: pa.ChunkedArray) -> "pd.Series[Any]":
+    """Convert a column of Arrow to pandas, as `to_pandas` does, but strings to codes.
+
+    Examples
+    --------
+    >>> to_column("city", pa.chunked_array([["Rome", None], ["Bern", "Rome"]])).cat.codes.tolist()
+    [0, -1, 1, 0]
+    """
+    column = code_strings(column)
+    if not (pa.types.is_dictionary(column.type) and is_string(column.type.value_type)):
+        return to_pandas(pa.table({name: column}))[name]
+    return pd.Series(join_codes(name, column), name=name)
+
+
+def code_strings(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column of strings as one of codes and distinct strings, chunk by chunk, and any other as it is."""
+    if not is_string(column.type):
+        return column
+    return pa.chunked_array(
+        [chunk.dictionary_encode() for chunk in column.chunks], pa.dictionary(pa.int32(), column.type)
+    )
+
+
+def join_codes(name: str, column: pa.ChunkedArray) -> pd.Categorical:
+    """Return a column of Arrow dictionaries, which differ between chunks, as a categorical of pandas."""
+    with explain_strings(name, column):
+        column = column.unify_dictionaries()
+        distinct = column.chunk(0).dictionary if column.num_chunks else pa.array([], pa.string())
+        distinct.validate(full=True)
+    categories = pd.Index(distinct.to_pandas())
+    codes = np.empty(len(column), np.min_scalar_type(-max(1, len(categories))))
+    start = 0
+    for chunk in column.chunks:
+        codes[start : start + len(chunk)] = chunk.indices.fill_null(-1).to_numpy()
+        start += len(chunk)
+    return pd.Categorical.from_codes(codes, categories)
+
+
+def is_string(kind: pa.DataType) -> bool:
+    """Return whether an Arrow type is one of strings."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 @contextmanager

@@ -22,7 +22,8 @@ from lupi.tabular.examples import check_examples
 from lupi.tabular.features import encode_columns, fit_encoders, is_fixed
 from lupi.tabular.kinds import KINDS
 from lupi.tabular.kinds.vector import as_bytes
-from lupi.tabular.reading import open_table, read_schema, read_table
+from lupi.tabular.lazy import Columns
+from lupi.tabular.reading import open_columns, open_table, read_schema, read_table
 from lupi.tabular.roles import Roles
 from lupi.tabular.soft_labels import check_probabilities, check_weights
 from lupi.tabular.spec import TableSpec
@@ -32,12 +33,13 @@ from lupi.tabular.vector_files import add_vectors, choose_files, split_kinds
 
 @dataclass(frozen=True, kw_only=True)
 class AnnotationTable:
-    """A table in memory, with the role and kind of every column.
+    """A table with the role and kind of every column.
 
     Parameters
     ----------
-    frame : DataFrame
-        The columns in use, as they are in the table, of the rows that have a label; its index counts the table's rows.
+    columns : Columns
+        The columns in use, as they are in the table, of the rows that have a label; their index counts the table's
+        rows.
     schema : Schema
         Roles, kinds and task.
     annotator : str or None
@@ -48,7 +50,7 @@ class AnnotationTable:
         What deserves a second look.
     """
 
-    frame: pd.DataFrame
+    columns: Columns
     schema: Schema
     annotator: str | None
     choices: list[str]
@@ -56,7 +58,7 @@ class AnnotationTable:
 
 
 def read_annotations(spec: TableSpec) -> AnnotationTable:
-    """Read a table and recognise its columns.
+    """Open a table and recognise its columns, reading them one by one.
 
     Parameters
     ----------
@@ -73,23 +75,28 @@ def read_annotations(spec: TableSpec) -> AnnotationTable:
     example, gold, weight, annotator = ([] if name is None else [name] for name in single)
     used = dict.fromkeys([*roles.target, *roles.privileged, *example, *roles.inputs, *gold, *weight, *annotator])
     strings = [*(name for name, kind in given.items() if kind != "number" and name not in files), *example]
-    table = read_table(spec.table, [name for name in used if name in stored], dict.fromkeys(strings, pa.string()))
-    table = add_vectors(table, files, spec.table)
+    plain = [name for name in used if name in stored and name not in files]
+    table, types = open_columns(spec.table, plain, dict.fromkeys(strings, pa.string()))
+    if files:
+        table, types = join_vectors(table, types, files, spec.table)
     for role, named in {"target": roles.target, "example": example, "gold": gold, "annotator": annotator}.items():
-        recognizing.check_types(table.schema, named, role, ("boolean", "number", "string"))
-    recognizing.check_types(table.schema, weight, "weight", ("boolean", "number"))
-    frame, unlabelled = drop_unlabelled(to_pandas(table), roles.target, classes=False)
-    task, reason = targets.choose_task(frame, roles.target, spec.task, soft=spec.soft)
+        recognizing.check_types(types, named, role, ("boolean", "number", "string"))
+    recognizing.check_types(types, weight, "weight", ("boolean", "number"))
+    labels = pd.DataFrame({name: table[name] for name in roles.target})
+    labels, unlabelled = drop_unlabelled(labels, roles.target, classes=False)
+    task, reason = targets.choose_task(labels, roles.target, spec.task, soft=spec.soft)
     if task == "classification":
-        frame, coded = drop_unlabelled(frame, roles.target, classes=True)
+        labels, coded = drop_unlabelled(labels, roles.target, classes=True)
         unlabelled += coded
+    if len(labels) < len(table):
+        table = table.take(labels.index.to_numpy())
     for name in weight:
-        check_weights(frame[name], f"weight column {name!r}")
-    inputs, notes = recognizing.recognise_inputs(frame, table.schema, roles, given)
-    kinds, more = recognizing.recognise_privileged(frame, table.schema, roles, given, spec.annotator)
+        check_weights(table[name], f"weight column {name!r}")
+    inputs, notes = recognizing.recognise_inputs(table, types, roles, given)
+    kinds, more = recognizing.recognise_privileged(table, types, roles, given, spec.annotator)
     inputs |= {name: replace(inputs[name], file=file) for name, file in files.items() if name in inputs}
     schema = Schema(roles, task, inputs, kinds)
-    who, choice = choose_annotator(spec, frame, schema)
+    who, choice = choose_annotator(spec, table, schema)
     choices = [
         *([opened.note] if opened.note else []),
         f"Task: {task} ({reason}).",
@@ -99,7 +106,18 @@ def read_annotations(spec: TableSpec) -> AnnotationTable:
         *(f"Weights: {name}." for name in weight),
     ]
     lines = [[one_line(text) for text in texts] for texts in (choices, (*unlabelled, *notes, *more))]
-    return AnnotationTable(frame=frame, schema=schema, annotator=who, choices=lines[0], notes=lines[1])
+    return AnnotationTable(columns=table, schema=schema, annotator=who, choices=lines[0], notes=lines[1])
+
+
+def join_vectors(table: Columns, types: pa.Schema, files: Mapping[str, str], path: Path) -> tuple[Columns, pa.Schema]:
+    """Return a table with the vectors of files, which are read into memory, and the types of its columns."""
+    names = read_schema(open_table(path)).names
+    numbers = read_table(path, [name for name in files if name in names] or names[:1])
+    vectors = add_vectors(numbers, files, path).select(list(files))
+    for name in files:
+        types = types.remove(types.get_field_index(name)) if name in types.names else types
+        types = types.append(vectors.schema.field(name))
+    return table.join(Columns.of(vectors)), types
 
 
 def drop_unlabelled(
@@ -118,11 +136,11 @@ def drop_unlabelled(
     ]
 
 
-def choose_annotator(spec: TableSpec, frame: pd.DataFrame, schema: Schema) -> tuple[str | None, str]:
+def choose_annotator(spec: TableSpec, table: Columns, schema: Schema) -> tuple[str | None, str]:
     """Return the column of annotators, if any, and how it was found: as the spec names it, or by its name."""
     if spec.annotator is not None:
         return spec.annotator, f"Annotators: {spec.annotator}."
-    name = recognizing.find_annotator(frame[list(schema.privileged)], schema.privileged)
+    name = recognizing.find_annotator(table.select(list(schema.privileged)), schema.privileged)
     if name is not None:
         return name, f"Annotators: {name}, by its name; `annotator` names another column."
     return None, "Annotators: no privileged column is named like one; `annotator` names it."
@@ -243,7 +261,7 @@ def read_dataset(spec: TableSpec, *, test: Path | None = None, device: str = "cp
     (('no', 'yes'), [0, 1], None)
     """
     table = read_annotations(spec)
-    frame, schema = table.frame, table.schema
+    frame, schema = table.columns.to_frame(), table.schema
     target = schema.roles.target
     test_frame, unlabelled = (None, []) if test is None else read_test(test, schema, frame, soft=spec.soft)
     classes: tuple[Any, ...] = ()

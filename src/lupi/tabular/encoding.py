@@ -1,43 +1,46 @@
 """Encode columns as float arrays: inputs X as dense arrays, privileged information A as sparse ones.
 
-Both encoders are thin shells over scikit-learn: `as_frame` turns any table into typed pandas columns, each column
-becomes *cells* (numbers, or the codes of categories and bins), and a ``ColumnTransformer`` scales the numbers and
-one-hot encodes the codes. Fitted encoders are stored by skops. Messages count rows from 0.
+`as_frame` turns any table into typed pandas columns. Each becomes standardised numbers, or codes of categories and
+bins, one column after another, so a table that is read by column need not fit into memory. Fitted encoders are stored
+by skops. Messages count rows from 0.
 """
 
 import warnings
 from collections.abc import Mapping
 from itertools import groupby, pairwise
-from operator import itemgetter
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 from scipy.sparse import csr_array
-from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.compose import ColumnTransformer
-from sklearn.impute import SimpleImputer
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
 from lupi._internal.checks import check_integer
-from lupi.tabular.frames import Table, as_frame, as_matrix, check_inputs, match_columns
+from lupi.data import ROWS_AT_ONCE, SMALL, CodedRows
+from lupi.tabular.frames import Table, as_frame, check_inputs, iterate_matrix, match_columns
 from lupi.tabular.kinds.vector import holds_vectors, stack_vectors
-from lupi.tabular.standardizing import Standardizer, measure, standardize
+from lupi.tabular.lazy import Frame
+from lupi.tabular.standardizing import measure, standardize
 from lupi.tabular.text import TfidfEncoder, encode_texts
-from lupi.tabular.values import as_numbers, as_text, category_codes, category_labels, find_edges, is_id, is_number
-
-TRUSTED = (
-    "lupi.tabular.encoding.InputEncoder",
-    "lupi.tabular.encoding.PrivilegedEncoder",
-    "lupi.tabular.standardizing.Standardizer",
-    "numpy.dtype",
-    "sklearn.compose._column_transformer._RemainderColsList",  # a list, in scikit-learn before 1.7
+from lupi.tabular.values import (
+    Column,
+    as_numbers,
+    as_text,
+    category_codes,
+    category_labels,
+    find_edges,
+    is_id,
+    is_number,
 )
+
+SEVERAL = ("text", "vector")
+"""Encodings of columns that become several numbers."""
+TRUSTED = ("lupi.tabular.encoding.InputEncoder", "lupi.tabular.encoding.PrivilegedEncoder")
 ENCODINGS = ("quantile", "standardize", "category", "text", "vector")
 
 
@@ -72,10 +75,11 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         Bins or categories of each one-hot column, in order.
     texts_ : dict of str to TfidfEncoder
         The encoder of each text column.
-    widths_ : dict of str to int
-        The length of the vectors of each column of vectors.
-    transformer_ : ColumnTransformer
-        The transformer from cells to features.
+    scales_ : dict of str to ndarray
+        Mean and standard deviation, [2, features], of each column of numbers that are standardised, and of texts and
+        vectors.
+    missing_ : list of str
+        Columns that miss values in training.
 
     Examples
     --------
@@ -97,87 +101,126 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         self.quantiles = quantiles
 
     def fit(self, A: Table, y: object = None) -> Self:  # noqa: ARG002  scikit-learn's signature
-        """Learn the categories, bin edges and scales of the training rows."""
+        """Learn the categories, bin edges and scales of the training rows, column by column."""
         quantiles = check_integer("quantiles", self.quantiles, 2)
         frame = as_frame(A)
-        self.kinds_: dict[str, str] = _choose_encodings(frame, self.numbers, quantiles)
+        _check_encodings(frame, self.numbers)
+        self.kinds_: dict[str, str] = {}
         self.edges_: dict[str, NDArray[np.float64]] = {}
         self.labels_: dict[str, list[str]] = {}
         self.texts_: dict[str, TfidfEncoder] = {}
-        self.widths_: dict[str, int] = {}
-        for name, kind in self.kinds_.items():
+        self.scales_: dict[str, NDArray[np.float64]] = {}
+        self.missing_: list[str] = []
+        for name in map(str, frame.columns):
+            column = frame[name]
+            self.kinds_[name] = kind = _choose_encoding(column, self.numbers, quantiles)
+            if kind not in SEVERAL and column.isna().any():
+                self.missing_.append(name)
             if kind == "quantile":
-                self.edges_[name] = find_edges(frame[name], quantiles)
+                self.edges_[name] = find_edges(column, quantiles)
                 ends = ["-inf", *map(as_text, self.edges_[name]), "inf"]
                 bins = [f"[{low}, {high})" for low, high in pairwise(ends)]
                 self.labels_[name] = [bins[0].replace("[", "("), *bins[1:]]
             elif kind == "category":
-                self.labels_[name] = category_labels(frame[name])
-            elif kind == "text":
-                self.texts_[name] = TfidfEncoder().fit([str(text) for text in frame[name].dropna().unique()])
-            elif kind == "vector":
-                self.widths_[name] = stack_vectors(frame[name], may_be_missing=True).shape[1]
-        cells = self._cells(frame)
-        steps: list[tuple[str, BaseEstimator, list[str]]] = []
-        vectors = {f"{name}[{i}]" for name, width in self.widths_.items() for i in range(width)}
-        sorts = ((cell in self.labels_, cell in vectors) for cell in cells)
-        for (one_hot, vector), run in groupby(zip(sorts, map(str, cells), strict=True), key=itemgetter(0)):
-            if one_hot:
-                step = OneHotEncoder(handle_unknown="ignore", dtype=np.float32)
+                self.labels_[name] = category_labels(column)
             else:
-                imputer = SimpleImputer(strategy="constant", fill_value=0.0, add_indicator=not vector)
-                step = make_pipeline(Standardizer(), imputer)
-            steps.append((str(len(steps)), step, [cell for _, cell in run]))
-        with config_context(transform_output="default"):  # the steps exchange arrays, whatever users set
-            transformer = ColumnTransformer(steps, sparse_threshold=1.0).fit(cells)
-        self.transformer_: ColumnTransformer = transformer
+                if kind == "text":
+                    self.texts_[name] = TfidfEncoder().fit([str(text) for text in column.dropna().unique()])
+                values = self._values(name, column)
+                self.scales_[name] = np.stack(measure(values, self._value_names(name, values.shape[1])))
         return self
 
     def transform(self, A: Table) -> csr_array[np.float32]:
         """Return one row of features per row of A, with at most one stored entry per column of A."""
+        return self.encode(A).matrix()
+
+    def encode(self, A: Table) -> CodedRows:
+        """Return one row of features per row of A as numbers and codes, which take less memory; read A by column."""
         check_is_fitted(self)
-        cells = self._cells(match_columns(as_frame(A), list(self.kinds_), "a", "privileged information"))
-        with config_context(transform_output="default"):
-            features = csr_array(self.transformer_.transform(cells)).astype(np.float32)
-        return cast("csr_array[np.float32]", features)
+        frame = match_columns(as_frame(A), list(self.kinds_), "a", "privileged information")
+        first, absent, width = self._layout()
+        places = [first[name] + i for name, scale in self.scales_.items() for i in range(scale.shape[1])]
+        coded = [name for name in self.kinds_ if name in self.labels_ or name in absent]
+        numbers = np.empty((len(frame), len(places)), np.float32)
+        codes = np.empty((len(frame), len(coded)), np.int16 if width < 2**15 else np.int32)
+        done = 0
+        for name in self.kinds_:
+            column = frame[name]
+            if name in self.labels_:
+                known = np.arange(len(self.labels_[name])) + first[name]
+                feature = np.append(known, [absent.get(name, width), width]).astype(codes.dtype)
+                codes[:, coded.index(name)] = feature[self._codes(name, column)]
+                continue
+            values = self._values(name, column)
+            here = slice(done, done + values.shape[1])
+            done = here.stop
+            for start in range(0, len(values), ROWS_AT_ONCE):
+                some = slice(start, start + ROWS_AT_ONCE)
+                missing = np.isnan(values[some])
+                features = standardize(values[some], *self.scales_[name])
+                features[missing] = 0
+                numbers[some, here] = features + 0.0  # 0 has no sign
+                if name in absent:
+                    codes[some, coded.index(name)] = np.where(missing[:, 0], absent[name], width)
+        place = torch.tensor(places, dtype=torch.int64)
+        return CodedRows(torch.from_numpy(numbers), place, torch.from_numpy(codes), width)
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:  # noqa: ARG002
         """Return the names of the features: ``annotator=ann``, ``seconds in [1.5, 2)``, ``seconds=missing``."""
         check_is_fitted(self)
-        names: list[str] = []
-        for _, step, columns in self.transformer_.transformers_:
-            if isinstance(step, OneHotEncoder):
-                for name, codes in zip(columns, step.categories_, strict=True):
-                    sign = " in " if name in self.edges_ else "="
-                    labels = [*(name + sign + label for label in self.labels_[name]), f"{name}=missing"]
-                    names += [labels[code] for code in codes]
+        first, absent, width = self._layout()
+        names = np.empty(width, dtype=object)
+        for name, start in first.items():
+            sign = " in " if name in self.edges_ else "="
+            if name in self.labels_:
+                labels = [name + sign + label for label in self.labels_[name]]
             else:
-                missing = [] if step[-1].indicator_ is None else step[-1].indicator_.features_
-                names += [*columns, *(f"{columns[i]}=missing" for i in missing)]
-        return np.array(names, dtype=object)
+                labels = self._value_names(name, self.scales_[name].shape[1])
+            names[start : start + len(labels)] = labels
+        for name, start in absent.items():
+            names[start] = f"{name}=missing"
+        return names
 
-    def _cells(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return each column as numbers or as codes: the index of its label, their number if missing, −1 if unseen.
+    def _layout(self) -> tuple[dict[str, int], dict[str, int], int]:
+        """Return the first feature of each column, the feature of its missing values, and the number of features.
 
-        A text or a vector becomes several numbers.
+        Missing numbers come after all numbers and texts that are next to each other. Missing vectors have no feature.
         """
-        cells: dict[str, NDArray[Any]] = {}
-        for name, kind in self.kinds_.items():
-            if kind == "category":
-                cells[name] = category_codes(frame[name], self.labels_[name])
-                continue
-            if kind in ("text", "vector"):
-                if kind == "text":
-                    features = encode_texts(self.texts_[name], frame[name])
-                else:
-                    features = stack_vectors(frame[name], width=self.widths_[name], may_be_missing=True)
-                cells |= {f"{name}[{i}]": column for i, column in enumerate(features.T)}
-                continue
-            cells[name] = values = as_numbers(frame[name])
-            if kind == "quantile":
-                bins = np.searchsorted(self.edges_[name], values, side="right")
-                cells[name] = np.where(np.isnan(values), len(self.labels_[name]), bins)
-        return pd.DataFrame(cells)
+        first: dict[str, int] = {}
+        absent: dict[str, int] = {}
+        width = 0
+        sorts = {name: (name in self.labels_, kind == "vector") for name, kind in self.kinds_.items()}
+        for (one_hot, _), run in groupby(sorts, sorts.__getitem__):
+            names = list(run)
+            for group in [[name] for name in names] if one_hot else [names]:
+                for name in group:
+                    first[name] = width
+                    width += len(self.labels_[name]) if one_hot else self.scales_[name].shape[1]
+                for name in group:
+                    if name in self.missing_:
+                        absent[name] = width
+                        width += 1
+        return first, absent, width
+
+    def _codes(self, name: str, column: Column) -> NDArray[np.signedinteger]:
+        """Return the index of each value's label: the number of labels if it is missing, −1 if it is unseen."""
+        if self.kinds_[name] == "category":
+            return category_codes(column, self.labels_[name])
+        values = as_numbers(column)
+        bins = np.searchsorted(self.edges_[name], values, side="right")
+        return np.where(np.isnan(values), len(self.labels_[name]), bins)
+
+    def _values(self, name: str, column: Column) -> NDArray[Any]:
+        """Return a column as numbers, [rows, 1] or, for texts and vectors, [rows, features]."""
+        if self.kinds_[name] == "text":
+            return np.asfortranarray(encode_texts(self.texts_[name], column))
+        if self.kinds_[name] == "vector":
+            width = self.scales_[name].shape[1] if name in self.scales_ else None
+            return np.asfortranarray(stack_vectors(column, width=width, may_be_missing=True))
+        return as_numbers(column)[:, np.newaxis]
+
+    def _value_names(self, name: str, count: int) -> list[str]:
+        return [f"{name}[{i}]" for i in range(count)] if self.kinds_[name] in SEVERAL else [name]
 
 
 class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -229,35 +272,61 @@ class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         frame = check_inputs(X)
         self.columns_ = list(frame.columns)
         chosen = {name: kind for name, kind in (self.kind or {}).items() if kind in ("text", "category")}
-        numeric = [name for name in self.columns_ if is_numeric_dtype(frame[name].dtype) and name not in chosen]
-        self.numeric_ = numeric == self.columns_
-        absent = {name: frame[name].isna() for name in numeric}
-        for name in numeric:
-            if absent[name].all():
+        numeric, missing = [], []
+        for name in self.columns_:
+            column = frame[name]
+            if name in chosen or not is_numeric_dtype(column.dtype):
+                continue
+            absent = column.isna().to_numpy()
+            if absent.all():
                 raise ValueError(f"Expected input column {name!r} to have a value in some row, but all are missing.")
-        self.missing_ = np.array([self.columns_.index(name) for name in numeric if absent[name].any()], dtype=np.int64)
+            numeric.append(name)
+            if absent.any():
+                missing.append(self.columns_.index(name))
+        self.missing_, self.numeric_ = np.array(missing, dtype=np.int64), numeric == self.columns_
         if self.numeric_:
-            self.mean_, self.scale_ = measure(as_matrix(frame), self.columns_)
+            self.mean_, self.scale_ = np.empty((2, len(self.columns_)))
+            for place, values in iterate_matrix(frame):
+                self.mean_[place], self.scale_[place] = measure(values, self.columns_[place])
         else:
             self.encoder_ = PrivilegedEncoder(numbers=dict.fromkeys(numeric, "standardize") | chosen).fit(frame)
         return self
 
     def transform(self, X: Table) -> NDArray[np.float32]:
         """Return one row of features per row of X."""
+        rows = self.encode(X, dense=True)
+        assert isinstance(rows, Tensor)
+        return rows.numpy()
+
+    def encode(self, X: Table, *, dense: bool = False) -> Tensor | CodedRows:
+        """Return one row of features per row of X: as a tensor or, if that is large and not asked for, as codes."""
         check_is_fitted(self)
         frame = match_columns(check_inputs(X), self.columns_, "x", "X")
-        if not self.numeric_:
+        if self.numeric_:
+            return torch.from_numpy(self._encode_numbers(frame))
+        if isinstance(frame, pd.DataFrame):  # others are those of training
             numbers = [name for name, kind in self.encoder_.kinds_.items() if kind == "standardize"]
             self._warn_of_missing([name for name in numbers if frame[name].isna().any()])
-            return self.encoder_.transform(frame).toarray()
-        if not all(map(is_numeric_dtype, frame.dtypes)):
-            frame = pd.DataFrame({name: as_numbers(frame[name]) for name in self.columns_})
-        features = standardize(as_matrix(frame), self.mean_, self.scale_, np.float32)
-        absent = np.isnan(features)
-        if absent.any():
-            self._warn_of_missing([self.columns_[i] for i in np.flatnonzero(absent.any(axis=0))])
-            features[absent] = 0
-        return np.hstack([features, absent[:, self.missing_]]) if len(self.missing_) else features
+        rows = self.encoder_.encode(frame)
+        many = rows.shape[0] * rows.shape[1] > SMALL and not dense
+        return rows if many else rows[torch.arange(rows.shape[0])].contiguous()
+
+    def _encode_numbers(self, frame: Frame) -> NDArray[np.float32]:
+        """Return standardised numbers, 0 where they are missing, and the indicators of missing values."""
+        count = len(self.columns_)
+        features = np.empty((len(frame), count + len(self.missing_)), np.float32)
+        for place, values in iterate_matrix(frame):
+            part = standardize(values, self.mean_[place], self.scale_[place], np.float32)
+            absent = np.isnan(part)
+            names = self.columns_[place]
+            if absent.any():
+                self._warn_of_missing([names[i] for i in np.flatnonzero(absent.any(axis=0))])
+                part[absent] = 0
+            features[:, :count][:, place] = part
+            for number, column in enumerate(self.missing_):
+                if self.columns_[column] in names:
+                    features[:, count + number] = absent[:, names.index(self.columns_[column])]
+        return features
 
     def _warn_of_missing(self, names: list[str]) -> None:
         """Warn of columns that miss values, unless they missed some in training."""
@@ -277,30 +346,31 @@ class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return np.array([*self.columns_, *(f"{self.columns_[i]}=missing" for i in self.missing_)], dtype=object)
 
 
-def _choose_encodings(frame: pd.DataFrame, numbers: str | Mapping[str, str], quantiles: int) -> dict[str, str]:
-    """Return how each privileged column is encoded."""
+def _check_encodings(frame: Frame, numbers: str | Mapping[str, str]) -> None:
+    """Raise a `ValueError` unless `numbers` has known encodings of known columns."""
     named = {str(name): kind for name, kind in numbers.items()} if isinstance(numbers, Mapping) else {}
-    default = "quantile" if isinstance(numbers, Mapping) else numbers
-    for kind in (default, *named.values()):
+    for kind in named.values() if isinstance(numbers, Mapping) else [numbers]:
         if kind not in ENCODINGS:
             raise ValueError(f"Expected `numbers` to be or map columns to one of {ENCODINGS}, but got {kind!r}.")
     for name in named:
         if name not in frame.columns:
             raise ValueError(f"Expected `numbers` to name columns of {list(frame.columns)}, but got {name!r}.")
-    kinds: dict[str, str] = {}
-    for name in frame.columns:
-        usual = default if is_number(frame[name]) else "vector" if holds_vectors(frame[name]) else "category"
-        kind = named.get(name, usual)
-        if kind == "text" and is_numeric_dtype(frame[name].dtype):
-            raise ValueError(
-                f"Expected column {name!r} to be strings to be read as text, but it is {frame[name].dtype}."
-            )
-        own_bins = kind == "quantile" and frame[name].nunique() <= quantiles
-        if kind != "category" and name not in named and not own_bins and is_id(frame[name]):
-            warnings.warn(
-                f"The privileged column {name!r} holds integers, which are read as a quantity. If they are ids, pass "
-                f"strings or `numbers={{{name!r}: 'category'}}`.",
-                stacklevel=4,
-            )
-        kinds[name] = "category" if frame[name].isna().all() else kind
-    return kinds
+
+
+def _choose_encoding(column: Column, numbers: str | Mapping[str, str], quantiles: int) -> str:
+    """Return how a privileged column is encoded."""
+    name = str(column.name)
+    given = {str(key): kind for key, kind in numbers.items()} if isinstance(numbers, Mapping) else {}
+    default = "quantile" if isinstance(numbers, Mapping) else numbers
+    usual = default if is_number(column) else "vector" if holds_vectors(column) else "category"
+    kind = given.get(name, usual)
+    if kind == "text" and is_numeric_dtype(column.dtype):
+        raise ValueError(f"Expected column {name!r} to be strings to be read as text, but it is {column.dtype}.")
+    looks_like_id = kind != "category" and name not in given and is_id(column)
+    if looks_like_id and (kind != "quantile" or column.nunique() > quantiles):  # otherwise each value has its own bin
+        warnings.warn(
+            f"The privileged column {name!r} holds integers, which are read as a quantity. If they are ids, pass "
+            f"strings or `numbers={{{name!r}: 'category'}}`.",
+            stacklevel=4,
+        )
+    return "category" if column.isna().all() else kind

@@ -1,22 +1,26 @@
 """The labels of one example share its inputs."""
 
+from __future__ import annotations
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from lupi.tabular.kinds.base import RowNumbers
+from lupi.tabular.lazy import Frame
+from lupi.tabular.values import Column, is_coded
 
 
 def check_examples(
-    ids: NDArray[np.object_], inputs: NDArray[np.generic] | pd.DataFrame, rows: RowNumbers | None = None
+    ids: NDArray[np.object_] | Column, inputs: NDArray[np.generic] | Frame, rows: RowNumbers | None = None
 ) -> None:
     """Check that every row has an id, and that rows with equal ids have equal inputs.
 
     Parameters
     ----------
-    ids : ndarray
+    ids : ndarray or Series
         The example of each row.
-    inputs : ndarray or DataFrame
+    inputs : ndarray, DataFrame or Columns
         The inputs of each row.
     rows : array of int, optional
         The numbers of the rows in messages, if they are not counted from 0.
@@ -36,14 +40,16 @@ def check_examples(
         raise ValueError(
             f"Expected `example` to have an id in every row, but row {numbers[int(codes.argmin())]} has none."
         )
-    first = np.unique(codes, return_index=True)[1][codes]
-    named = inputs.items() if isinstance(inputs, pd.DataFrame) else [(None, inputs)]
+    first = np.flatnonzero(~pd.Series(codes).duplicated())[codes]
+    named = [(None, inputs)] if isinstance(inputs, np.ndarray) else inputs.items()
     for name, column in named:
+        if isinstance(column, pd.Series) and is_coded(column):
+            column = column.cat.codes
         row = find_difference(np.asarray(column), first)
         if row is None:
             continue
         where = "" if name is None else f" in {name!r}; a column that describes the label is `privileged`"
-        example = ids[row].item() if isinstance(ids[row], np.generic) else ids[row]
+        example = np.asarray(ids[row : row + 1]).item()
         raise ValueError(
             "Expected rows with equal `example` ids to have equal inputs, but "
             f"rows {numbers[first[row]]} and {numbers[row]} of example {example!r} differ{where}."

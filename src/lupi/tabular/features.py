@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from lupi.tabular.columns import InputColumn
 from lupi.tabular.images import Size, UnreadableImageError, read_image
 from lupi.tabular.kinds import KINDS, ColumnEncoder
+from lupi.tabular.lazy import Columns, Frame, FrameType
 from lupi.tabular.text import encode_texts
 from lupi.tabular.values import Column
 
 
 def fit_encoders(
-    X: pd.DataFrame,
+    X: Frame,
     inputs: Mapping[str, InputColumn],
     pretrained: Mapping[str, str | None] | None = None,
     device: str = "cpu",
@@ -24,7 +25,7 @@ def fit_encoders(
 
     Parameters
     ----------
-    X : DataFrame
+    X : DataFrame or Columns
         Cleaned inputs.
     inputs : mapping
         The input columns.
@@ -67,8 +68,10 @@ def is_fixed(column: InputColumn, pretrained: Mapping[str, str | None]) -> bool:
     return encoder is not None and not encoder.learns
 
 
-def encode_columns(X: pd.DataFrame, encoders: Mapping[str, ColumnEncoder]) -> pd.DataFrame:
+def encode_columns(X: FrameType, encoders: Mapping[str, ColumnEncoder]) -> FrameType:
     """Replace each column that has an encoder by its features; every distinct value is encoded once.
+
+    Features are held in memory, also those of `Columns`.
 
     Examples
     --------
@@ -77,16 +80,16 @@ def encode_columns(X: pd.DataFrame, encoders: Mapping[str, ColumnEncoder]) -> pd
     >>> list(encode_columns(X, encoders))
     ['age', 'note[0]', 'note[1]']
     """
-    parts = []
-    for name, column in X.items():
-        if name not in encoders:
-            parts.append(column.to_frame())
-            continue
+    parts: dict[str, pd.DataFrame] = {}
+    for name, encoder in encoders.items():
+        column = X[name]
         with explain_images(column):
-            rows = encode_texts(encoders[str(name)], column)
+            rows = encode_texts(encoder, column)
         names = [f"{name}[{i}]" for i in range(rows.shape[1])]
-        parts.append(pd.DataFrame(rows, columns=names, index=X.index))
-    return pd.concat(parts, axis="columns")
+        parts[name] = pd.DataFrame(rows, columns=names, index=column.index)
+    if isinstance(X, Columns):
+        return X.expand(parts)
+    return pd.concat([parts[name] if name in parts else X[[name]] for name in X.columns], axis="columns")
 
 
 def stack_images(column: Column, size: Size) -> NDArray[np.uint8]:

@@ -7,6 +7,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold
 
+from lupi.tabular.lazy import Columns
+
 Rows = NDArray[np.intp]
 
 
@@ -45,7 +47,7 @@ def grouped_folds(example: Any, folds: int, seed: int = 0) -> list[tuple[Rows, R
 
 
 def take_rows(table: Any, rows: Rows) -> Any:
-    """Select rows of a pandas or polars table, an array, a tensor or a list."""
-    if isinstance(table, pd.DataFrame | pd.Series):
-        return table.iloc[rows]
+    """Select rows of a pandas or polars table, `Columns`, an array, a tensor or a list."""
+    if isinstance(table, pd.DataFrame | pd.Series | Columns):
+        return table.take(rows)
     return np.asarray(table, dtype=object)[rows] if isinstance(table, list) else table[rows]

@@ -1,5 +1,6 @@
 """Any table as a pandas DataFrame with distinct names and typed columns. Messages count rows from 0."""
 
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -9,15 +10,17 @@ from pandas.api.types import is_numeric_dtype
 
 from lupi.tabular.containers import as_pandas
 from lupi.tabular.kinds.vector import expand_vectors
-from lupi.tabular.values import Column
+from lupi.tabular.lazy import Columns, Frame
+from lupi.tabular.values import Column, as_numbers
 
 Table: TypeAlias = Any  # a table or column of pandas, polars, Arrow or Hugging Face, an array, or a list of rows
 
 
-def as_frame(table: Table, prefix: str = "a", what: str = "privileged information") -> pd.DataFrame:
+def as_frame(table: Table, prefix: str = "a", what: str = "privileged information") -> Frame:
     """Return a table as a pandas DataFrame with distinct string names and typed columns.
 
-    Object columns get the type of their values; durations become seconds, and dates seconds since 1970.
+    Object columns get the type of their values; durations become seconds, and dates seconds since 1970. `Columns` stay
+    what they are.
 
     Parameters
     ----------
@@ -33,6 +36,8 @@ def as_frame(table: Table, prefix: str = "a", what: str = "privileged informatio
     >>> as_frame([[True, 2], [False, None]]).dtypes.astype(str).to_dict()
     {'a0': 'boolean', 'a1': 'Int64'}
     """
+    if isinstance(table, Columns):
+        return table.map(_typed)
     table = as_pandas(table)
     if isinstance(table, pd.Series):
         table = table.to_frame(f"{prefix}0" if table.name in (None, "") else table.name)
@@ -59,23 +64,33 @@ def as_frame(table: Table, prefix: str = "a", what: str = "privileged informatio
     return frame.assign(**typed) if typed else frame
 
 
-def check_inputs(X: Table) -> pd.DataFrame:
-    """Return X as a frame; raise a `ValueError` that names the place of an infinite number or a missing string."""
+def check_inputs(X: Table) -> Frame:
+    """Return X as a frame; raise a `ValueError` that names the place of an infinite number or a missing string.
+
+    `Columns` are checked when they are read.
+    """
     if isinstance(X, np.ndarray | list) and np.ndim(X) == 1:
         raise ValueError("Expected X to be a 2-D array, but got a 1-D array. Reshape your data.")
-    frame = expand_vectors(as_frame(X, "x", "X"))
+    frame = as_frame(X, "x", "X")
+    if isinstance(frame, Columns):
+        return frame.map(lambda column: _check_input(column, repr(column.name)))
+    frame = expand_vectors(frame)
     if all(map(is_numeric_dtype, frame.dtypes)) and not np.isinf(as_matrix(frame)).any():
         return frame
     unnamed = list(frame.columns) == _default_names(frame.shape[1], "x")
     for position, (name, column) in enumerate(frame.items()):
-        numeric = is_numeric_dtype(column.dtype)
-        missing = column.isna().to_numpy() & ~numeric
-        infinite = np.isinf(column.to_numpy(np.float64, na_value=0)) if numeric else np.zeros_like(missing)
-        if missing.any() or infinite.any():
-            row = int(np.argmax(missing | infinite))
-            what = "NaN" if missing[row] else "infinity"  # scikit-learn checks for these words
-            raise ValueError(f"Input X contains {what} in column {position if unnamed else repr(name)}, row {row}.")
+        _check_input(column, str(position) if unnamed else repr(name))
     return frame
+
+
+def _check_input(column: Column, name: str) -> Column:
+    """Return a column; raise a `ValueError` that names the row of an infinite number or a missing string."""
+    numeric = is_numeric_dtype(column.dtype)
+    wrong = np.isinf(column.to_numpy(np.float64, na_value=0)) if numeric else column.isna().to_numpy()
+    if wrong.any():
+        what = "infinity" if numeric else "NaN"  # scikit-learn checks for these words
+        raise ValueError(f"Input X contains {what} in column {name}, row {int(np.argmax(wrong))}.")
+    return column
 
 
 def as_matrix(frame: pd.DataFrame) -> NDArray[Any]:
@@ -85,7 +100,24 @@ def as_matrix(frame: pd.DataFrame) -> NDArray[Any]:
     return frame.to_numpy() if same else frame.to_numpy(np.float64, na_value=np.nan)
 
 
-def match_columns(frame: pd.DataFrame, columns: list[str], prefix: str, what: str) -> pd.DataFrame:
+def iterate_matrix(frame: Frame) -> Iterator[tuple[slice, NDArray[Any]]]:
+    """Yield the numbers of a frame with the columns that they are: all of a DataFrame, or one after another.
+
+    Examples
+    --------
+    >>> [values.shape for _, values in iterate_matrix(pd.DataFrame({"a": [1, 2, 3], "b": [1, 2, 3]}))]
+    [(3, 2)]
+    """
+    if isinstance(frame, pd.DataFrame):
+        if not all(map(is_numeric_dtype, frame.dtypes)):
+            frame = pd.DataFrame({name: as_numbers(column) for name, column in frame.items()})
+        yield slice(0, frame.shape[1]), as_matrix(frame)
+        return
+    for place, (_, column) in enumerate(frame.items()):
+        yield slice(place, place + 1), as_matrix(column.to_frame())
+
+
+def match_columns(frame: Frame, columns: list[str], prefix: str, what: str) -> Frame:
     """Return the frame with the column names of training; of an array, only the number of columns is checked."""
     names = list(frame.columns)
     unnamed = names == _default_names(len(names), prefix) or columns == _default_names(len(columns), prefix)
@@ -93,7 +125,7 @@ def match_columns(frame: pd.DataFrame, columns: list[str], prefix: str, what: st
         raise ValueError(f"Expected {what} with {len(columns)} columns, but got {len(names)}.")
     if not unnamed and names != columns:
         raise ValueError(f"Expected {what} with columns {columns}, but got {names}.")
-    return frame.set_axis(columns, axis="columns")
+    return frame if isinstance(frame, Columns) else frame.set_axis(columns, axis="columns")
 
 
 def _default_names(count: int, prefix: str) -> list[str]:

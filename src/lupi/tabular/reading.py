@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from lupi.tabular.containers import code_strings, to_column
 from lupi.tabular.formats import open_file
 from lupi.tabular.formats.base import MemoryTable, TableFile, explain_unreadable
 from lupi.tabular.importers import IMPORTERS, read_export
+from lupi.tabular.lazy import Columns
+from lupi.tabular.values import Column
 
 
 def open_table(path: str | Path, types: Mapping[str, pa.DataType] | None = None) -> TableFile:
@@ -63,6 +66,26 @@ def read_table(path: str | Path, columns: Sequence[str], types: Mapping[str, pa.
     if rows.num_rows == 0:
         raise ValueError(f"Expected {path} to have rows, but it is empty.")
     return rows
+
+
+def open_columns(
+    path: str | Path, columns: Sequence[str], types: Mapping[str, pa.DataType] | None = None
+) -> tuple[Columns, pa.Schema]:
+    """Return columns of a table that are read when they are used, and their types; the parameters are as above.
+
+    A Parquet file is read column by column, and files of other formats at once.
+    """
+    with explain_unreadable(path):
+        table = open_table(path, types).by_column(columns)
+
+    def read(name: str) -> Column:
+        batches = [code_strings(rows.column(0)) for rows in read_batches(table, [name])]
+        column = to_column(name, pa.chunked_array([chunk for batch in batches for chunk in batch.chunks]))
+        del batches
+        pa.default_memory_pool().release_unused()  # Arrow would keep the memory for the next column
+        return column
+
+    return Columns(read, columns, count_rows(table)), read_schema(table)
 
 
 def count_rows(table: TableFile) -> int:

@@ -1,8 +1,9 @@
 """Recognise the kinds of columns by their types, names and values. Messages count rows from 0."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pandas.api.types import is_bool_dtype
@@ -11,6 +12,7 @@ from lupi.tabular.columns import InputColumn, stored_as
 from lupi.tabular.kinds import KINDS
 from lupi.tabular.kinds.image import holds_images
 from lupi.tabular.kinds.vector import as_bytes, holds_vectors, stack_vectors
+from lupi.tabular.lazy import Frame
 from lupi.tabular.roles import Roles, check_name
 from lupi.tabular.values import ID, Column, is_id, is_number
 
@@ -61,7 +63,7 @@ def check_reads(name: str, kind: str, stored: str) -> None:
 
 
 def recognise_inputs(
-    frame: pd.DataFrame, schema: pa.Schema, roles: Roles, given: Mapping[str, str]
+    frame: Frame, schema: pa.Schema, roles: Roles, given: Mapping[str, str]
 ) -> tuple[dict[str, InputColumn], list[str]]:
     """Recognise the kinds of input columns, refuse identifiers, and note what deserves a second look.
 
@@ -70,20 +72,21 @@ def recognise_inputs(
     tuple
         The input columns, and notes for the user.
     """
-    first = frame.drop_duplicates(roles.example) if roles.example else frame
+    first = frame.take(np.flatnonzero(~frame[roles.example].duplicated())) if roles.example else frame
     check_types(schema, roles.inputs, "input", STORED)
     inputs, notes = {}, []
     for name in roles.inputs:
         stored = stored_as(schema.field(name).type)
         kind = given.get(name) or recognise_input(first[name], stored, TABLE_ADVICE)
         check_reads(name, kind, stored)
-        width = stack_vectors(first[name].head(1), first.index[:1].to_numpy()).shape[1] if kind == "vector" else None
+        width = None
+        if kind == "vector":
+            row = first[name].head(1)
+            width = stack_vectors(row, row.index).shape[1]
         inputs[name] = InputColumn(kind, stored, width)
     counts = [name for name in inputs if name not in given and pa.types.is_integer(schema.field(name).type)]
     different = {name: first[name].nunique() for name in counts}
-    examples = 0
-    if any(n > 20 for n in different.values()):
-        examples = len(pd.DataFrame({name: as_bytes(first[name]) for name in inputs}).drop_duplicates())
+    examples = count_distinct(first, inputs) if any(n > 20 for n in different.values()) else 0
     notes += [
         f"Input column {name!r} has a different integer in nearly every example; if it is an id, name it in "
         "`example` or `ignore`."
@@ -91,6 +94,21 @@ def recognise_inputs(
         if n > 20 and n > 0.9 * examples
     ]
     return inputs, notes
+
+
+def count_distinct(frame: Frame, names: Iterable[str]) -> int:
+    """Count the distinct rows of some columns by their hashes.
+
+    Examples
+    --------
+    >>> count_distinct(pd.DataFrame({"a": [1, 2, 1], "b": ["x", "y", "x"], "c": [1, 2, 3]}), ["a", "b"])
+    2
+    """
+    total = np.zeros(len(frame), np.uint64)
+    for name in names:
+        total *= np.uint64(0x9E3779B97F4A7C15)
+        total += pd.util.hash_pandas_object(as_bytes(frame[name]), index=False).to_numpy()
+    return len(pd.unique(total))
 
 
 def recognise_input(column: Column, stored: str, advice: Mapping[str, str]) -> str:
@@ -142,7 +160,7 @@ def holds_lists(column: Column) -> bool:
 
 
 def recognise_privileged(
-    frame: pd.DataFrame, schema: pa.Schema, roles: Roles, given: Mapping[str, str], annotator: str | None = None
+    frame: Frame, schema: pa.Schema, roles: Roles, given: Mapping[str, str], annotator: str | None = None
 ) -> tuple[dict[str, str], list[str]]:
     """Recognise the kinds of privileged columns, with notes for the user; refuse identifiers.
 
@@ -158,11 +176,12 @@ def recognise_privileged(
                 raise ValueError(f"Expected privileged column {name!r} to be of another kind, but got {chosen}.")
             check_reads(name, given[name], stored_as(schema.field(name).type))
             continue
-        kinds[name] = recognise_privileged_column(frame[name])
+        column = frame[name]
+        kinds[name] = recognise_privileged_column(column)
         if name != annotator:
             use = f"{TABLE_ADVICE['privileged']}, or pass `kind={{{name!r}: {kinds[name]!r}}}` to use it"
-            check_privileged(frame[name], kinds[name], use)
-        if kinds[name] == "category" and is_number(frame[name]):
+            check_privileged(column, kinds[name], use)
+        if kinds[name] == "category" and is_number(column):
             notes.append(
                 f"Privileged column {name!r} holds integers that look like ids, so each value is a category; "
                 f"pass `kind={{{name!r}: 'number'}}` to make it a quantity."
@@ -188,7 +207,7 @@ def recognise_privileged_column(column: Column) -> str:
         return "number"
     if holds_vectors(column):
         return "vector"
-    if is_bool_dtype(column.dtype) or isinstance(column.dtype, pd.CategoricalDtype) or ID.search(str(column.name)):
+    if is_bool_dtype(column.dtype) or ID.search(str(column.name)):
         return "category"
     return (
         "text" if column.nunique() > column.count() / 2 and KINDS["text"].recognises(column, "string") else "category"
@@ -205,12 +224,12 @@ def check_privileged(column: Column, kind: str, advice: str) -> None:
         raise ValueError(f"Expected privileged columns without identifiers, but {column.name!r} {why}: {advice}.")
 
 
-def find_annotator(frame: pd.DataFrame, kinds: Mapping[str, str]) -> str | None:
+def find_annotator(frame: Frame, kinds: Mapping[str, str]) -> str | None:
     """Find the column that says who gave each label: the first that is named like one and whose values repeat.
 
     Parameters
     ----------
-    frame : DataFrame
+    frame : DataFrame or Columns
         The privileged columns.
     kinds : mapping
         Kinds of columns; by default recognised. An annotator is a category.

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pandas.api.types import is_bool_dtype, is_numeric_dtype
+from pandas.api.types import is_bool_dtype, is_numeric_dtype, is_string_dtype
 
 Column: TypeAlias = "pd.Series[Any]"
 
@@ -72,16 +72,21 @@ def find_edges(column: Column, quantiles: int) -> NDArray[np.float64]:
 
 def category_labels(column: Column) -> list[str]:
     """Return the distinct values of a column as strings; numbers are in numeric order, others sorted as strings."""
+    if is_coded(column):
+        used = pd.unique(column.cat.codes.to_numpy())
+        return sorted(as_text(value) for value in column.cat.categories[used[used >= 0]])
     numeric = is_number(_plain(column))
     labels = [as_text(value) for value in _factorize(column, sort=numeric)[1]]
     return labels if numeric else sorted(set(labels))
 
 
-def category_codes(column: Column, labels: list[str]) -> NDArray[np.intp]:
+def category_codes(column: Column, labels: list[str]) -> NDArray[np.signedinteger]:
     """Return the place of each value among labels: −1 if it is none of them, their number if it is missing."""
-    codes, values = _factorize(column)
+    coded = is_coded(column)
+    codes, values = (column.cat.codes.to_numpy(), column.cat.categories) if coded else _factorize(column)
     places = pd.Index(labels, dtype=object).get_indexer(pd.Index([as_text(value) for value in values], dtype=object))
-    return np.append(places, len(labels))[codes]  # a missing value has code −1, the last element
+    places = np.append(places, len(labels))  # a missing value has code −1, the last element
+    return places.astype(np.min_scalar_type(-1 - len(labels)))[codes]
 
 
 def code_categories(column: Column) -> NDArray[np.int64]:
@@ -108,6 +113,11 @@ def _factorize(column: Column, sort: bool = False) -> tuple[NDArray[np.intp], An
             f"Expected column {column.name!r} to be numbers, strings, booleans or categories, "
             f"but got {column.iloc[0]!r} in row 0."
         ) from None
+
+
+def is_coded(column: Column) -> bool:
+    """Return whether a column holds codes of strings, as pandas' categorical type does."""
+    return isinstance(column.dtype, pd.CategoricalDtype) and is_string_dtype(column.cat.categories.dtype)
 
 
 def _plain(column: Column) -> Column:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from lupi._internal.checks import check_integer, check_number
 from lupi._internal.files import write_atomic
+from lupi.data import CodedRows
 from lupi.methods.base import Method
 from lupi.training.optimizer import describe_optimizer
 from lupi.training.replicas import Data, Replicas, StackedAnnotations
@@ -125,6 +126,7 @@ def compute_checksum(data: Data) -> int:
     a = (data.a,) if isinstance(data.a, Tensor) else (data.a.index, data.a.value)
     result = 0
     x = list(data.x.values()) if isinstance(data.x, Mapping) else [data.x]
+    x = [data.x.numbers, data.x.codes] if isinstance(data.x, CodedRows) else x
     for part in (*x, data.row, *a, data.y, data.annotator, data.weight, data.gold, data.trust):
         if isinstance(part, Tensor):
             result = zlib.crc32(part.cpu().contiguous().flatten().view(torch.uint8).numpy().data, result)

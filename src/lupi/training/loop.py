@@ -4,6 +4,7 @@ Every batch is a function of the seed, the stage, the epoch and the step, so an 
 checkpoint and reaches the same result. With several processes, all draw the same global batch and take their share.
 """
 
+import dataclasses
 import math
 import statistics
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from torch import Tensor, nn
 
 from lupi._internal.inputs import Inputs, map_inputs
 from lupi._internal.progress import Steps
-from lupi.data import Annotations, Batch
+from lupi.data import Annotations, Batch, SparseRows
 from lupi.methods.base import Method, Stage
 from lupi.nn.inference import evaluation, iterate_examples
 from lupi.nn.noise import Noise, Redirection
@@ -42,6 +43,8 @@ A loss of replicas is a list with one number each, NaN for replicas that stopped
 """
 PROGRESS = ("epoch", "step", "ended", "best", "waited", "stopped", "best_weights", "start", "foreign")
 """Attributes of a `StageLoop` that a checkpoint contains."""
+WIDE = 2**22
+"""Values of a dense batch of privileged information above which it stays sparse."""
 DIVERGED = 1e3
 """Training has diverged if a loss exceeds this multiple of one plus its size in the first step."""
 
@@ -183,7 +186,17 @@ class StageLoop:
         with self.noise.redirect():
             prepared = prepare(data).to(self.place.device).normalized()
         uses_privileged = any(member.uses_privileged for member in self.members)
-        return prepared if uses_privileged else prepared.without_privileged()
+        return self.keep_sparse(prepared) if uses_privileged else prepared.without_privileged()
+
+    def keep_sparse(self, data: Data) -> Data:
+        """Let privileged information of many columns stay sparse in large batches on a CPU, if the method takes it."""
+        settings, plain = self.settings, isinstance(self.place, OneDevice) and self.place.device.type == "cpu"
+        if not plain or settings.mixup or settings.compile or settings.precision != "float32":
+            return data
+        if not (isinstance(data, Annotations) and isinstance(data.a, SparseRows) and self.method.takes_sparse):
+            return data
+        wide = settings.batch_size * data.a.width > WIDE
+        return dataclasses.replace(data, a=dataclasses.replace(data.a, stay=True)) if wide else data
 
     def compile_losses(self) -> Callable[..., dict[str, Tensor]]:
         """Compile the losses; torch caches the code of each stage and batch shape for further trainings."""

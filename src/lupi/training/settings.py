@@ -13,6 +13,22 @@ from lupi._internal.checks import check_integer, check_number, check_positive
 
 NAMED = ("adam", "adamw", "sgd")
 """Optimizers by name."""
+SMALLEST_BATCH, LARGEST_BATCH, MOST_BATCHES = 32, 4096, 2048
+"""Limits of `choose_batch_size`."""
+
+
+def choose_batch_size(annotations: int) -> int:
+    """Return the smallest power of two, from 32 to 4096, with which an epoch has at most 2048 batches if possible.
+
+    Examples
+    --------
+    >>> [choose_batch_size(n) for n in (1000, 65_536, 65_537, 1_000_000, 50_000_000)]
+    [32, 32, 64, 512, 4096]
+    """
+    size = SMALLEST_BATCH
+    while size < LARGEST_BATCH and size * MOST_BATCHES < annotations:
+        size *= 2
+    return size
 
 
 @dataclass(frozen=True, kw_only=True)

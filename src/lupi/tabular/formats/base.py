@@ -10,6 +10,8 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from lupi.tabular.containers import code_strings
+
 ROWS_AT_ONCE = 65_536
 """Rows of a batch, for formats that can choose."""
 
@@ -52,6 +54,15 @@ class TableFile(ABC):
     @abstractmethod
     def count_rows(self) -> int:
         """Count the rows."""
+
+    def by_column(self, columns: Sequence[str]) -> "TableFile":
+        """Return a table of some columns that can be read one by one: by default one in memory, with strings as codes.
+
+        Its types are those of all rows.
+        """
+        table = self.read(columns)
+        coded = {name: code_strings(table.column(name)) for name in columns}
+        return MemoryTable(self.path, pa.table(coded))
 
 
 class MemoryTable(TableFile):

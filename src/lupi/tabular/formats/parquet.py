@@ -47,6 +47,10 @@ class ParquetFile(TableFile):
         """Count the rows."""
         return int(self.dataset.count_rows())
 
+    def by_column(self, columns: Sequence[str]) -> TableFile:  # noqa: ARG002
+        """Return the table itself: columns are stored one by one."""
+        return self
+
 
 def fragment_batches(fragment: Any, schema: pa.Schema) -> Iterator[pa.Table]:
     """Read one Parquet file in batches; the scanner of a dataset would read whole row groups of any size."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lupi.tabular.values import Column
 
-RowNumbers: TypeAlias = Sequence[int] | NDArray[np.int64]
+RowNumbers: TypeAlias = Sequence[int] | NDArray[np.int64] | pd.Index
 
 
 class ColumnEncoder(Protocol):

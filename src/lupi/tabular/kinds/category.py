@@ -1,5 +1,6 @@
 """Names, which estimators one-hot encode."""
 
+import numpy as np
 import pandas as pd
 
 from lupi.tabular.kinds.base import Kind, RowNumbers
@@ -19,4 +20,8 @@ class Category(Kind):
         return stored in (trained, "string")
 
     def clean(self, values: Column, stored: str, rows: RowNumbers) -> Column:  # noqa: ARG002
-        return pd.Series([as_text(value) for value in values], index=values.index, dtype=object)
+        if isinstance(values.dtype, pd.CategoricalDtype):
+            return values  # codes of strings
+        codes, distinct = pd.factorize(values)
+        names = np.array([as_text(value) for value in distinct], dtype=object)
+        return pd.Series(names[codes], index=values.index, name=values.name, dtype=object)

@@ -40,7 +40,7 @@ def holds_vectors(column: Column) -> bool:
     >>> holds_vectors(pd.Series([None, [0.5, 1.5]])), holds_vectors(pd.Series([["a"]])), holds_vectors(pd.Series([0.5]))
     (True, False, False)
     """
-    if column.dtype.kind != "O":
+    if column.dtype != object:
         return False
     first = next((value for value in column if not is_missing(value)), None)
     return isinstance(first, list | tuple | np.ndarray) and to_vector(first) is not None
