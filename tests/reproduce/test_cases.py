@@ -16,7 +16,7 @@ from lupi.methods import NoPI
 from lupi.nn import MLP, Parts
 from lupi.reproduce import cases as module
 from lupi.reproduce.cases import ONE_NETWORK, Case, make_score, train_cases
-from lupi.training import Settings
+from lupi.training import Checkpoint, Settings
 
 CPU = torch.device("cpu")
 
@@ -132,3 +132,33 @@ def test_a_cluster_trains_as_this_process_does(tmp_path, cluster):
         found = train(cases, range(3), tmp_path / "there", seeds_at_once=2, cluster=workers)
     pd.testing.assert_frame_equal(found.drop(columns="seconds"), expected.drop(columns="seconds"), check_exact=True)
     assert RunFolder(tmp_path / "there", {}).load("no-pi", 2)["kept"].shape == (1, 3)
+
+
+# -------------------------------------------------------------------------------- inputs that are read
+
+
+def test_networks_on_inputs_that_are_read_save_checkpoints_and_resume(tmp_path, monkeypatch):
+    """An error after the second checkpoint of a training stands for an interruption."""
+    case = make_case("tram")
+    case = replace(case, data=replace(case.data, x=list(case.data.x)), training=Settings(epochs=3, batch_size=20))
+    score = make_score(torch.randn(30, 4, generator=torch.Generator().manual_seed(1)), torch.arange(30) % 3)
+    with open_run_folder(tmp_path / "whole", {}) as kept:
+        whole = to_frame(train_cases([case], range(2), kept, score, device=CPU, every=2))
+    written, write = [], Checkpoint.write
+
+    def write_twice(self, state):
+        write(self, state)
+        written.append((state["epoch"], state["step"]))
+        if len(written) == 7:  # the second one of the second seed
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Checkpoint, "write", write_twice)
+    with open_run_folder(tmp_path / "part", {}) as kept:
+        with pytest.raises(KeyboardInterrupt):
+            train_cases([case], range(2), kept, score, device=CPU, every=2)
+        assert {path.name for path in (tmp_path / "part" / "runs").iterdir()} == {"tram-0.npz", "tram-1.pt"}
+        monkeypatch.setattr(Checkpoint, "write", write)
+        part = to_frame(train_cases([case], range(2), kept, score, device=CPU, every=2))
+        assert {path.name for path in (tmp_path / "part" / "runs").iterdir()} == {"tram-0.npz", "tram-1.npz"}
+    assert written == [(0, 2), (1, 1), (2, 0), (2, 2), (3, 0), (0, 2), (1, 1)]
+    pd.testing.assert_frame_equal(part.drop(columns="seconds"), whole.drop(columns="seconds"), check_exact=True)

@@ -2,6 +2,7 @@ import json
 import os
 import pickle
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -17,38 +18,35 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from lupi.cli import app
-from lupi.compare.cache import RunFolder, open_run_folder
+from lupi.compare.cache import open_run_folder
 from lupi.compare.engine import to_frame
-from lupi.datasets import MALICIOUS
+from lupi.datasets import relabel
 from lupi.datasets.imagenet_pi import CLASSES
 from lupi.methods import build
 from lupi.reproduce import relabelled_data
+from lupi.reproduce.annotators import Labels
 from lupi.reproduce.cases import make_score, train_cases
-from lupi.reproduce.relabelled_data import list_annotators, train_annotators
-from lupi.reproduce.relabelled_images import (
-    MAIN,
-    PUBLISHED,
-    Settings,
-    count_parameters,
-    make_cases,
-    relabel,
-    report,
-    run,
-)
-from lupi.training import fit
+from lupi.reproduce.relabelled_images import Settings, make_cases, run
+from lupi.reproduce.relabelled_report import LATER, MAIN, PAPER, PUBLISHED, SHORT, count_parameters, report
+from lupi.reproduce.settings import change_settings
+from lupi.training import RandomCrop, RandomFlip, RandomResizedCrop, fit
 
 SMALL = Settings(
     seeds=4,  # enough to train together
+    methods=(*PAPER, "no-pi-short", "tram-short", "het-tram-short"),
     images=48,
     annotators_images=32,
     annotators_epochs=2,
     annotators_size=32,
+    trunk="mobilenet",
     width=0.1,
     annotators_width=0.1,
+    size=32,
     epochs=1,
     batch_size=24,
     het_longer=1,
     device="cpu",
+    workers=0,
 )
 CPU = torch.device("cpu")
 
@@ -83,23 +81,12 @@ def read_images(folder, settings=SMALL):
     return relabelled_data.read_images(folder, **{name: getattr(settings, name) for name in names})
 
 
-def annotate(images, settings, folder, annotators=None):
-    return train_annotators(
-        images,
-        annotators or settings.annotators,
-        folder,
-        size=settings.annotators_size,
-        training=settings.training,
-        seed=settings.seed,
-        device=CPU,
-    )
-
-
 def test_every_case_and_seed_is_there(found, cifar):
     findings, folder = found
     cases = list(make_cases(*relabelled(cifar), SMALL))
     assert cases[: len(MAIN)] == list(MAIN)
-    assert set(cases) == {*PUBLISHED, *(f"{name}-short" for name in MAIN)}
+    assert set(PAPER) == set(PUBLISHED)
+    assert set(cases) == {*PAPER, *(f"{name}-short" for name in SHORT)}
     assert findings.table[["method", "seed"]].to_numpy().tolist() == [
         [name, seed] for name in cases for seed in range(4)
     ]
@@ -114,7 +101,8 @@ def test_every_case_and_seed_is_there(found, cifar):
 def relabelled(cifar, settings=SMALL):
     images = read_images(cifar, settings)
     rng = np.random.default_rng(0)
-    return images, relabel(rng.dirichlet(np.ones(10), (16, len(images.true))).astype(np.float32))
+    given = relabel(rng.dirichlet(np.ones(images.classes), (16, len(images.true))).astype(np.float32))
+    return images, given
 
 
 def test_a_second_run_trains_nothing_and_is_the_same(found, cifar):
@@ -147,39 +135,8 @@ def test_an_interrupted_run_is_resumed(found, cifar, tmp_path):
         np.testing.assert_array_equal(one["probabilities"], other["probabilities"])
 
 
-def test_annotators_differ_and_are_kept(cifar, found):
-    images = read_images(cifar, SMALL)
-    kept = RunFolder(found[1], json.loads((found[1] / "comparison.json").read_text()))
-    probabilities = annotate(images, SMALL, kept)
-    assert len(probabilities) == len(SMALL.annotators) == len(set(Settings().annotators)) == 16
-    for number, one in enumerate(probabilities):
-        assert one.shape == (48, 10)
-        np.testing.assert_allclose(one.sum(1), 1, atol=1e-5)
-        assert not any(np.array_equal(one, other) for other in probabilities[:number])
-
-
-def test_annotators_learn_and_label_other_images(cifar, tmp_path):
-    settings = replace(SMALL, annotators_epochs=25, batch_size=16, learning_rate=0.02, annotators_width=0.25)
-    images = read_images(cifar, settings)
-    np.testing.assert_array_equal(images.lesson.new, images.x)
-    assert len(images.lesson.x) == 32
-    with open_run_folder(tmp_path, {}) as kept:
-        probabilities = annotate(images, settings, kept, list_annotators(32, 25, 0.25)[::4])
-    apart = [np.abs(one.argmax(1) - images.true).mean() for one in probabilities]  # colours are in the order of classes
-    assert min(apart) < 1.4  # one or the other may fail to learn; 1.9 and more with shuffled labels
-
-
-def test_labels_are_the_annotators(cifar):
-    """With sure annotators, every label but the malicious one's is theirs, and its probability 1."""
-    images = read_images(cifar, SMALL)
-    many = np.repeat(np.eye(10, dtype=np.float32)[images.true], 200, 0)
-    given = relabel([many] * 16, malicious=SMALL.malicious, random_state=0)
-    malicious = (given.privileged["annotator"] == MALICIOUS).to_numpy()
-    assert malicious.mean() == pytest.approx(0.1, abs=0.02)
-    true = np.repeat(images.true, 200)
-    assert (given.label == true).mean() == pytest.approx(0.9 + 0.1 / 10, abs=0.02)
-    assert (given.label == true)[~malicious].all()
-    cases = make_cases(images, relabel([many[::200]] * 16), SMALL)
+def test_the_tower_sees_annotator_and_probability(cifar):
+    cases = make_cases(*relabelled(cifar), SMALL)
     assert cases["tram"].data.a.shape[1] == cases["tram-reduced"].data.a.shape[1] + 1
     probability = cases["tram"].data.a[:, -1]
     assert probability.mean().item() == pytest.approx(0, abs=1e-5)
@@ -223,18 +180,35 @@ def test_a_quarter_of_the_capacity(cifar):
 
 
 def test_training_is_the_papers():
-    how = Settings().training(90)
+    how = Settings(batch_size=256).training(90)
     assert [how.rate(epoch) for epoch in (29, 31, 61, 81)] == pytest.approx([1, 0.1, 0.01, 0.001])
     assert (how.optimizer, how.momentum, how.learning_rate, how.l2) == ("sgd", 0.9, 0.1, 1e-4)
+
+
+def test_training_images_are_augmented(cifar, imagenet):
+    for folder, kinds in ((cifar, [RandomCrop, RandomFlip]), (imagenet, [RandomResizedCrop, RandomFlip])):
+        settings = replace(SMALL, noise="low")
+        images = read_images(folder, settings)
+        labels = relabelled(cifar)[1] if images.given is None else images.given
+        augment = make_cases(images, labels, settings)["no-pi"].training.augment
+        assert [type(part) for part in augment] == kinds
+        assert augment(images.x[0][None]).shape == (1, 3, 32, 32)
 
 
 def test_a_control_trains_for_a_third_of_the_epochs(cifar):
     cases = make_cases(*relabelled(cifar), replace(SMALL, epochs=30))
     assert cases["tram-short"].training.milestones == (10 / 3, 20 / 3, 80 / 9)
-    for name in MAIN:
+    for name in SHORT:
         one, short = cases[name], cases[f"{name}-short"]
         assert 3 * short.training.epochs == one.training.epochs
         assert (short.method, short.parts, short.options) == (one.method, one.parts, one.options)
+
+
+def test_rows_that_differ_in_prediction_alone_share_their_networks(cifar):
+    cases = make_cases(*relabelled(cifar), SMALL)
+    assert cases["mean-imputation"].shares_network(cases["zero-imputation"])
+    assert cases["full-marginalization"].shares_network(cases["zero-imputation"])
+    assert not cases["tram"].shares_network(cases["zero-imputation"])
 
 
 def test_het_tram_trains_longer(cifar):
@@ -247,13 +221,14 @@ def test_the_report_compares_rows(found, cifar):
     table = found[0].table.copy()
     for name, row in PUBLISHED.items():
         table.loc[table["method"] == name, ["nll", "accuracy"]] = row.nll, row.accuracy / 100
-    for name in MAIN:
+    for name in SHORT:
         nll, accuracy = {"no-pi": (1.2, 0.72), "tram": (1.1, 0.73)}.get(name, (1.3, 0.72))
         table.loc[table["method"] == f"{name}-short", ["nll", "accuracy"]] = nll, accuracy
     images, given = relabelled(cifar)
 
     def write(settings):
-        return " ".join(report(table, make_cases(images, given, settings), images, given, None, settings).split())
+        labels = Labels(given, [0.7] * 16, 0.5)
+        return " ".join(report(table, make_cases(images, given, settings), images, labels, settings).split())
 
     text = write(SMALL)
     assert "TRAM compared with No PI: −0.039 [−0.039, −0.039] in NLL, +0.8 [+0.8, +0.8] points" in text
@@ -283,8 +258,9 @@ def test_a_trunk_that_cannot_be_made_fails_before_anything_is_trained(cifar, tmp
 def test_the_command(found, cifar):
     folder = found[1]
     names = ("images", "annotators_images", "annotators_epochs", "annotators_size", "width", "epochs", "batch_size")
-    names = (*names, "annotators_width")
-    changes = [f"--set={name}={getattr(SMALL, name)}" for name in (*names, "het_longer", "device")]
+    names = (*names, "annotators_width", "het_longer", "device", "workers", "trunk", "size")
+    changes = [f"--set={name}={getattr(SMALL, name)}" for name in names]
+    changes.append(f"--set=methods={','.join(SMALL.methods)}")
     options = ["--data", str(cifar), "--seeds", "4", *changes, "-o", str(folder)]
     result = CliRunner().invoke(app, ["reproduce", "relabelled-images", *options])
     assert result.exit_code == 0, result.output
@@ -301,10 +277,14 @@ def test_the_command(found, cifar):
     ("changes", "message"),
     [
         ({"seeds": 1}, "seeds.*1"),
-        ({"size": 48}, "size.*48"),
+        ({"annotators_size": 48}, "annotators_size.*48"),
+        ({"right": -0.1}, "right.*-0.1"),
+        ({"methods": ("tram", "pram")}, "methods.*no-pi.*pram"),
+        ({"precision": "float8"}, "precision.*float8"),
         ({"malicious": 1.5}, "malicious.*1.5"),
         ({"width": 0.0}, "width.*0.0"),
-        ({"annotators_epochs": 1}, "annotators_epochs.*30000 and 1"),
+        ({"depths": (1.5,)}, "depths.*1.5"),
+        ({"annotators_epochs": 0}, "annotators_epochs.*0"),
         ({"noise": "some"}, "noise.*some"),
     ],
 )
@@ -313,10 +293,23 @@ def test_other_settings_are_refused(changes, message):
         replace(Settings(), **changes)
 
 
-def test_too_few_images(cifar):
-    with pytest.raises(ValueError, match=r"annotators_images.*80"):
-        read_images(cifar, replace(SMALL, annotators_images=80))
-    assert len(read_images(cifar, replace(SMALL, images=1000)).true) == 48  # fewer where there are fewer
+def test_fewer_images_where_there_are_fewer(cifar):
+    images = read_images(cifar, replace(SMALL, images=1000, annotators_images=1000))
+    assert len(images.true) == len(images.x) == images.learned == 80
+    np.testing.assert_array_equal(images.lesson(32).new, images.x)
+    some = read_images(cifar, SMALL)
+    np.testing.assert_array_equal(some.x, images.x[-48:])
+    np.testing.assert_array_equal(some.lesson(64).x[:, :, ::2, ::2], images.x[:32])
+
+
+def test_settings_depend_on_the_data(cifar, imagenet):
+    small, large = (Settings().complete(folder) for folder in (cifar, imagenet))
+    assert (small.trunk, small.size, small.epochs) == ("mobilenet", 32, 30)
+    assert set(small.methods) == {*PAPER, *LATER, *(f"{name}-short" for name in SHORT)}
+    assert (large.trunk, large.size, large.epochs, large.methods) == ("resnet", 224, 90, PAPER)
+    assert Settings(epochs=3).complete(imagenet).epochs == 3
+    with pytest.raises(ValueError, match=r"size.*multiple of 32.*48"):
+        Settings(size=48).complete(cifar)
 
 
 # ImageNet -----------------------------------------------------------------------------------------------------------
@@ -357,9 +350,9 @@ def test_imagenet(imagenet, tmp_path):
     images = read_images(imagenet, ON_IMAGENET)
     assert images.classes == 1000
     np.testing.assert_array_equal(images.y_test, np.arange(CLASSES))
-    some = images.x[torch.arange(3)]
-    assert some.shape == (3, 3, 32, 32)
-    assert 60 < some.max() <= 255
+    assert images.x[2].shape == (3, 64, 64)  # for random crops of 32 × 32
+    assert images.x_test[2].shape == (3, 32, 32)
+    np.testing.assert_array_equal(images.true, np.array([0, 7, 1, 8, 2, 9, 3, 10, 4, 11, 5, 6]) % 7)
     cases = make_cases(images, images.given, ON_IMAGENET)
     assert cases["tram"].parts.outputs == 1000
     assert cases["het-tram"].options["factors"] == 15
@@ -371,7 +364,7 @@ def test_imagenet(imagenet, tmp_path):
     every = pd.DataFrame(
         {"method": list(cases) * 2, "seed": np.repeat([0, 1], len(cases)), "nll": 1.0, "accuracy": 0.5}
     )
-    text = report(every, cases, images, images.given, None, ON_IMAGENET)
+    text = report(every, cases, images, Labels(images.given, [], 1.0), ON_IMAGENET)
     assert "12 images of ImageNet with labels of ImageNet-PI (low noise)." in text
 
 
@@ -379,24 +372,117 @@ def test_validation_images_need_their_classes(imagenet, tmp_path):
     for name in ("imagenet_pi", "train"):
         (tmp_path / name).symlink_to(imagenet / name)
     (tmp_path / "validation").mkdir()
-    with pytest.raises(ValueError, match="validation to hold a folder for each of 1000 classes"):
+    (tmp_path / "validation" / "n00000000").symlink_to(imagenet / "validation" / "n00000000")
+    with pytest.raises(ValueError, match="validation to hold a folder for each of 1000 classes, but got 1"):
         read_images(tmp_path, ON_IMAGENET)
 
 
-@pytest.mark.skipif(find_spec("lightning") is None, reason="needs the extra `distributed`")
-def test_two_devices(imagenet, tmp_path):
-    script, folder = Path(__file__).parent / "programs" / "two_devices.py", tmp_path / "run"
+# Files ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """JPEG files of three classes, which their colours tell apart."""
+    folder = tmp_path_factory.mktemp("files")
+    rng = np.random.default_rng(0)
+    for split, each in (("train", 10), ("validation", 4)):
+        for number in range(3):
+            (folder / split / f"n0000000{number}").mkdir(parents=True)
+            for image in range(each):
+                shape = tuple(rng.integers(36, 48, 2))
+                pixels = np.clip(rng.normal(60 + 70 * number, 40, (*shape, 3)), 0, 255).astype(np.uint8)
+                Image.fromarray(pixels).save(folder / split / f"n0000000{number}" / f"{image}.JPEG")
+    return folder
+
+
+ON_FILES = {
+    "methods": "no-pi,tram,het-tram",
+    "size": 32,
+    "epochs": 2,
+    "batch_size": 8,
+    "het_longer": 1,
+    "annotators_images": 24,
+    "annotators_epochs": 1,
+    "annotators_width": 0.1,
+    "annotators_size": 32,
+    "width": 0.1,
+    "device": "cpu",
+    "workers": 1,
+    "checkpoint": 2,
+}
+
+
+def test_images_in_files(files, tmp_path):
+    """ResNet learns from files; training sees random crops, and testing the centres of images."""
+    settings = change_settings(Settings(seeds=2), [f"{name}={value}" for name, value in ON_FILES.items()])
+    settings = replace(settings, methods=("no-pi", "tram-quarter"), depths=(1, 1), annotators_epochs=2)
+    images = read_images(files, settings.complete(files))
+    assert (len(images.x), len(images.x_test), images.classes) == (30, 12, 3)
+    assert (images.x[0].shape, images.x_test[0].shape) == ((3, 64, 64), (3, 32, 32))
+    found = run(settings, data=files, folder=tmp_path / "run", overwrite=False, progress=False)
+    assert found.table[["method", "seed"]].to_numpy().tolist() == [
+        [name, seed] for name in settings.methods for seed in (0, 1)
+    ]
+    assert "30 training images" in found.text
+    assert "a ResNet of 1-1 blocks" in found.text
+    assert sorted(path.suffix for path in (tmp_path / "run" / "runs").iterdir()) == [".npz"] * 20
+    again = run(settings, data=files, folder=tmp_path / "run", overwrite=False, progress=False)
+    pd.testing.assert_frame_equal(found.table, again.table)
+
+
+def test_classes_must_be_the_same(files, tmp_path):
+    (tmp_path / "train").symlink_to(files / "train")
+    (tmp_path / "val").mkdir()
+    for number in (0, 2):
+        (tmp_path / "val" / f"n0000000{number}").symlink_to(files / "validation" / f"n0000000{number}")
+    with pytest.raises(ValueError, match=r"train and .*val to have the same classes, but got n00000001"):
+        read_images(tmp_path, Settings(size=32))
+
+
+def start_reproduce(program, data, folder, devices, **environment):
+    """Run `lupi reproduce relabelled-images` on several devices."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         port = listening.getsockname()[1]
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), **environment}
     if sys.platform == "linux":
         env["GLOO_SOCKET_IFNAME"] = "lo"
-    done = subprocess.run(
-        [sys.executable, str(script), str(imagenet), str(folder)], capture_output=True, text=True, env=env, timeout=150
+    settings = {**ON_FILES, "trunk": "mobilenet", "devices": devices, "workers": 0}
+    changes = [f"--set={name}={value}" for name, value in settings.items()]
+    options = ["reproduce", "relabelled-images", "--data", str(data), "--seeds", "2", *changes, "-o", str(folder)]
+    return subprocess.run(
+        [sys.executable, *program, *options],
+        capture_output=True,
+        text=True,
+        env=env,
+        timeout=150,
+        start_new_session=True,
     )
+
+
+@pytest.mark.skipif(find_spec("lightning") is None, reason="needs the extra `distributed`")
+def test_two_devices_killed_and_resumed(files, tmp_path):
+    """Killed with SIGKILL inside the third training, a run resumes there and has the results of one that was not."""
+    whole, folder = tmp_path / "whole", tmp_path / "killed"
+    done = start_reproduce(["-m", "lupi"], files, whole, 2)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("two-step-tram") == 2  # two seeds, told by one process
-    assert sorted(os.listdir(folder / "runs")) == [
-        f"{name}-{seed}.npz" for name in ("no-pi", "two-step-tram") for seed in (0, 1)
-    ]
+    assert done.stdout.count("# Relabelled images") == 1  # one process reports
+    names = ("no-pi", "tram", "het-tram")
+    finished = {f"{name}-{seed}.npz" for name in names for seed in (0, 1)}
+    assert {path.name for path in (whole / "runs").iterdir()} == finished | {f"annotator-{n}.npz" for n in range(16)}
+
+    per_training = 4  # eight steps, of which every second one is saved
+    program = [str(Path(__file__).parent / "programs" / "killed_while_training.py")]
+    died = start_reproduce(program, files, folder, 2, DIE_AFTER=str(2 * per_training + 2))
+    assert died.returncode == -signal.SIGKILL, died.stderr
+    kept = {path.name for path in (folder / "runs").iterdir()}
+    assert kept & finished == {"no-pi-0.npz", "tram-0.npz"}
+    assert "het-tram-0.pt" in kept
+    before = (folder / "runs" / "no-pi-0.npz").stat().st_mtime_ns
+
+    done = start_reproduce(["-m", "lupi"], files, folder, 2)
+    assert done.returncode == 0, done.stderr
+    assert (folder / "runs" / "no-pi-0.npz").stat().st_mtime_ns == before
+    assert {path.suffix for path in (folder / "runs").iterdir()} == {".npz"}
+    tables = [pd.read_csv(place / "results.csv").drop(columns="seconds") for place in (whole, folder)]
+    pd.testing.assert_frame_equal(*tables, check_exact=True)

@@ -10,6 +10,7 @@ from lupi.datasets.cifar10h import CIFAR10H, load_cifar10h
 from lupi.datasets.cifar_n import CIFARN, load_cifar10n, load_cifar100n
 from lupi.datasets.civil_comments import CivilComments, load_civil_comments
 from lupi.datasets.digits import AnnotatedDigits, load_digits_annotated
+from lupi.datasets.image_folder import ImageFiles, ImageFolder, load_image_folder
 from lupi.datasets.imagenet_pi import ImageNetPI, load_imagenet_pi
 from lupi.datasets.relabelling import MALICIOUS, Relabelled, annotate, relabel
 
@@ -20,6 +21,8 @@ __all__ = [
     "MALICIOUS",
     "AnnotatedDigits",
     "CivilComments",
+    "ImageFiles",
+    "ImageFolder",
     "ImageNetPI",
     "Relabelled",
     "annotate",
@@ -30,6 +33,7 @@ __all__ = [
     "load_cifar100n",
     "load_civil_comments",
     "load_digits_annotated",
+    "load_image_folder",
     "load_imagenet_pi",
     "relabel",
 ]

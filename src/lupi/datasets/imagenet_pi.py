@@ -12,17 +12,15 @@ Explain Away Label Noise?*, ICML 2023; https://github.com/google-research-datase
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from lupi.datasets.files import find_file
+from lupi.datasets.image_folder import ImageFiles
 from lupi.datasets.relabelling import Relabelled
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 URL = "https://github.com/google-research-datasets/imagenet_pi"
 MODELS = [
@@ -32,34 +30,6 @@ MODELS = [
 ]
 """The annotators, in the order of the repository's description."""
 CLASSES = 1000
-
-
-@dataclass(frozen=True, eq=False)
-class ImageRows:
-    """Images that are read from files when indexed, then resized and centre-cropped to a square."""
-
-    folder: Path
-    path: NDArray[np.object_]
-    size: int
-
-    @property
-    def shape(self) -> tuple[int, int, int, int]:
-        """Number of images, channels (red, green, blue), height and width."""
-        return len(self.path), 3, self.size, self.size
-
-    def __getitem__(self, index: "Tensor") -> "Tensor":
-        """Read images, with values from 0 to 1."""
-        import torch
-
-        pixels = np.stack([self._read(self.folder / self.path[row]) for row in index.tolist()])
-        return torch.from_numpy(pixels).permute(0, 3, 1, 2).float() / 255
-
-    def _read(self, path: Path) -> NDArray[np.uint8]:
-        from PIL import Image, ImageOps
-
-        with Image.open(path) as image:
-            image.draft("RGB", (2 * self.size, 2 * self.size))  # decode a JPEG at a lower resolution
-            return np.asarray(ImageOps.fit(image.convert("RGB"), (self.size, self.size), Image.Resampling.BILINEAR))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -109,9 +79,9 @@ class ImageNetPI:
         )
         return Relabelled(row, self.y[row, who].astype(np.int64), privileged)
 
-    def pixels(self, size: int = 224) -> ImageRows:
-        """Return the images as inputs for `lupi.data.Annotations`, resized to `size` × `size` pixels."""
-        return ImageRows(self.images, self.path, size)
+    def pixels(self, size: int = 224, *, resized: int | None = None) -> ImageFiles:
+        """Return the images as inputs for `lupi.data.Annotations`, `size` × `size` pixels (`ImageFiles`)."""
+        return ImageFiles(self.images, self.path, size, resized)
 
 
 def load_imagenet_pi(
@@ -160,8 +130,8 @@ def load_imagenet_pi(
     ...     (folder / "low_noise" / name).parent.mkdir(parents=True, exist_ok=True)
     ...     _ = (folder / "low_noise" / name).write_text(text + "\n")
     >>> table = load_imagenet_pi(folder, folder, noise="low")
-    >>> table.path[0], table.y.shape, table.pixels().shape
-    ('n02097047/n02097047_2079.JPEG', (1, 16), (1, 3, 224, 224))
+    >>> table.path[0], table.y.shape, len(table.pixels())
+    ('n02097047/n02097047_2079.JPEG', (1, 16), 1)
     >>> row, label, privileged = table.annotations(2)
     >>> privileged
          annotator  probability  accuracy  log_parameters

@@ -1,7 +1,7 @@
 """What are networks made of? Trunks, towers and heads, and `Parts`, which makes them for a method."""
 
 from lupi.nn.heads import GaussianHead, HeteroscedasticHead, ProbitHead, heteroscedastic_head
-from lupi.nn.hub import pretrained, token_ids
+from lupi.nn.hub import pretrained, resnet, token_ids
 from lupi.nn.mobilenet import MobileNet
 from lupi.nn.pairwise import Pairwise, extract_reward
 from lupi.nn.parts import Parts
@@ -21,5 +21,6 @@ __all__ = [
     "extract_reward",
     "heteroscedastic_head",
     "pretrained",
+    "resnet",
     "token_ids",
 ]

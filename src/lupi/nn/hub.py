@@ -23,6 +23,8 @@ HALF = (0.5, 0.5, 0.5)
 """Default mean and standard deviation of the colour channels, on a scale from 0 to 1."""
 SIDE = 224
 """Default height and width of images."""
+IMAGENET = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
+"""Mean and standard deviation of ImageNet's colour channels."""
 Size = tuple[int, int]
 """Height and width."""
 
@@ -146,6 +148,34 @@ def pretrained(name: str | Path, *, size: int | Size | None = None, **options: A
     if str(name).startswith("timm:"):
         return from_timm(str(name).removeprefix("timm:"), sides, options)
     return from_hub(str(name), sides, options)
+
+
+def resnet(width: float = 1.0, depths: Sequence[int] = (3, 4, 6, 3)) -> ImageTrunk:
+    """Make a ResNet of bottleneck blocks with random weights, by default ResNet-50, as a trunk for images.
+
+    The trunk takes images [n, 3, height, width] with values from 0 to 255, and normalises them as is usual for
+    ImageNet. Needs the extra `vision`.
+
+    Parameters
+    ----------
+    width : float
+        Factor of the number of channels.
+    depths : sequence of int
+        Number of blocks in each stage; a stage has twice as many channels as the one before.
+
+    Examples
+    --------
+    >>> trunk = resnet(width=1 / 8, depths=(1, 1))
+    >>> trunk.features, trunk(torch.zeros(2, 3, 32, 32, dtype=torch.uint8)).shape
+    (64, torch.Size([2, 64]))
+    """
+    transformers = import_extra("transformers", "vision")
+    first = max(8, int(64 * width))
+    config = transformers.ResNetConfig(
+        embedding_size=first, hidden_sizes=[4 * first * 2**stage for stage in range(len(depths))], depths=list(depths)
+    )
+    mean, std = colour_statistics(IMAGENET)
+    return ImageTrunk(transformers.ResNetModel(config), mean, std, None, (SIDE, SIDE))
 
 
 def token_ids(name: str | Path, texts: Sequence[str], *, length: int | None = None) -> Tensor:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from lupi.data import Annotations
 from lupi.likelihoods import Categorical
 from lupi.methods import Method, build
 from lupi.nn import Parts
-from lupi.nn.inference import over_examples
+from lupi.nn.inference import ROWS_AT_ONCE, over_examples
 from lupi.training import Checkpoint, Settings, fit, fit_seeds, seed_noise
 
 SEEDS_AT_ONCE = 20
@@ -44,6 +45,8 @@ TITLES = {
     "tram-plus-plus": "TRAM++",
     "pi-dual": "Pi-DUAL",
     "pi-transition": "PI-transition",
+    "label-posterior": "Label posterior",
+    "auto": "Auto",
 }
 """Titles of methods in tables; the paper has two-step TRAM only in an ablation."""
 
@@ -96,11 +99,14 @@ Score = Callable[[Case, Method], Mapping[str, Any]]
 """From a trained method to its scores: "nll", "accuracy" as a fraction, other numbers, and arrays to keep."""
 
 
-def make_score(x: Tensor, y: Tensor) -> Score:
-    """Return a function that scores predictors on a test set: classes [n], or multi-label [n, labels]."""
+def make_score(x: Any, y: Tensor, size: int = ROWS_AT_ONCE) -> Score:
+    """Return a function that scores predictors on a test set: classes [n], or multi-label [n, labels].
+
+    Predictors see `size` rows of x at a time.
+    """
 
     def score(case: Case, method: Method) -> Mapping[str, Any]:
-        output = over_examples(method.predictor(), x)
+        output = over_examples(method.predictor(), x, size)
         true = y.to(output.device)
         likelihood = case.parts.likelihood
         one_class = isinstance(likelihood, Categorical)
@@ -128,6 +134,7 @@ def train_cases(
     seeds_at_once: int = SEEDS_AT_ONCE,
     fabric: Any = None,
     cluster: Cluster | None = None,
+    every: int = 1000,
     progress: bool = False,
 ) -> list[Run]:
     """Train every case with every seed; pairs that are kept in the folder are not trained again.
@@ -149,33 +156,63 @@ def train_cases(
         and returns scores.
     cluster : Cluster, optional
         From `lupi.compare.open_cluster`. Groups of seeds train on the devices of its workers.
+    every : int
+        Steps between two checkpoints of networks that train one after the other.
     progress : bool
         Whether to show progress.
     """
-    if fabric is not None:
-        arms = [Arm(name=case.name, train=partial(train_on_fabric, fabric, folder, score, case)) for case in cases]
-        return run_arms(arms, seeds, seeds_at_once=1, folder=folder, save=fabric.global_rank == 0, progress=progress)
-    train = Trainer(score, device)
+    one_by_one = fabric is not None or not all(isinstance(case.data.x, Tensor) for case in cases)
+    train = Trainer(score, device, fabric, folder if one_by_one else None, every)
     arms = [Arm(name=case.name, train=partial(train, case)) for case in cases]
     if cluster is not None:
         arms = [Arm(name=case.name, train=send_case(case, score, device)) for case in cases]
-    return run_arms(arms, seeds, seeds_at_once=seeds_at_once, folder=folder, cluster=cluster, progress=progress)
+    runs = run_arms(
+        arms,
+        seeds,
+        seeds_at_once=1 if one_by_one else seeds_at_once,
+        folder=folder,
+        cluster=cluster,
+        save=fabric is None or fabric.global_rank == 0,
+        progress=progress,
+    )
+    train.remove_checkpoints()
+    return runs
 
 
 class Trainer:
-    """Train a case with a group of seeds; reuse the networks of the last case if they are the same."""
+    """Train a case with a group of seeds; reuse the networks of the last case if they are the same.
 
-    def __init__(self, score: Score, device: torch.device) -> None:
-        self.score, self.device = score, device
+    With a folder for checkpoints, networks train one after the other. The checkpoint of a training is removed when the
+    next one starts, after its run has been saved.
+    """
+
+    def __init__(
+        self,
+        score: Score,
+        device: torch.device,
+        fabric: Any = None,
+        checkpoints: RunFolder | None = None,
+        every: int = 1,
+    ) -> None:
+        self.score, self.fabric, self.folder, self.every = score, fabric, checkpoints, every
+        self.device = device if fabric is None else fabric.device
         self.last: tuple[Case, list[int], list[Method]] | None = None
+        self.checkpoints: list[Path] = []
 
     def __call__(self, case: Case, seeds: Sequence[int]) -> list[Mapping[str, Any]]:
-        """Return the scores of each seed."""
+        """Return the scores of each seed; nothing in other processes than the first of a Fabric."""
         start = time.monotonic()
+        self.remove_checkpoints()
         methods = [case.build(seed) for seed in seeds]
         if self.last is not None and self.last[0].shares_network(case) and self.last[1] == list(seeds):
             for method, trained in zip(methods, self.last[2], strict=True):
                 copy_network(trained, method.to(self.device), case.data)
+        elif self.folder is not None:
+            for method, seed in zip(methods, seeds, strict=True):
+                path = self.folder.file(case.name, seed).with_suffix(".pt")
+                where: Any = {"device": self.device} if self.fabric is None else {"fabric": self.fabric}
+                fit(method, case.data, case.training, seed=seed, checkpoint=Checkpoint(path, self.every), **where)
+                self.checkpoints.append(path)
         else:
             fit_seeds(methods, [case.data] * len(methods), case.training, seeds=seeds, device=self.device)
         if self.device.type == "cuda":
@@ -183,7 +220,19 @@ class Trainer:
         seconds = (time.monotonic() - start) / len(seeds)
         if case.method in ONE_NETWORK:
             self.last = case, list(seeds), methods
-        return [{**self.score(case, method), "seconds": seconds} for method in methods]
+        first = self.fabric is None or self.fabric.global_rank == 0
+        found: list[Mapping[str, Any]]
+        found = [{**self.score(case, method), "seconds": seconds} if first else {} for method in methods]
+        if self.fabric is not None:
+            self.fabric.barrier()
+        return found
+
+    def remove_checkpoints(self) -> None:
+        """Remove the checkpoints of trainings whose runs are saved."""
+        if self.fabric is None or self.fabric.global_rank == 0:
+            for path in self.checkpoints:
+                path.unlink(missing_ok=True)
+        self.checkpoints = []
 
 
 def send_case(case: Case, score: Score, device: torch.device) -> partial[list[Mapping[str, Any]]]:
@@ -207,20 +256,3 @@ def copy_network(trained: Method, method: Method, data: Annotations) -> None:
     assert own <= network.keys()
     method.load_state_dict({**method.state_dict(), **network})
     method.eval()
-
-
-def train_on_fabric(
-    fabric: Any, folder: RunFolder, score: Score, case: Case, seeds: Sequence[int]
-) -> list[Mapping[str, Any]]:
-    """Train one seed after the other on all devices of a Fabric, with checkpoints; the first process scores."""
-    found: list[Mapping[str, Any]] = []
-    for seed in seeds:
-        start, checkpoint = time.monotonic(), folder.file(case.name, seed).with_suffix(".pt")
-        method, settings = case.build(seed), replace(case.training, cuda_graph=False)
-        fit(method, case.data, settings, seed=seed, fabric=fabric, checkpoint=Checkpoint(checkpoint))
-        found.append({})
-        if fabric.global_rank == 0:
-            found[-1] = {**score(case, method), "seconds": time.monotonic() - start}
-            checkpoint.unlink()
-        fabric.barrier()
-    return found

@@ -1,32 +1,28 @@
-"""Images that networks relabel: CIFAR-10 with annotators trained here, or ImageNet with the labels of ImageNet-PI."""
+"""Read images to relabel: CIFAR-10, or an ImageNet-style folder of files, maybe with the labels of ImageNet-PI."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import product, takewhile
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lupi._internal.progress import Steps
-from lupi.compare.cache import RunFolder
-from lupi.data import Annotations, Rows
-from lupi.datasets import Relabelled, load_cifar10, load_imagenet_pi
-from lupi.datasets.imagenet_pi import CLASSES, ImageRows
-from lupi.methods import NoPI
+from lupi.datasets import ImageFiles, ImageNetPI, Relabelled, load_cifar10, load_image_folder, load_imagenet_pi
+from lupi.datasets.image_folder import MARGIN
+from lupi.datasets.imagenet_pi import CLASSES
 from lupi.nn.inference import over_examples
-from lupi.nn.mobilenet import MobileNet
 from lupi.reproduce.cases import hash_arrays
-from lupi.training import Settings, fit, seed_noise
 
-WIDTHS = (0.25, 0.35, 0.5, 0.75)
-TRAININGS = ((1.0, 1.0), (1.0, 0.4), (0.5, 0.6), (0.25, 0.6))
-"""Annotators combine these factors of the network's width with these of the numbers of images and of epochs."""
-MOMENTUM = 0.1
-"""Weight of a batch in the running statistics of batch norm, for networks that start from random weights."""
+AT_ONCE = 256
+"""Images that a process reads, or a network sees, at a time."""
+TESTS = ("validation", "val")
+"""Folders of test images beside `train`."""
 
 
 class Lesson(NamedTuple):
@@ -34,7 +30,7 @@ class Lesson(NamedTuple):
 
     x: Tensor
     y: Tensor
-    new: Tensor
+    new: Any
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -43,51 +39,44 @@ class Images:
 
     Parameters
     ----------
-    x : Rows
-        Training images.
-    x_test, y_test
-        Test images and their true labels.
+    x, x_test : Rows or Dataset
+        Training images and test images.
+    y_test : Tensor
+        True labels of the test images.
     classes : int
         Number of classes.
-    true : ndarray, optional
-        True labels of `x` if known, to count how many of the labels are right.
+    true : ndarray
+        True labels of `x`, for simulated annotators, and to count how many of the labels are right.
     digest : str
         Hash of everything that the results depend on; of images in files only their names and labels.
     given : Relabelled, optional
         Labels that come with the images.
-    lesson : Lesson, optional
-        For annotators, if no labels come with the images.
+    lesson : callable
+        Reads what annotators learn from and label, at a height and width.
+    learned : int
+        Number of images that annotators learn from.
     """
 
-    x: Rows
+    x: Any
     x_test: Any
     y_test: Tensor
     classes: int
-    true: NDArray[np.int64] | None
+    true: NDArray[np.int64]
     digest: str
     given: Relabelled | None = None
-    lesson: Lesson | None = None
+    lesson: Callable[[int], Lesson]
+    learned: int
 
 
-@dataclass(frozen=True)
-class Bytes:
-    """Images in files with values from 0 to 255, as trunks take them."""
-
-    rows: ImageRows
-
-    @property
-    def shape(self) -> tuple[int, int, int, int]:
-        """Images, channels, height and width."""
-        return self.rows.shape
-
-    def __getitem__(self, index: Tensor) -> Tensor:
-        return 255 * self.rows[index]
+def is_folder_of_files(data: Path) -> bool:
+    """Return whether a folder is ImageNet-style."""
+    return (data / "train").is_dir()
 
 
 def read_images(
     data: Path, *, size: int, images: int, annotators_images: int, noise: str = "high", seed: int = 0
 ) -> Images:
-    """Read ImageNet and its labels if the folder has them, else CIFAR-10.
+    """Read an ImageNet-style folder if it is one, else CIFAR-10.
 
     Parameters
     ----------
@@ -96,37 +85,39 @@ def read_images(
     size : int
         Height and width of the images.
     images, annotators_images : int
-        Images of CIFAR-10 to label anew, and images that annotators learn from.
+        Maximum number of images to label anew, and of images that annotators learn from.
     noise : {"high", "low"}
         Which labels of ImageNet-PI.
     seed : int
-        Seed of the draws among the labels of ImageNet-PI.
+        Seed of the draws of images, and among the labels of ImageNet-PI.
     """
-    clone = next((path for path in (data / "imagenet_pi", data) if (path / f"{noise}_noise").is_dir()), None)
-    if clone is None:
-        return read_cifar(data, size, images, annotators_images)
-    return read_imagenet(clone, data, size, noise, seed)
+    if is_folder_of_files(data):
+        return read_folder(data, size, images, annotators_images, noise, seed)
+    return read_cifar(data, size, images, annotators_images)
+
+
+# -------------------------------------------------------------------------------- CIFAR-10
 
 
 def read_cifar(data: Path, size: int, images: int, annotators_images: int) -> Images:
-    """Read CIFAR-10, or as many of its training batches as there are."""
+    """Read CIFAR-10, or as many of its training batches as there are: the last images are labelled anew."""
     inside = data / "cifar-10-batches-py" if (data / "cifar-10-batches-py").is_dir() else data
     there = takewhile(lambda number: (inside / f"data_batch_{number}").is_file(), range(1, 6))
     cifar = load_cifar10(data, batches=max(there, default=1))
-    first, count = annotators_images, len(cifar.y_train)
-    if count <= first:
-        raise ValueError(f"Expected more than {first} training images, `annotators_images`, but got {count}.")
-    old, new = slice(0, first), slice(first, first + images)
-    digest = hash_arrays(cifar.X_train[: new.stop], cifar.y_train[: new.stop], cifar.X_test, cifar.y_test)
     x, y = torch.from_numpy(cifar.X_train), torch.from_numpy(cifar.y_train)
+
+    def read_lesson(side: int) -> Lesson:
+        return Lesson(enlarge(x[:annotators_images], side), y[:annotators_images], enlarge(x[-images:], side))
+
     return Images(
-        x=enlarge(x[new], size),
+        x=enlarge(x[-images:], size),
         x_test=enlarge(torch.from_numpy(cifar.X_test), size),
         y_test=torch.from_numpy(cifar.y_test),
         classes=len(cifar.classes),
-        true=cifar.y_train[new],
-        digest=digest,
-        lesson=Lesson(x[old], y[old], x[new]),
+        true=cifar.y_train[-images:],
+        digest=hash_arrays(cifar.X_train, cifar.y_train, cifar.X_test, cifar.y_test),
+        lesson=read_lesson,
+        learned=len(y[:annotators_images]),
     )
 
 
@@ -142,102 +133,55 @@ def enlarge(images: Tensor, size: int) -> Tensor:
     return images.repeat_interleave(times, 2).repeat_interleave(times, 3)
 
 
-def read_imagenet(clone: Path, data: Path, size: int, noise: Any, seed: int) -> Images:
-    """Read the published labels of ImageNet's training images in `train`; those in `validation` are for testing."""
-    train = load_imagenet_pi(clone, data / "train", noise=noise)
-    test = load_imagenet_pi(clone, data / "validation", noise=noise, split="validation")
-    if test.gold is None:
+# -------------------------------------------------------------------------------- files
+
+
+def read_folder(data: Path, size: int, images: int, annotators_images: int, noise: Any, seed: int) -> Images:
+    """List the images of `train` and of `validation`, and join the labels of ImageNet-PI if they are there.
+
+    Training images are larger than test images, by 8/7 at least, so that augmentation can crop them.
+    """
+    train = load_image_folder(data / "train")
+    test = load_image_folder(next((data / name for name in TESTS if (data / name).is_dir()), data / TESTS[0]))
+    clone = next((path for path in (data / "imagenet_pi", data) if (path / f"{noise}_noise").is_dir()), None)
+    if clone is not None and len(test.classes) != CLASSES:
         raise ValueError(
-            f"Expected {data / 'validation'} to hold a folder for each of {CLASSES} classes, but got others."
+            f"Expected {test.folder} to hold a folder for each of {CLASSES} classes, but got {len(test.classes)}."
         )
+    apart = set(train.classes) ^ set(test.classes) if clone is None else set(train.classes) - set(test.classes)
+    if apart:
+        raise ValueError(f"Expected {train.folder} and {test.folder} to have the same classes, but got {min(apart)}.")
+    drawn = np.random.default_rng(seed).permutation(len(train.path))
+    rows, lesson = np.sort(drawn[:images]), np.sort(drawn[:annotators_images])
+    path, y = train.path[rows], np.searchsorted(test.classes, train.classes)[train.y]
+    given = None if clone is None else join_labels(load_imagenet_pi(clone, train.folder, noise=noise), path, seed)
+
+    def read_lesson(side: int) -> Lesson:
+        files = ImageFiles(train.folder, train.path[lesson], side)
+        x = over_examples(nn.Identity(), files, AT_ONCE)
+        return Lesson(x, torch.from_numpy(y[lesson]), ImageFiles(train.folder, path, side))
+
     names = ["\n".join(paths).encode() for paths in (train.path, test.path)]
+    labels = () if given is None else (given.label, given.privileged["probability"].to_numpy())
+    larger = 32 * math.ceil(MARGIN * size / 32)  # what every trunk accepts; 256 for 224
     return Images(
-        x=Bytes(train.pixels(size)),
-        x_test=Bytes(test.pixels(size)),
-        y_test=torch.from_numpy(test.gold),
-        classes=CLASSES,
-        true=train.gold,
-        digest=hash_arrays(train.y, train.confidence, test.gold, *names),
-        given=train.annotations(random_state=seed),
+        x=ImageFiles(train.folder, path, larger, larger),
+        x_test=test.pixels(size),
+        y_test=torch.from_numpy(test.y),
+        classes=len(test.classes),
+        true=y[rows],
+        digest=hash_arrays(*names, *labels),
+        given=given,
+        lesson=read_lesson,
+        learned=len(lesson),
     )
 
 
-class Annotator(NamedTuple):
-    """Size and training of a network that labels images."""
-
-    width: float
-    images: int
-    epochs: int
-
-    @property
-    def name(self) -> str:
-        """A name for it."""
-        return f"width {self.width:g}, {self.images} images, {self.epochs} epochs"
-
-
-def list_annotators(images: int, epochs: int, width: float = 1.0) -> list[Annotator]:
-    """List sixteen annotators of different size and training.
-
-    Examples
-    --------
-    >>> list_annotators(30_000, 20)[-1].name
-    'width 0.75, 7500 images, 12 epochs'
-    """
-    return [
-        Annotator(width * factor, max(1, round(share * images)), max(1, round(longer * epochs)))
-        for factor, (share, longer) in product(WIDTHS, TRAININGS)
-    ]
-
-
-def train_annotators(
-    images: Images,
-    annotators: Sequence[Annotator],
-    folder: RunFolder,
-    *,
-    size: int,
-    training: Callable[[int], Settings],
-    seed: int,
-    device: torch.device,
-    progress: bool = False,
-) -> list[NDArray[np.float32]]:
-    """Train the annotators that the folder does not have yet, and return their predictions for the new images.
-
-    Parameters
-    ----------
-    images : Images
-        With a lesson.
-    annotators : sequence of Annotator
-        The annotators.
-    folder : RunFolder
-        Folder for the predictions.
-    size : int
-        Height and width to which images are enlarged.
-    training : callable
-        From a number of epochs to the settings of training.
-    seed : int
-        Seed of the first annotator; the others have the next ones.
-    device : torch.device
-        Where to train.
-    progress : bool
-        Whether to show progress.
-    """
-    lesson = images.lesson
-    assert lesson is not None
-    x, new = (enlarge(part, size) for part in (lesson.x, lesson.new))
-    predictions = []
-    with Steps("annotators", len(annotators), show=progress) as steps:
-        for number, annotator in enumerate(annotators):
-            found = folder.load("annotator", number)
-            if found is None:
-                with seed_noise(seed + number, torch.device("cpu")):
-                    trunk = MobileNet(annotator.width, momentum=MOMENTUM)
-                    network = NoPI(trunk, nn.Linear(trunk.features, images.classes))
-                some = x[: annotator.images]
-                seen, y = torch.cat([some, some.flip(3)]), lesson.y[: annotator.images].repeat(2)
-                labels = Annotations(seen, torch.arange(len(y)), torch.zeros(len(y), 0), y)
-                fit(network, labels, training(annotator.epochs), seed=seed + number, device=device)
-                found = {"probabilities": over_examples(network.predictor(), new).softmax(1).cpu().numpy()}
-                folder.save("annotator", number, found)
-            predictions.append(found["probabilities"])
-            steps.advance(1, annotator.name)
-    return predictions
+def join_labels(published: ImageNetPI, path: NDArray[np.object_], seed: int) -> Relabelled:
+    """Draw a published label of each image, by the path of its file."""
+    place = pd.Index(published.path).get_indexer(pd.Index(path))
+    if (place < 0).any():
+        missing = path[np.argmax(place < 0)]
+        raise ValueError(f"Expected ImageNet-PI to have labels of every image in `data`, but got none of {missing}.")
+    every = published.annotations(random_state=seed)
+    return Relabelled(np.arange(len(path)), every.label[place], every.privileged.iloc[place].reset_index(drop=True))
