@@ -152,3 +152,15 @@ def test_numbers_that_make_no_sense(spec):
     for options, message in (({"sample": 0}, "`sample`.*0"), ({"minutes": 0}, "`minutes`.*0")):
         with pytest.raises(ValueError, match=message):
             plan_of(spec, **options)
+
+
+def test_a_probe_trains_in_the_batches_of_the_whole_table(spec, monkeypatch):
+    seen = []
+    monkeypatch.setattr(sizing, "choose_batch_size", lambda rows: 64 if rows == ROWS else 1)
+    monkeypatch.setattr(sizing, "train_variant", lambda *given: seen.append((given[1].settings, given[2])))
+    monkeypatch.setattr(sizing, "uses_consensus", lambda _: False)
+    plan, data = plan_of(spec, settings={"epochs": 40, "batch_size": None}), comparison.read_dataset(spec)
+    sizing.estimate_plan(plan, data, comparison.list_variants(plan, data.task), workers=1)
+    assert {settings["batch_size"] for settings, _ in seen} == {64}
+    assert {settings["epochs"] for settings, _ in seen} == {1, 3}
+    assert {len(small.rows) for _, small in seen} == {384}

@@ -15,6 +15,7 @@ from lupi.compare.plan import Plan, make_splits
 from lupi.estimators import PrivilegedClassifier
 from lupi.tabular.dataset import TableDataset
 from lupi.tabular.sampling import sample_examples
+from lupi.training.settings import choose_batch_size
 
 
 def describe_budget(plan: Plan) -> str | None:
@@ -58,7 +59,7 @@ def fit_minutes(plan: Plan, rows: int, estimate: Estimate | None) -> tuple[Plan,
 
 def estimate_plan(plan: Plan, data: TableDataset, variants: Sequence[Variant], workers: int) -> Estimate | None:
     """Train every variant for a few steps on a small sample, and estimate how long a run of all takes."""
-    batch_size = plan.settings.get("batch_size") or 32
+    batch_size = plan.settings.get("batch_size") or choose_batch_size(len(data.rows))
     small = sample_examples(data, probe_size(len(data.rows), batch_size))
     if small.test is not None:
         small = replace(small, test=small.test.take(np.arange(min(len(small.test.y), len(small.rows)))))
