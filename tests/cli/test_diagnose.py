@@ -55,7 +55,8 @@ def test_it_says_what_it_chose_and_then_the_verdict(good):
     assert "worth having" in first
     assert "labels (" in text
     assert "are probably wrong." in text
-    assert "True labels were used to score the rankings, and for nothing else." in text
+    assert "True labels: gold, known in" in text
+    assert "anchor what is said about annotators and labels. No network is trained on them" in text
     assert "information in" in good[0].stderr
     assert "out of fold" in good[0].stderr
 

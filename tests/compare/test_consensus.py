@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
@@ -76,3 +78,19 @@ def test_the_consensus_sees_held_out_labels_of_its_own_split_only(tmp_path):
     alone = infer_consensus(plan, data, splits, [0, 1])
     np.testing.assert_allclose(alone[0]["truth"], first["truth"], atol=1e-4)
     np.testing.assert_allclose(alone[1]["truth"], second["truth"], atol=1e-4)
+
+
+def test_true_labels_of_held_out_examples_score_and_those_of_training_rows_train(tmp_path):
+    label, annotator, example = crowd(2, 0.5)
+    plan, data, splits = read(tmp_path, label, annotator, example)
+    known = example % 3 == 0
+    gold = pd.Series(np.where(known, (TRUTH[example] + 1) % 3, np.nan))  # a truth that labels deny
+    data = replace(data, gold=gold)
+    truth = [one["truth"] for one in infer_consensus(plan, data, splits, [0, 1])]
+    for (train, test), task, own in zip(splits, make_tasks(data, splits, truth), truth, strict=True):
+        assert set(example[train]).isdisjoint(example[test])
+        np.testing.assert_array_equal(task.gold, np.where(known, gold.fillna(-1), -1)[train])
+        scored = example[test][np.sort(np.unique(example[test], return_index=True)[1])]
+        at = scored % 3 == 0
+        np.testing.assert_array_equal(own[at], np.eye(3)[(TRUTH[scored[at]] + 1) % 3])
+        assert own[~at].max() < 1

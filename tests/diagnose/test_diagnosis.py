@@ -1,10 +1,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from lupi.crowd import krippendorff_alpha
 from lupi.diagnose import Problem, diagnose
-from lupi.diagnose.diagnosis import code_gold
 from lupi.diagnose.findings import SHUFFLED, TOGETHER
 
 FAST = {"epochs": 8, "learning_rate": 1e-2, "batch_size": 32}
@@ -116,20 +116,38 @@ def test_it_scores_itself_beside_baselines(honest):
     value = honest.scores.set_index(["score", "estimate"])["value"]
     assert value["Spearman", "support"] > 0.8
     assert value["AUROC", "suspicion"] > max(0.85, value["AUROC", "No PI alone"], value["AUROC", "majority vote"])
-    assert any("True labels were used to score the rankings, and for nothing else." in note for note in honest.notes)
+    assert any("true labels of 200 of 200 examples" in note for note in honest.notes)
 
 
-def test_it_repeats_and_gold_changes_nothing_but_the_scores():
+def test_true_labels_anchor_the_diagnosis_and_score_one_that_does_not_know_them():
     X, y, A, example, gold, _ = crowd(examples=40)
+    some = np.where(example < 10, gold, None)
     given = {"example": example, "annotator": A["annotator"], "folds": 2, "parameters": TINY}
-    without, scored, other = (
-        diagnose(Problem(X, y, A[["annotator"]], **given, **more)) for more in ({}, {"gold": gold}, {"seed": 1})
+    without, again, known, other = (
+        diagnose(Problem(X, y, A[["annotator"]], **given, **more))
+        for more in ({}, {"trust": {}}, {"gold": some}, {"seed": 1})
     )
-    pd.testing.assert_frame_equal(without.information, scored.information)
-    pd.testing.assert_frame_equal(without.labels, scored.labels)
-    pd.testing.assert_frame_equal(without.annotators, scored.annotators.drop(columns="confidence_baseline"))
-    assert without.verdict == scored.verdict != other.verdict
+    pd.testing.assert_frame_equal(without.labels, again.labels)
+    assert without.verdict == again.verdict != other.verdict
+    pd.testing.assert_frame_equal(without.information, known.information)
+    first = known.consensus.set_index("example").loc[range(10)]
+    np.testing.assert_array_equal(first["label"], gold[::EACH][:10])
+    assert (first["probability"] == 1).all()
+    labels, blind = (found.labels.sort_values("row") for found in (known, without))
+    np.testing.assert_array_equal(labels["wrong"][: 10 * EACH], (y != gold)[: 10 * EACH])
+    assert any("true labels of 10 of 40 examples anchor" in note for note in known.notes)
+    wrong = (y != gold)[: 10 * EACH]
+    expected = roc_auc_score(wrong, blind["wrong"][: 10 * EACH])
+    assert known.scores.query("of == 'labels' and estimate == 'suspicion'")["value"].tolist() == [expected]
     assert without.scores is None
+
+
+def test_trust_counts():
+    X, y, A, example, *_ = crowd(examples=40)
+    given = {"example": example, "annotator": A["annotator"], "folds": 2, "parameters": TINY}
+    found = [diagnose(Problem(X, y, A[["annotator"]], trust=trust, **given)) for trust in (None, {"p0": 0.99})]
+    reliability = [one.annotators.set_index("annotator")["reliability"]["p0"] for one in found]
+    assert reliability[1] > max(0.8, reliability[0] + 0.1)
 
 
 def test_leaks_are_named_left_out_and_explained():
@@ -236,22 +254,6 @@ def test_small_data_have_small_batches():
     assert Problem(X, np.tile(y, 10), A).batch_size == 96
 
 
-def test_true_labels_are_matched_as_text():
-    found = code_gold(pd.Series([1.0, np.nan, 7.0]), np.array([0, 1]))
-    assert found[0] == 1
-    assert np.isnan(found[1])
-    assert found[2] == -1
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"method": "trams"}, "trams"),
-        ({"folds": 1}, "`folds`.*100.*1"),
-        ({"privileged": pd.DataFrame(index=range(600))}, "`privileged`"),
-        ({"example": np.zeros(600)}, "20 examples, but got 1"),
-    ],
-)
 def test_a_problem_that_cannot_be_diagnosed_is_refused(change, words):
     X, y, A, example, _, _ = crowd()
     with pytest.raises(ValueError, match=words):

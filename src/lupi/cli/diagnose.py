@@ -1,6 +1,5 @@
 """The command `lupi diagnose`."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +18,6 @@ def run(
     spec: Any,
     settings: dict[str, Any],
     output: options.Output,
-    gold: Annotated[str | None, typer.Option(help="Column of true labels, used only to score the diagnosis.")] = None,
     probabilities: Annotated[
         Path | None,
         typer.Option(help="A .npy file of another model's out-of-fold probabilities, which judge the labels instead."),
@@ -37,7 +35,7 @@ def run(
     from lupi.diagnose import diagnose_table, format_diagnosis
 
     found, files = diagnose_table(
-        replace(spec, gold=gold),
+        spec,
         output,
         overwrite=overwrite,
         probabilities=probabilities,

@@ -56,6 +56,15 @@ def table_options(
     annotator: Annotated[
         str | None, typer.Option(help="Column that says who gave the label; by default found by its name.")
     ] = None,
+    gold: Annotated[
+        str | None, typer.Option(help="Column of true labels, partly blank, to learn what labels are worth.")
+    ] = None,
+    trust: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ANNOTATOR=SHARE", help="Share of an annotator's labels that you trust to be right; repeatable."
+        ),
+    ] = None,
     weight: Annotated[
         str | None, typer.Option(help="Column of numbers that say how much each label counts in training.")
     ] = None,
@@ -85,6 +94,8 @@ def table_options(
         privileged=privileged or [],
         example=example,
         annotator=annotator,
+        gold=gold,
+        trust=split_trust(trust),
         weight=weight,
         soft=soft,
         ignore=ignore or [],
@@ -110,6 +121,26 @@ def split_kinds(values: list[str] | None) -> dict[str, str]:
             raise ValueError(f"Expected `kind` to be COLUMN=KIND, but got {value!r}.")
         kinds[column] = name
     return kinds
+
+
+def split_trust(values: list[str] | None) -> dict[str, float]:
+    """Return the trust in annotators.
+
+    Examples
+    --------
+    >>> split_trust(["expert=0.98", "a=b=0.9"])
+    {'expert': 0.98, 'a=b': 0.9}
+    """
+    trust = {}
+    for value in values or []:
+        name, _, share = value.rpartition("=")
+        try:
+            trust[name] = float(share)
+        except ValueError:
+            name = ""
+        if not name:
+            raise ValueError(f"Expected `trust` to be ANNOTATOR=SHARE, but got {value!r}.")
+    return trust
 
 
 def training_options(

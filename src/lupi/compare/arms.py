@@ -17,7 +17,7 @@ import pandas as pd
 
 from lupi import methods as known
 from lupi.compare.arrays import AGGREGATED, SETTINGS, Task, fit_and_score, is_baseline
-from lupi.compare.consensus import first_rows
+from lupi.compare.consensus import first_rows, take_gold
 from lupi.compare.plan import ALL, Plan
 from lupi.compare.statistics import BASELINE, Floats
 from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
@@ -27,6 +27,7 @@ from lupi.tabular.columns import estimator_kinds, privileged_encoding
 from lupi.tabular.dataset import TableDataset
 from lupi.tabular.features import encode_columns, fit_encoders
 from lupi.tabular.folds import Rows
+from lupi.tabular.values import as_text
 
 DEFAULT = ("tram", "pi-transition", "pi-dual", "mean-imputation", "label-posterior", "auto")
 """Methods that are compared by default, those of them that are registered and suit the target."""
@@ -164,7 +165,18 @@ def make_task(data: TableDataset, train_rows: Rows, test_rows: Rows) -> Task:
         X_test=encode_columns(test.X, encoders),
         y_test=test.y if test.soft is None else Posterior(test.soft),
         sample_weight=train.weight,
+        gold=take_gold(data, train_rows, np.unique(train.y)),
     )
+
+
+def choose_trust(
+    variant: Variant, plan: Plan, privileged: pd.DataFrame | None, annotator: str | None
+) -> dict[str, float] | None:
+    """Return the trust in annotators of a training set, for methods that have a model of them."""
+    if not known.kind(variant.method).models_annotators or privileged is None or annotator is None:
+        return None
+    names = {as_text(name) for name in privileged[annotator].dropna().unique()}
+    return {name: value for name, value in plan.spec.trust.items() if name in names} or None
 
 
 def train_variant(
@@ -205,6 +217,7 @@ def train_variant(
         annotator = data.annotator if privileged is not None and data.annotator in privileged else None
         options = {"numbers": numbers, "annotator": annotator, "random_state": seed}
         options["kind"] = estimator_kinds(data.schema.inputs)
+        options["trust"] = choose_trust(variant, plan, privileged, annotator)
         models.append(make(**options, **parameters))
         tasks.append(replace(task, privileged=privileged))
     with warnings.catch_warnings(record=True) as caught:

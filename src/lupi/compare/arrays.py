@@ -47,6 +47,8 @@ class Task:
         Ids; annotations with equal ids are labels of one example.
     sample_weight : array, optional
         How much each annotation counts in training.
+    gold : array, optional
+        The true label of each annotation's example, −1 where it is unknown.
     """
 
     X_train: Any
@@ -56,6 +58,7 @@ class Task:
     y_test: Any
     example: Any = None
     sample_weight: Any = None
+    gold: Any = None
 
 
 def compare_methods(
@@ -144,6 +147,7 @@ def fit_and_score(models: Sequence[PrivilegedClassifier | PrivilegedRegressor], 
             "privileged": task.privileged,
             "example": task.example,
             "sample_weight": getattr(task, "sample_weight", None),
+            "gold": getattr(task, "gold", None),
         }
         for task in tasks
     ]

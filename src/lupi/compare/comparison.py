@@ -83,6 +83,7 @@ def compare_table(
     check_jobs(jobs)
     workers, budget = count_workers(jobs, cluster), describe_budget(plan)
     data, estimate = read_dataset(plan.spec, test=plan.test, device=plan.device), None
+    check_trust(plan.spec, data)
     several = len(np.unique(data.train.example)) < len(data.train.y)
     variants = list_variants(plan, data.task, several=several)
     choices = [*data.choices]
@@ -155,6 +156,8 @@ def describe_plan(
         "privileged": dict(data.schema.privileged),
         "annotator": data.annotator,
         "weight": plan.spec.weight,
+        "gold": plan.spec.gold,
+        "trust": dict(sorted(plan.spec.trust.items())),
         "soft": plan.spec.soft,
         "example": plan.spec.example,
         "inputs": list(data.schema.roles.inputs),
@@ -237,6 +240,11 @@ def describe_scoring(plan: Plan, data: TableDataset) -> list[str]:
     ]
     if plan.spec.soft:
         notes.append("Methods learn from soft labels; of held-out labels, the consensus takes the most probable class.")
+    if data.gold is not None:
+        notes.append(
+            "Methods learn from true labels of their training rows, and the consensus of a held-out example whose true "
+            "label is known is that label."
+        )
     if uses_consensus(data):
         notes.append(
             "The consensus is how probable each class is, given an example's labels, who gave them, and a No PI model "

@@ -2,10 +2,10 @@
 
 On raw noisy labels a method that predicts the true label looks worse than one that predicts the noise. So methods are
 scored on the posterior P(z | x, labels) of each held-out example's true label, given its labels, who gave them, and a
-model's prediction (`lupi.crowd.infer`). Scores are expectations under this posterior: if it is right, their mean is
-that of the scores on true labels, for every method that saw neither x nor the labels of held-out examples. It must be
-the posterior given x: were z inferred from the labels alone, what a method knows about x would count for nothing
-wherever the labels leave z open.
+model's prediction (`lupi.crowd.infer`), or on its true label where that is known. Scores are expectations under this
+posterior: if it is right, their mean is that of the scores on true labels, for every method that saw neither x nor the
+labels of held-out examples. It must be the posterior given x: were z inferred from the labels alone, what a method
+knows about x would count for nothing wherever the labels leave z open.
 
 The model is one early-stopped No PI network per split. It is trained on the split's training rows with a seed of its
 own, so it is no arm of the comparison, all arms are scored on the same posterior, and no prediction is scored on
@@ -13,7 +13,7 @@ itself. Where labels leave z open the posterior follows No PI, mistakes included
 docs/results/consensus.md measures how well it ranks methods.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,10 +24,13 @@ from lupi.compare.arrays import PATIENCE
 from lupi.compare.plan import Plan
 from lupi.compare.statistics import BASELINE, Floats
 from lupi.crowd import infer
+from lupi.crowd.trusted import read_trust
 from lupi.estimators import PrivilegedClassifier, fit_together
 from lupi.tabular.dataset import TableDataset
 from lupi.tabular.features import encode_columns, fit_encoders
 from lupi.tabular.folds import Rows
+from lupi.tabular.spec import TableSpec
+from lupi.tabular.targets import code_gold
 
 SEED = 1_000_000
 """Added to the seeds of the comparison, so that no arm is the model of the consensus."""
@@ -47,6 +50,28 @@ def first_rows(example: NDArray[Any]) -> NDArray[np.int64]:
     array([0, 1, 4])
     """
     return np.sort(np.unique(example, return_index=True)[1])
+
+
+def take_gold(data: TableDataset, rows: Rows, classes: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """Return the true classes of some rows, −1 where they are unknown or none of these classes."""
+    if data.gold is None:
+        return None
+    codes = np.nan_to_num(code_gold(data.gold, data.classes), nan=-1).astype(np.int64)[rows]
+    return np.where(np.isin(codes, classes), codes, -1)
+
+
+def check_trust(spec: TableSpec, data: TableDataset) -> None:
+    """Check the names and numbers of trust in annotators, before any training."""
+    if spec.trust and data.annotators is not None:
+        read_trust(spec.trust, np.unique(data.annotators.astype(str)))
+
+
+def take_trust(trust: Mapping[str, float], annotators: NDArray[Any] | None) -> dict[str, float] | None:
+    """Return the trust in those who gave some labels: a part of a table may lack annotators."""
+    if annotators is None:
+        return None
+    names = set(annotators.tolist())
+    return {name: value for name, value in trust.items() if name in names} or None
 
 
 def infer_consensus(
@@ -79,7 +104,8 @@ def infer_consensus(
         encoders = fit_encoders(rows.X, data.unencoded)
         y = rows.y if rows.soft is None else rows.soft
         X = encode_columns(rows.X, encoders)
-        sets.append({"X": X, "y": y, "example": rows.example, "sample_weight": rows.weight})
+        gold = take_gold(data, train, np.unique(rows.y))
+        sets.append({"X": X, "y": y, "example": rows.example, "sample_weight": rows.weight, "gold": gold})
         held_out.append(encode_columns(data.train.take(test).X, encoders))
     with one_thread():
         fit_together(models, sets)
@@ -89,7 +115,11 @@ def infer_consensus(
         test = splits[seed][1]
         rows, who = data.train.take(test), None if data.annotators is None else data.annotators[test]
         label = np.searchsorted(model.classes_, rows.y)
+        gold = take_gold(data, test, model.classes_)
+        gold = None if gold is None else np.where(gold < 0, -1, np.searchsorted(model.classes_, gold))
+        trust = take_trust(plan.spec.trust, who)
         truth: Floats = np.zeros((len(np.unique(rows.example)), len(data.classes)))
-        truth[:, model.classes_] = infer(p, label, example=rows.example, annotator=who).truth
+        found_truth = infer(p, label, example=rows.example, annotator=who, gold=gold, trust=trust)
+        truth[:, model.classes_] = found_truth.truth
         found.append({"truth": truth})
     return found

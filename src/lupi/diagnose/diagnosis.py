@@ -1,6 +1,7 @@
 """Diagnose privileged information, annotators and labels, without true labels."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from lupi.diagnose.periods import find_time, measure_periods
 from lupi.diagnose.predictions import predict_out_of_fold
 from lupi.diagnose.problem import TRAINING, Problem
 from lupi.diagnose.rankings import rank_labels, score_rankings
-from lupi.tabular.values import as_text
+from lupi.tabular.targets import code_gold
 
 
 def diagnose(problem: Problem, *, jobs: int = 1, progress: bool = False) -> Diagnosis:
@@ -87,20 +88,27 @@ def judge_labels(problem: Problem, found: Diagnosis, jobs: int, progress: bool) 
         )[0]
 
     p = predict(method) if problem.probabilities is None else np.asarray(problem.probabilities)
-    inferred = infer(p, label, example=problem.group, annotator=problem.annotator)
+    infer_from = partial(infer, p, label, example=problem.group, annotator=problem.annotator, trust=problem.trust)
+    gold = None if problem.gold is None else code_gold(problem.gold, classes)
+    inferred = infer_from(gold=gold)
     labels, annotators, scores = rank_labels(inferred, classes), None, None
     for name, values in (("annotator", problem.annotator), ("example", problem.example)):
         if values is not None:
             labels.insert(1, name, np.asarray(values)[labels["row"]])
     if problem.annotator is not None:
         annotators = pd.DataFrame(summarize_annotators(inferred))
-    if problem.gold is not None:
+    if gold is not None:
         no_pi = predict("no-pi")[np.arange(len(label)), label]
-        gold = code_gold(problem.gold, classes)
-        scores = score_rankings(inferred.votes, gold, inferred.wrong, no_pi, annotators)
+        blind = infer_from()
+        ranked = None if annotators is None else pd.DataFrame(summarize_annotators(blind))
+        scores = score_rankings(blind.votes, gold, blind.wrong, no_pi, ranked)
         if annotators is not None:
             annotators["confidence_baseline"] = inferred.votes.mean_by_annotator(no_pi)
-        notes.append("True labels were used to score the rankings, and for nothing else.")
+        known = 0 if inferred.votes.gold is None else int((inferred.votes.gold >= 0).sum())
+        notes.append(
+            f"The true labels of {known:,} of {problem.examples:,} examples anchor what is said about annotators and "
+            "labels. No network is trained on them, and the scores are those of rankings that do not know them."
+        )
     if annotators is not None:
         order = ["support", "reliability", "labels"]
         annotators = annotators.sort_values(order, kind="stable", ignore_index=True)
@@ -136,10 +144,3 @@ def count_classes(found: Inference, classes: NDArray[Any]) -> pd.DataFrame:
     labels, examples = np.bincount(found.votes.label, minlength=len(classes)), found.truth.sum(0)
     shares = {"share": labels / labels.sum(), "examples": examples, "true_share": examples / examples.sum()}
     return pd.DataFrame({"class": classes, "labels": labels, **shares})
-
-
-def code_gold(gold: Any, classes: NDArray[Any]) -> Floats:
-    """Return true labels as class numbers: NaN where missing, −1 where they are none of the classes."""
-    numbers = {as_text(name): number for number, name in enumerate(classes)}
-    coded = pd.Series(gold).map(lambda value: numbers.get(as_text(value), -1), na_action="ignore")
-    return coded.to_numpy(np.float64)

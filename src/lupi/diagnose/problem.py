@@ -12,6 +12,7 @@ from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from lupi import methods
 from lupi._internal.devices import one_thread
+from lupi.crowd.trusted import read_trust
 from lupi.diagnose.information import STEPS, Floats, Information, cross_entropy_gap, held_out_losses
 from lupi.diagnose.leaks import code_values
 from lupi.tabular.columns import privileged_encoding
@@ -44,7 +45,10 @@ class Problem:
     annotator : array, optional
         Ids of the annotators who gave the labels.
     gold : array, optional
-        True labels, some of which may be missing. They are used to score the rankings, and for nothing else.
+        True labels, some of which may be missing. They anchor the model of the annotators, and they score the rankings
+        of a model without them.
+    trust : mapping, optional
+        As for `lupi.crowd.infer`.
     probabilities : array, [labels, classes], optional
         Predictions that judge annotators and labels in place of those of `method`, for the sorted classes, by a model
         that was not trained on the example of the label.
@@ -70,6 +74,7 @@ class Problem:
     example: Any = None
     annotator: Any = None
     gold: Any = None
+    trust: Mapping[Any, float] | None = None
     probabilities: Any = None
     weight: NDArray[np.float64] | None = None
     real: bool = False
@@ -84,6 +89,10 @@ class Problem:
             raise ValueError("Expected `privileged` to have columns, but got none.")
         if self.examples < FEWEST_EXAMPLES:
             raise ValueError(f"Expected at least {FEWEST_EXAMPLES} examples, but got {self.examples}.")
+        if self.trust:
+            if self.annotator is None:
+                raise ValueError("Expected `annotator` to be ids of annotators for `trust`, but got None.")
+            read_trust(self.trust, pd.unique(np.asarray(self.annotator)))  # before any training
         if not 2 <= self.folds <= self.examples // 2:
             raise ValueError(f"Expected `folds` to be from 2 to {self.examples // 2}, but got {self.folds}.")
 

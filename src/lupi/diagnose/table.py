@@ -12,6 +12,7 @@ from lupi._internal.checks import check_integer, check_jobs, check_positive
 from lupi._internal.files import claim_output, explain_os_errors, replace_folder, to_csv, to_records, write_text
 from lupi.compare.budget import count_workers
 from lupi.compare.comparison import describe_agreement
+from lupi.compare.consensus import check_trust, take_trust
 from lupi.diagnose.content import add_content, draw_pictures
 from lupi.diagnose.diagnosis import diagnose
 from lupi.diagnose.findings import Diagnosis
@@ -21,11 +22,10 @@ from lupi.diagnose.page import diagnosis_page
 from lupi.diagnose.problem import Problem
 from lupi.diagnose.sizing import estimate_problem, fit_sample, show_work
 from lupi.report import write_report
-from lupi.tabular import TableDataset, TableSpec, read_dataset
+from lupi.tabular import TableSpec, read_dataset
 from lupi.tabular.columns import estimator_kinds
 from lupi.tabular.features import encode_columns, fit_encoders
 from lupi.tabular.sampling import sample_examples
-from lupi.tabular.values import as_text
 
 
 def diagnose_table(
@@ -106,14 +106,16 @@ def diagnose_table(
     ):
         chosen = {name: value for name, value in (settings or {}).items() if value is not None}
         whole = read_dataset(spec, device=device)
-        check_gold(whole)
+        check_trust(spec, whole)
         p = None if probabilities is None else read_probabilities(probabilities, spec, whole)
 
         def take(size: int) -> tuple[TableDataset, Problem]:
             data = sample_examples(whole, size, seed)
             own = None if p is None else p[np.searchsorted(whole.rows, data.rows)]
             parameters = {"device": device, "kind": estimator_kinds(data.schema.inputs), **chosen}
-            return data, make_problem(data, own, method=method, folds=folds, seed=seed, parameters=parameters)
+            trust = take_trust(spec.trust, data.annotators)
+            options = {"trust": trust, "method": method, "folds": folds, "seed": seed, "parameters": parameters}
+            return data, make_problem(data, own, **options)
 
         data, problem = take(sample or len(whole.rows))
         workers, estimate, choices = count_workers(jobs), None, data.choices
@@ -153,6 +155,7 @@ def diagnose_table(
             "roles": roles,
             "annotator": data.annotator,
             "gold": spec.gold,
+            "trust": dict(spec.trust),
             "probabilities": None if probabilities is None else str(probabilities),
             "weight": spec.weight,
             "soft": spec.soft,
@@ -185,18 +188,6 @@ def make_problem(data: TableDataset, probabilities: Floats | None, **options: An
         real=data.task == "regression",
         **options,
     )
-
-
-def check_gold(data: TableDataset) -> None:
-    """Raise an error unless the true labels, if any, are classes of the target."""
-    if data.gold is None:
-        return
-    if data.task != "classification":
-        raise ValueError(f"Expected a single target of classes for `gold`, but the task is {data.task}.")
-    known, classes = ({as_text(value) for value in values} for values in (data.gold.dropna(), data.classes))
-    if not known & classes:
-        got = min(known, default="no value")
-        raise ValueError(f"Expected `gold` to have labels such as {min(classes)!r}, but got {got!r}.")
 
 
 def write_diagnosis(found: Diagnosis, folder: Path, facts: Mapping[str, Any]) -> list[Path]:

@@ -36,7 +36,7 @@ def read_gold(
     if len(values) != len(kept):
         raise ValueError(f"Expected `gold` to have {len(kept)} rows as X has, but got {len(values)}.")
     values = values[kept]
-    known: NDArray[np.bool_] = np.asarray(np.array(pd.notna(values)).reshape(len(values), -1).all(axis=1))
+    known = pd.DataFrame(values).notna().all(axis=1).to_numpy(copy=True)
     if classes is not None and values.ndim == 1 and -1 not in classes.tolist():
         known[known] = [value != -1 for value in values[known].tolist()]
     if not known.any():

@@ -26,6 +26,7 @@ from lupi.tabular.columns import InputColumn, clean_inputs, estimator_kinds, pri
 from lupi.tabular.dataset import count_kinds, read_annotations
 from lupi.tabular.examples import check_examples
 from lupi.tabular.features import encode_columns, fit_encoders, stack_images
+from lupi.tabular.targets import list_classes, match_gold
 from lupi.training import Checkpoint
 
 CHECKPOINT = "lupi-checkpoint"
@@ -180,6 +181,13 @@ def fit_table(
         options["soft"] = True
     if module is not None:
         options["trunk"] = module
+    if spec.trust and methods.kind(method).models_annotators:
+        options["trust"] = dict(spec.trust)
+    elif spec.trust:
+        say(f"Note: method {method} has no model of annotators, so `trust` has no effect.")
+    gold = None
+    if spec.gold is not None:
+        gold = match_gold(columns[spec.gold], list_classes(columns, roles.target, soft=spec.soft))
     if checkpoint is not None and Path(checkpoint.path).exists():
         say(f"Resuming from {checkpoint.path}.")
     estimator = kind(method, device=device, random_state=seed, verbose=progress, checkpoint=checkpoint, **options)
@@ -189,6 +197,7 @@ def fit_table(
         privileged=columns.select(roles.privileged) if uses_privileged else None,
         example=example,
         sample_weight=None if spec.weight is None else columns[spec.weight],
+        gold=gold,
     )
     estimator.set_params(verbose=False, checkpoint=None)
     mixture = describe_mixture(estimator.mixture_) if isinstance(estimator.method_, methods.Auto) else None

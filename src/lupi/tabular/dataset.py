@@ -97,6 +97,12 @@ def read_annotations(spec: TableSpec) -> AnnotationTable:
     inputs |= {name: replace(inputs[name], file=file) for name, file in files.items() if name in inputs}
     schema = Schema(roles, task, inputs, kinds)
     who, choice = choose_annotator(spec, table, schema)
+    known = []
+    for name in gold:
+        line, strange = targets.check_gold(table, name, roles.target, task, soft=spec.soft)
+        known, more = [line], [*more, *strange]
+    if spec.trust and who is None:
+        raise ValueError("Expected a column of annotators for `trust`: name it in `annotator`.")
     choices = [
         *([opened.note] if opened.note else []),
         f"Task: {task} ({reason}).",
@@ -104,6 +110,7 @@ def read_annotations(spec: TableSpec) -> AnnotationTable:
         "Privileged: " + (", ".join(f"{name} ({kind})" for name, kind in kinds.items()) or "none") + ".",
         choice,
         *(f"Weights: {name}." for name in weight),
+        *known,
     ]
     lines = [[one_line(text) for text in texts] for texts in (choices, (*unlabelled, *notes, *more))]
     return AnnotationTable(columns=table, schema=schema, annotator=who, choices=lines[0], notes=lines[1])

@@ -28,7 +28,7 @@ TRUTH = re.compile(r"(?<![a-z])(gold|(ground)?truth|true[ _.-]?labels?)(?![a-z])
 """Names of columns of true labels."""
 TABLE_ADVICE = {
     "identifier": "name it in `example`, `privileged` or `ignore`",
-    "truth": "name it in `ignore`, or in `gold` where that is an argument",
+    "truth": "name it in `gold` or `ignore`",
     "privileged": "name it in `ignore`",
 }
 """What users of a table can do with a column that cannot be an input or privileged information."""

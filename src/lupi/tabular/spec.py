@@ -23,7 +23,11 @@ class TableSpec:
         Column that says who gave the label; by default found by its name among the privileged columns. It counts as
         privileged unless it is ignored; an ignored one is for `diagnose` alone, and models do not learn from it.
     gold : str, optional
-        Column of true labels. No model is trained on it.
+        Column of true labels, for a single target of classes; it may be partly blank. Models learn from it what labels
+        are worth, and are trained on it.
+    trust : mapping of str to float
+        Annotators who are trusted, by name, and the probability that a label of theirs is right. It counts like 100
+        labels of theirs whose truth is known.
     weight : str, optional
         Column of numbers that say how much each label counts in training.
     soft : bool
@@ -59,6 +63,7 @@ class TableSpec:
     example: str | None = None
     annotator: str | None = None
     gold: str | None = None
+    trust: Mapping[str, float] = field(default_factory=dict)
     weight: str | None = None
     soft: bool = False
     ignore: Sequence[str] = ()

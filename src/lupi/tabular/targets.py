@@ -1,12 +1,14 @@
 """Check the target columns, choose the task, and find rows without a label. Messages count rows from 0."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 
+from lupi.tabular.lazy import Frame
 from lupi.tabular.soft_labels import check_probabilities
 from lupi.tabular.values import Column, as_text, is_number
 
@@ -108,3 +110,54 @@ def find_unlabelled(labels: pd.DataFrame, *, classes: bool) -> NDArray[np.bool_]
     others = np.unique(values[~missing & (values != -1)])
     counts = len(others) > 1 and np.isfinite(others).all() and (others >= 0).all() and (others % 1 == 0).all()
     return missing | (values == -1) if counts else missing
+
+
+def code_gold(gold: Any, classes: Sequence[Any] | NDArray[Any]) -> NDArray[np.float64]:
+    """Return true labels as class numbers: NaN where missing, −1 where they are none of the classes.
+
+    Examples
+    --------
+    >>> code_gold([1.0, None, 7.0], [0, 1])
+    array([ 1., nan, -1.])
+    """
+    numbers = {as_text(name): number for number, name in enumerate(classes)}
+    coded = pd.Series(np.asarray(gold, dtype=object)).map(
+        lambda value: numbers.get(as_text(value), -1), na_action="ignore"
+    )
+    return coded.to_numpy(np.float64)
+
+
+def check_gold(table: Frame, gold: str, target: Sequence[str], task: str, *, soft: bool) -> tuple[str, list[str]]:
+    """Check a column of true labels; return how many there are as a sentence, and notes on it."""
+    if task != "classification" or (len(target) > 1 and not soft):
+        got = "several targets" if len(target) > 1 else task
+        raise ValueError(f"Expected a single target of classes for `gold`, but got {got}.")
+    classes = list_classes(table, target, soft=soft)
+    values = table[gold]
+    codes = code_gold(values, classes)
+    if not (codes >= 0).any():
+        got = min(map(as_text, values.dropna()), default="no value")
+        raise ValueError(f"Expected `gold` to have labels such as {min(map(as_text, classes))!r}, but got {got!r}.")
+    strange = sorted({as_text(value) for value in values[codes == -1]} - {"-1"})
+    choice = f"True labels: {gold}, known in {(codes >= 0).sum():,} of {len(codes):,} rows."
+    if not strange:
+        return choice, []
+    return choice, [f"Some true labels, such as {strange[0]!r}, are no labels of the target and are not learned from."]
+
+
+def list_classes(table: Frame, target: Sequence[str], *, soft: bool) -> list[Any]:
+    """Return the classes of a target: its values, sorted, or the names of soft targets."""
+    return list(target) if soft else list(np.unique(np.asarray(table[target[0]])))
+
+
+def match_gold(gold: Column, classes: Sequence[Any]) -> NDArray[np.object_]:
+    """Return the true label of each row as a class of the target, None where it is missing or none of them.
+
+    Examples
+    --------
+    >>> match_gold(pd.Series([1.0, None, 7.0]), ["0", "1"])
+    array(['1', None, None], dtype=object)
+    """
+    codes = np.nan_to_num(code_gold(gold, classes), nan=-1).astype(np.int64)
+    named: NDArray[np.object_] = np.array([*classes, None], dtype=object)  # −1 is the last
+    return named[codes]
