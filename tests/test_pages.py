@@ -69,6 +69,9 @@ def make_trusting(folder):
     make_labels(folder)
     labels = pd.read_csv(folder / "labels.csv").rename(columns={"id": "example"})
     labels.drop(columns="seconds").to_csv(folder / "labels.csv", index=False)
+    checked = labels.drop(columns="seconds").replace({"annotator": {"eve": "expert"}})
+    truth = (checked["length"] > 0).astype(int).where(checked["example"] < 5)
+    checked.assign(truth=truth).to_csv(folder / "checked.csv", index=False)
     p = np.random.default_rng(0).uniform(0.2, 0.8, len(labels))
     np.save(folder / "p.npy", np.stack([1 - p, p], axis=1))
     return {}
