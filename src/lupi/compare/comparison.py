@@ -21,7 +21,7 @@ from lupi._internal.progress import show_line
 from lupi.compare.arms import SUMS, Variant, list_variants, train_variant
 from lupi.compare.budget import Estimate, count_workers, describe_work
 from lupi.compare.cache import RunFolder, open_run_folder
-from lupi.compare.consensus import infer_consensus, uses_consensus
+from lupi.compare.consensus import check_trust, infer_consensus, uses_consensus
 from lupi.compare.engine import Arm, Run, run_arms
 from lupi.compare.plan import HELD_OUT, Plan, make_splits
 from lupi.compare.results import BIN_COLUMNS, Comparison, conclude
