@@ -304,8 +304,12 @@ class Annotations:
     @cached_property
     def one_to_one(self) -> bool:
         """Whether annotation i is the only one of example i."""
-        n = len(self)
-        return self.examples == n and bool((self.row == torch.arange(n, device=self.row.device)).all())
+        return self.examples == len(self) and bool((self.row == self.positions).all())
+
+    @cached_property
+    def positions(self) -> Tensor:
+        """0, 1, … for every annotation; a part of it is faster than a new tensor."""
+        return torch.arange(len(self), device=self.row.device)
 
     @cached_property
     def order(self) -> Tensor:
@@ -349,7 +353,9 @@ class Annotations:
     def find_annotations(self, index: Tensor) -> Draw:
         """Return where the examples of some annotations are, each once."""
         if self.one_to_one:
-            return Draw(index, torch.arange(index.shape[0], device=index.device), index, True)
+            size = index.shape[0]
+            row = self.positions[:size] if size <= len(self) else torch.arange(size, device=index.device)
+            return Draw(index, row, index, True)
         example, row = torch.unique(self.row[index], return_inverse=True)
         return Draw(example, row, index, False)
 
@@ -368,6 +374,8 @@ class Annotations:
 
     def inputs(self, example: Tensor) -> Inputs:
         """Return some inputs. A source that is not in memory is indexed on the CPU, and the result moved."""
+        if isinstance(self.x, Tensor):  # the usual case, in the innermost loop
+            return self.x.index_select(0, example)
         if in_memory(self.x):
             return take_rows(self.x, example)
         return map_inputs(lambda values: values.to(example.device), take_rows(self.x, example.cpu()))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from lupi._internal.inputs import Inputs, in_memory
-from lupi.data import Annotations, Batch, Draw
+from lupi.data import Annotations, Batch
 from lupi.nn.reading import Request, read_ahead
 from lupi.training.mixup import draw_weights
 from lupi.training.replicas import Data, StackedAnnotations
@@ -71,8 +71,9 @@ class Batches:
         """Whether finding the annotations of a batch, and their inputs, needs neither the CPU nor their number."""
         self.outline = data if self.uniform or place.device.type == "cpu" else data.outline()
         """Where annotations are found: on the CPU, unless a GPU can do it without waiting."""
+        self.find = self.outline.find_examples if by_example else self.outline.find_annotations
         first = self.outline.parts[0] if isinstance(self.outline, StackedAnnotations) else self.outline
-        self.units = self.outline.annotated if by_example else torch.arange(len(data), device=first.row.device)
+        self.units = self.outline.annotated if by_example else first.positions
         self.per_epoch = math.ceil(self.units.shape[0] / settings.batch_size)
 
     def iterate(self, epoch: int, step: int) -> Iterator[Step]:
@@ -118,19 +119,14 @@ class Batches:
         world, rank = self.place.world_size, self.place.global_rank
         return index if world == 1 or index.shape[0] < world else torch.tensor_split(index, world)[rank]
 
-    def find(self, index: Tensor) -> Draw:
-        """Return where the examples and annotations of a share are."""
-        by_example = self.settings.draw == "examples"
-        return self.outline.find_examples(index) if by_example else self.outline.find_annotations(index)
-
     def draw(self, index: Tensor, x: Inputs | None = None) -> Share:
         """Draw this process's share of a batch; `x` are its inputs, if they were read before."""
-        draw, world = self.find(self.take_share(index)), self.place.world_size
-        count = draw.annotation.shape[-1]
+        world = self.place.world_size
+        draw = self.find(index if world == 1 else self.take_share(index))
+        count = draw.row.shape[0]
         batch = self.data.gather(draw if self.outline is self.data else draw.to(self.place.device), x)
         if world == 1 or index.shape[0] < world:
             return Share(batch, 1.0, count / world)
         assert isinstance(self.outline, Annotations)
-        by_example = self.settings.draw == "examples"
-        total = int(self.outline.count[index].sum()) if by_example else index.shape[0]
+        total = int(self.outline.count[index].sum()) if self.settings.draw == "examples" else index.shape[0]
         return Share(batch, count * world / total, count)

@@ -108,6 +108,8 @@ def fit(
     noise = Noise(seeds[0] + place.global_rank, place.device)
 
     def should_end(row: Epoch) -> bool:
+        if not callbacks:
+            return False
         with evaluation(method):
             asked = [callback(dict(row), method) for callback in callbacks]  # every one of them
         return any(asked)
