@@ -15,7 +15,7 @@ from torch import nn
 from lupi import methods
 from lupi.data import Annotations
 from lupi.likelihoods import Categorical
-from lupi.nn import MLP, Parts, Projected, pretrained, token_ids
+from lupi.nn import MLP, Parts, Projected, pretrained, resnet, token_ids
 from lupi.nn.hub import ImageTrunk, TextTrunk, colour_statistics, pool
 from lupi.training import Replicas, Settings, StackedAnnotations, fit
 
@@ -415,3 +415,22 @@ def test_a_model_of_images_and_texts(hub, tmp_path):
     save(hub.CLIPModel(config), tmp_path)
     with pytest.raises(ValueError, match=r"`name` .*is a CLIPModel"):
         pretrained(tmp_path)
+
+
+@pytest.mark.usefixtures("hub")
+def test_resnet_50_and_a_quarter_of_it():
+    """The published ResNet-50 has 25 557 032 parameters, 2 049 000 of them in its head."""
+    count, small = (sum(part.numel() for part in resnet(width).parameters()) for width in (1.0, 0.5))
+    assert count == 25_557_032 - 2_049_000
+    assert small / count == pytest.approx(0.25, abs=0.01)
+
+
+@pytest.mark.usefixtures("hub")
+def test_resnet_normalises_images_and_starts_at_random():
+    torch.manual_seed(0)
+    one, other = resnet(1 / 8, (1, 1)).eval(), resnet(1 / 8, (1, 1)).eval()
+    x = scaled(IMAGES, [0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
+    expected = one.model(x).last_hidden_state.mean((2, 3))
+    torch.testing.assert_close(one(IMAGES), expected, atol=1e-4, rtol=1e-4)
+    assert one(IMAGES).shape == (12, one.features)
+    assert not torch.equal(one(IMAGES), other(IMAGES))
