@@ -430,6 +430,15 @@ def test_images_in_files(files, tmp_path):
     pd.testing.assert_frame_equal(found.table, again.table)
 
 
+def test_other_folders_are_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"cifar-10-batches-py.*train and validation, but got .*neither"):
+        read_images(tmp_path)
+    (tmp_path / "train" / "n01").mkdir(parents=True)
+    Image.new("RGB", (8, 8)).save(tmp_path / "train" / "n01" / "a.JPEG")
+    with pytest.raises(FileNotFoundError, match=r"folder of images, but got .*validation, which does not exist"):
+        read_images(tmp_path)
+
+
 def test_classes_must_be_the_same(files, tmp_path):
     (tmp_path / "train").symlink_to(files / "train")
     (tmp_path / "val").mkdir()

@@ -93,6 +93,11 @@ def read_images(
     """
     if is_folder_of_files(data):
         return read_folder(data, size, images, annotators_images, noise, seed)
+    if not any((data / name).exists() for name in ("cifar-10-batches-py", "data_batch_1")):
+        raise FileNotFoundError(
+            f"Expected `data` to be a folder with cifar-10-batches-py, or with images in train and {TESTS[0]}, but got "
+            f"{data}, which has neither."
+        )
     return read_cifar(data, size, images, annotators_images)
 
 
