@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array, csr_matrix, random_array
 from torch import Tensor
 
-from lupi.data import Annotations, Batch, SparseRows, distinct
+from lupi.data import Annotations, Batch, CodedRows, SparseRows, distinct
 
 properties = settings(deadline=None, max_examples=60)  # the first call of a run is slow
 # Sums of these are exact in float32. Few of them, so that rows repeat.
@@ -408,3 +408,32 @@ def test_inputs_may_be_a_file(tmp_path, one_to_one):
             assert torch.equal(drawn, expected)
     assert max(source.drawn) <= 9  # nothing else was read
     assert on_disk.take(index).x is source
+
+
+# ---------------------------------------------------------------- codes
+
+
+@given(st.integers(1, 9), st.integers(0, 3), st.integers(0, 3), st.integers(0, 2**31 - 1))
+def test_coded_rows_are_their_dense_rows(rows, numbers, codes, seed):
+    """Numbers are in some columns, every code is a one in a group of columns, and a code may be missing."""
+    generator = torch.Generator().manual_seed(seed)
+    width = numbers + 3 * codes
+    values = torch.randn(rows, numbers, generator=generator).round()  # some are 0
+    picked = torch.randint(4, (rows, codes), generator=generator)
+    code = torch.where(picked < 3, numbers + 3 * torch.arange(codes) + picked, width)
+    coded = CodedRows(values, torch.arange(numbers), code.short(), width)
+    expected = torch.zeros(rows, width)
+    expected[:, :numbers] = values
+    for row in range(rows):
+        for group in range(codes):
+            if picked[row, group] < 3:
+                expected[row, numbers + 3 * group + picked[row, group]] = 1
+    index = torch.randint(rows, (5,), generator=generator)
+    assert coded.shape == expected.shape
+    assert torch.equal(coded[index], expected[index])
+    assert torch.equal(torch.from_numpy(coded.matrix().toarray()), expected)
+    sparse, usual = coded.sparse(), SparseRows.from_matrix(coded.matrix())
+    assert torch.equal(sparse.dense(), expected)
+    assert torch.equal(sparse.index, usual.index)
+    assert torch.equal(sparse.value, usual.value)
+    assert torch.equal(sparse.sparse().to_dense(), expected)

@@ -1,11 +1,19 @@
 import json
+import subprocess
+import sys
+from pathlib import Path
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import lupi
 from lupi.serving import train
 from lupi.tabular import TableSpec, read_dataset
+
+PROGRAM = Path(__file__).parent / "programs" / "train_and_measure.py"
 
 
 def test_choices_and_notes_are_said_before_training(quick_train):
@@ -100,3 +108,21 @@ def test_the_root_folder_is_no_model(quick_train):
 def test_a_method_that_learns_from_privileged_columns_needs_some(table):
     with pytest.raises(ValueError, match=r"`privileged`.* 'tram'"):
         train(TableSpec(table=table, target=["label"]), method="tram")
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the peak of memory from /proc")
+def test_a_row_takes_the_memory_of_its_codes(tmp_path):
+    """A row of 10 numbers, 2 names, an annotator and a label takes 64 bytes of codes, and a kilobyte as strings."""
+    sizes, peaks = (50_000, 650_000), []
+    for rows in sizes:
+        rng = np.random.default_rng(0)
+        numbers = {f"number{i}": pa.array(rng.normal(size=rows)) for i in range(10)}
+        counts = {"city": 50, "shop": 200, "worker": 2000, "label": 3}
+        names = {
+            name: pa.array([f"{name}-{i}" for i in range(count)]).take(pa.array(rng.integers(count, size=rows)))
+            for name, count in counts.items()
+        }
+        pq.write_table(pa.table(numbers | names | {"seconds": rng.gamma(2, 3, rows)}), tmp_path / "t.parquet")
+        program = [sys.executable, PROGRAM, tmp_path / "t.parquet"]
+        peaks.append(int(subprocess.run(program, capture_output=True, check=True, text=True).stdout))
+    assert (peaks[1] - peaks[0]) * 1024 / (sizes[1] - sizes[0]) < 250
