@@ -55,6 +55,9 @@ def choose_task(frame: pd.DataFrame, target: Sequence[str], task: str | None, *,
         raise ValueError(
             f"Expected target {target[0]!r} to be numbers for regression, but got {as_text(column.iloc[0])!r}."
         )
+    if task == "classification" and is_number(column) and not (column % 1 == 0).all():
+        got = as_text(column[column % 1 != 0].iloc[0])
+        raise ValueError(f"Expected target {target[0]!r} to be names or integers for classification, but got {got!r}.")
     if task is not None:
         return task, "as `task` says"
     if not is_number(column):
