@@ -33,7 +33,16 @@ IMPOSSIBLE = {
     "noise-sweep": [("n", 0), ("n", 10**20), ("epochs", 0), ("noise", (0.0,)), ("noise", ())],
     "synthetic-classification": SYNTHETIC,
     "cifar10h": TRAINING,
-    "relabelled-images": [("epochs", -1), ("batch_size", -1), ("methods", ("none",)), TRAINING[2]],
+    "relabelled-images": [
+        ("epochs", -1),
+        ("batch_size", -1),
+        ("methods", ("none",)),
+        ("width", 1e30),
+        ("annotators_width", 1e30),
+        ("size", 10**6),
+        ("depths", (10**9,)),
+        TRAINING[2],
+    ],
     "civil-comments": TRAINING,
 }
 

@@ -72,6 +72,10 @@ SAME_RUNS = ("seeds", "methods", "device", "workers", "checkpoint")
 """Settings that do not change the result of a run."""
 
 
+WIDEST, DEEPEST, LARGEST = 16, 1000, 4096
+"""Largest factor of the channels, number of blocks of a stage, and height of images: more would exhaust any memory."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """Images, annotators, network and training.
@@ -160,7 +164,11 @@ class Settings:
         positive = ["width", "annotators_width", "learning_rate"]
         check_settings(self, least, positive=positive, choices={"noise": ("high", "low")})
         for depth in self.depths or (0,):
-            check_integer("depths", depth, 1)
+            check_integer("depths", depth, 1, maximum=DEEPEST)
+        for name in ("width", "annotators_width"):
+            check_number(name, getattr(self, name), maximum=WIDEST)
+        for name in ("size", "annotators_size"):
+            check_integer(name, getattr(self, name), 0, maximum=LARGEST)
         for name in ("malicious", "right"):
             check_number(name, getattr(self, name), maximum=1)
         if self.annotators_size % 32:
