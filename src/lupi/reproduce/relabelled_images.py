@@ -72,7 +72,7 @@ SAME_RUNS = ("seeds", "methods", "device", "workers", "checkpoint")
 """Settings that do not change the result of a run."""
 
 
-WIDEST, DEEPEST, LARGEST = 16, 1000, 4096
+WIDEST, DEEPEST, TALLEST = 16, 1000, 4096
 """Largest factor of the channels, number of blocks of a stage, and height of images: more would exhaust any memory."""
 
 
@@ -168,7 +168,7 @@ class Settings:
         for name in ("width", "annotators_width"):
             check_number(name, getattr(self, name), maximum=WIDEST)
         for name in ("size", "annotators_size"):
-            check_integer(name, getattr(self, name), 0, maximum=LARGEST)
+            check_integer(name, getattr(self, name), 0, maximum=TALLEST)
         for name in ("malicious", "right"):
             check_number(name, getattr(self, name), maximum=1)
         if self.annotators_size % 32:
