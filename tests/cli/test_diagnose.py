@@ -180,7 +180,7 @@ def test_a_folder_of_something_else_is_left_alone(table):
     assert (table.parent / "notes" / "mine.txt").read_text() == "mine"
 
 
-def test_lists_are_no_privileged_column(tmp_path):
-    TABLE.assign(pair=[[1, 2]] * N).to_parquet(tmp_path / "t.parquet")
+def test_lists_of_names_are_no_privileged_column(tmp_path):
+    TABLE.assign(pair=[["a", "b"]] * N).to_parquet(tmp_path / "t.parquet")
     roles = ["--target", "label", "--privileged", "pair", "--ignore", "gold,id,worker"]
     refused(run(tmp_path / "t.parquet", *roles, "-o", tmp_path / "run"), "'pair'", "list")
