@@ -282,7 +282,7 @@ def test_sparse_rows_of_a_tensor(matrix):
     tensor = torch.from_numpy(matrix.toarray())
     rows = SparseRows.from_matrix(tensor)
     assert rows.shape == tensor.shape
-    assert dense(rows).dtype == torch.float32
+    assert dense(rows).dtype == (torch.float64 if tensor.dtype == torch.float64 else torch.float32)
     np.testing.assert_array_equal(dense(rows), tensor)
 
 

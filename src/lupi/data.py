@@ -104,7 +104,7 @@ class SparseRows:
     index: Tensor
     """[rows, entries] int32, columns of the stored entries"""
     value: Tensor
-    """[rows, entries] float32, their values"""
+    """[rows, entries] floating-point, their values"""
     width: int
     """Number of columns"""
     stay: bool = False
@@ -112,16 +112,22 @@ class SparseRows:
 
     @classmethod
     def from_matrix(cls, matrix: scipy.sparse.csr_array | Tensor) -> SparseRows:
-        """Convert a scipy sparse matrix or a dense tensor."""
+        """Convert a scipy sparse matrix, whose values become float32, or a dense tensor, whose values may be double."""
         if isinstance(matrix, Tensor):
             column = torch.arange(matrix.shape[1], dtype=torch.int32, device=matrix.device)
-            return cls(column.expand(matrix.shape), matrix.float(), matrix.shape[1])
+            value = matrix.to(torch.promote_types(matrix.dtype, torch.float32))
+            return cls(column.expand(matrix.shape), value, matrix.shape[1])
         matrix = matrix.astype(np.float32)  # a copy
         matrix.sum_duplicates()  # `distinct` needs equal rows to be stored alike
         matrix.eliminate_zeros()
+        return cls.pad(matrix)
+
+    @classmethod
+    def pad(cls, matrix: scipy.sparse.csr_array) -> SparseRows:
+        """Convert a scipy sparse matrix without zeros and duplicates; the values keep their type."""
         stored = np.diff(matrix.indptr)
         filled = np.arange(stored.max(initial=0)) < stored[:, None]  # [rows, entries]
-        index, value = np.zeros(filled.shape, dtype=np.int32), np.zeros(filled.shape, dtype=np.float32)
+        index, value = np.zeros(filled.shape, dtype=np.int32), np.zeros(filled.shape, dtype=matrix.dtype)
         index[filled], value[filled] = matrix.indices, matrix.data
         return cls(torch.from_numpy(index), torch.from_numpy(value), matrix.shape[1])
 
@@ -129,6 +135,11 @@ class SparseRows:
     def shape(self) -> tuple[int, int]:
         """Number of rows and columns."""
         return self.index.shape[0], self.width
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Type of the values."""
+        return self.value.dtype
 
     def __getitem__(self, index: Tensor) -> Tensor:
         return self.take(index).sparse() if self.stay else self.take(index).dense()
@@ -155,7 +166,7 @@ class SparseRows:
     def mean(self, dim: int) -> Tensor:
         """Return the mean over rows (`dim` 0, as for a tensor) without making them dense."""
         assert dim == 0
-        return (self.weighted_sum(torch.ones((), device=self.value.device)) / self.shape[0]).float()
+        return (self.weighted_sum(torch.ones((), device=self.value.device)) / self.shape[0]).to(self.dtype)
 
     def weighted_sum(self, weight: Tensor) -> Tensor:
         """Return the sum of rows times their weights, [columns], in double precision."""
@@ -180,7 +191,7 @@ class CodedRows:
     """
 
     numbers: Tensor
-    """[rows, numbers] float32"""
+    """[rows, numbers] floating-point"""
     place: Tensor
     """[numbers] int64, columns of the numbers"""
     codes: Tensor
@@ -203,7 +214,7 @@ class CodedRows:
         """Return rows as a scipy sparse matrix, without zeros."""
         numbers, codes = self.numbers[start:stop].numpy(), self.codes[start:stop].numpy()
         known = codes < self.width
-        value = np.hstack([numbers, known.astype(np.float32)])
+        value = np.hstack([numbers, known.astype(numbers.dtype)])
         place = np.broadcast_to(self.place.int().numpy(), numbers.shape)
         index = np.hstack([place, np.where(known, codes, 0).astype(np.int32)])
         begin = np.arange(len(value) + 1) * value.shape[1]
@@ -218,11 +229,11 @@ class CodedRows:
         rows, entries = self.shape[0], self.place.shape[0] + self.codes.shape[1]
         last, ordered = self.codes[:, -1:], bool((self.codes[:, 1:] > self.codes[:, :-1]).all())
         if not self.place.shape[0] and ordered and not bool((last == self.width).any()):  # an entry per code
-            return SparseRows(self.codes.int(), torch.ones(1).expand(self.codes.shape), self.width)
-        index, value = torch.zeros(rows, entries, dtype=torch.int32), torch.zeros(rows, entries)
+            return SparseRows(self.codes.int(), self.numbers.new_ones(1).expand(self.codes.shape), self.width)
+        index, value = torch.zeros(rows, entries, dtype=torch.int32), self.numbers.new_zeros(rows, entries)
         most = 0
         for start in range(0, rows, ROWS_AT_ONCE):
-            part = SparseRows.from_matrix(self.matrix(start, start + ROWS_AT_ONCE))
+            part = SparseRows.pad(self.matrix(start, start + ROWS_AT_ONCE))
             here = slice(start, start + ROWS_AT_ONCE), slice(part.index.shape[1])
             index[here], value[here] = part.index, part.value
             most = max(most, part.index.shape[1])
@@ -300,6 +311,11 @@ class Annotations:
     def examples(self) -> int:
         """Number of examples."""
         return count_rows(self.x)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Type of weights and averages: float32, unless a or y is in double precision."""
+        return torch.promote_types(torch.promote_types(self.a.dtype, self.y.dtype), torch.float32)
 
     @cached_property
     def one_to_one(self) -> bool:
@@ -419,7 +435,7 @@ class Annotations:
         mean = self.weight.double().mean()
         if not bool(mean > 0):
             raise ValueError("Expected some `weight` to be greater than 0, but all are 0.")
-        return replace(self, weight=(self.weight / mean).float())
+        return replace(self, weight=(self.weight / mean).to(self.dtype))
 
     def mean_privileged(self) -> Tensor:
         """Return the weighted mean of a, [privileged features]."""
@@ -427,7 +443,7 @@ class Annotations:
             return self.a.mean(0)
         a, weight = self.a, self.weight.double()
         total = weight @ a.double() if isinstance(a, Tensor) else a.weighted_sum(weight)
-        return (total / weight.sum()).float()
+        return (total / weight.sum()).to(self.dtype)
 
     def weight_examples(self) -> Tensor | None:
         """Return the mean weight of the annotations of each annotated example, None without weights."""
@@ -469,13 +485,13 @@ class Annotations:
 
     def without_privileged(self) -> Annotations:
         """Remove the privileged information."""
-        return replace(self, a=self.row.new_zeros(len(self), 0, dtype=torch.float32))
+        return replace(self, a=self.row.new_zeros(len(self), 0, dtype=self.dtype))
 
     def with_privileged(self, more: Tensor) -> Annotations:
         """Append columns to the privileged information."""
         if isinstance(self.a, Tensor):
             return replace(self, a=torch.cat([self.a, more], 1))
-        extra = SparseRows.from_matrix(more)
+        extra = SparseRows.from_matrix(more.to(self.a.dtype))
         index = torch.cat([self.a.index, extra.index + self.a.width], 1)
         value = torch.cat([self.a.value, extra.value], 1)
         return replace(self, a=SparseRows(index, value, self.a.width + extra.width))
@@ -496,6 +512,6 @@ def distinct(a: Tensor | SparseRows, weight: Tensor | None = None) -> tuple[Tens
     position = torch.arange(rows.shape[0], device=rows.device)
     first = torch.full_like(count, rows.shape[0]).scatter_reduce_(0, kind, position, "amin")
     if weight is None:
-        return first, count / rows.shape[0]
+        return first, count.to(torch.promote_types(rows.dtype, torch.float32)) / rows.shape[0]
     total = weight.new_zeros(count.shape[0]).index_add_(0, kind, weight)
     return first, total / weight.sum()

@@ -19,7 +19,7 @@ from scipy.stats import t as student
 from sklearn.utils.multiclass import type_of_target
 
 from lupi._internal.checks import check_integer
-from lupi.data import Annotations, SparseRows
+from lupi.data import Annotations
 from lupi.diagnose.density import make_mixture
 from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
 from lupi.metrics import clustered_error
@@ -204,11 +204,11 @@ def class_losses(model: PrivilegedClassifier, X: Any, y: NDArray[Any], A: Any) -
 
 def density_losses(model: PrivilegedRegressor, X: Any, y: Floats, A: Any) -> Floats:
     """Return −log q(y | x, a) of real numbers."""
-    x = torch.as_tensor(X if model.input_encoder_ is None else model.input_encoder_.transform(X))
+    x = torch.as_tensor(X) if model.input_encoder_ is None else model.input_encoder_.encode(X, model.dtype)
     encoder: Any = model.privileged_encoder_
     method: Any = model.method_
-    a = SparseRows.from_matrix(encoder.transform(A))
-    standard = torch.from_numpy(((y - model.y_mean_) / model.y_scale_).astype(np.float32))
+    a = encoder.encode(A, model.dtype).sparse()
+    standard = torch.from_numpy(((y - model.y_mean_) / model.y_scale_).astype(model.dtype))
     data = Annotations(x, torch.arange(len(y)), a, standard)
     losses = over_annotations(method, method.each, data)
     return losses.double().cpu().numpy() + math.log(model.y_scale_)

@@ -27,6 +27,7 @@ from lupi.estimators.facts import FITTED, check_facts, explain_contents, restore
 from lupi.estimators.folder import StoredModel, save_model_folder
 from lupi.estimators.held_out import check_eval_set, encode_eval_set, hold_out
 from lupi.estimators.onnx_export import Deployed, export_onnx
+from lupi.estimators.precision import DTYPES, check_dtype, convert
 from lupi.estimators.truth import check_trust, read_gold
 from lupi.estimators.warm_start import find_weights, restore_weights
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
@@ -93,6 +94,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
     patience: int | None = None
     validation_fraction: float = 0.1
     training: Mapping[str, Any] | None = None
+    dtype: str = "float32"
     device: str = "cpu"
     fabric: Any = None
     checkpoint: Checkpoint | None = None
@@ -254,7 +256,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         if self.fabric is not None:
             seed = self.fabric.broadcast(seed)  # all processes take the seed of the first
         annotator = None if who is None else torch.from_numpy(who)
-        weights = None if weight is None else torch.from_numpy(weight / weight.mean()).float()
+        weights = None if weight is None else torch.from_numpy(weight / weight.mean()).to(self._dtype)
         data = Annotations(x, torch.from_numpy(row), a, target, annotator, weights, trust=trust)
         if gold is not None:
             classes = getattr(self, "classes_", None)
@@ -263,7 +265,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         held_out = None if eval_set is None else encode_eval_set(self, eval_set, a.shape[1])
         self.widths_: dict[str, int] = {"inputs": x.shape[1], "privileged": a.shape[1], "outputs": outputs}
         with seed_noise(seed, torch.device(self.device)):
-            trunk = self._make_trunk()
+            trunk = convert(self._make_trunk(), self.dtype)
             self.widths_ |= {"features": measure_width(trunk, x), "odd": int(getattr(trunk, "odd", False))}
         with seed_noise(seed, torch.device(self.device)):
             self.method_: methods.Method = self._build()
@@ -293,6 +295,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
                 raise ValueError(f"Expected `{name}` to be a dict of options, but got {options!r}.")
         if not (isinstance(self.callbacks, Sequence | None) and all(map(callable, self.callbacks or ()))):
             raise ValueError(f"Expected `callbacks` to be a list of callables, but got {self.callbacks!r}.")
+        check_dtype(self.dtype)
         check_device(self.device)
         arguments.check_widths("hidden", self.hidden)
         arguments.check_widths("tower", self.tower, count=2)
@@ -312,7 +315,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         vectors = [name for name, kind in (self.kind or {}).items() if kind == "vector"]
         X = as_pandas(X) if vectors or self.trunk is not None else by_column(X)
         if isinstance(X, Tensor):
-            X = (X.float() if X.is_floating_point() else X).numpy(force=True)
+            X = (X.to(self._dtype) if X.is_floating_point() else X).numpy(force=True)
         if self.trunk is None and isinstance(X, Frame):
             if isinstance(X, pd.DataFrame):
                 X = expand_vectors(X, vectors)
@@ -327,12 +330,13 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         return X  # type: ignore[no-any-return]
 
     def _encode_inputs(self, inputs: NDArray[Any] | Frame) -> Tensor | CodedRows:
-        return self._own_inputs(inputs) if self.input_encoder_ is None else self.input_encoder_.encode(inputs)
+        encoder = self.input_encoder_
+        return self._own_inputs(inputs) if encoder is None else encoder.encode(inputs, self.dtype)
 
     def _own_inputs(self, inputs: Any) -> Tensor:
         """Return the inputs of a trunk of the user's own."""
         x = torch.from_numpy(np.require(np.ascontiguousarray(inputs), requirements="W"))  # torch takes no other memory
-        return x.float() if x.is_floating_point() else x
+        return x.to(self._dtype) if x.is_floating_point() else x
 
     def _fit_privileged(self, privileged: Any, n: int, *, warm: bool) -> Tensor | SparseRows:
         if warm:
@@ -354,8 +358,8 @@ class PrivilegedEstimator(BaseEstimator, ABC):
 
     def _encode_privileged(self, privileged: Any, n: int) -> Tensor | SparseRows:
         if self.privileged_encoder_ is None:
-            return torch.zeros(n, 1)
-        a = self.privileged_encoder_.encode(privileged).sparse()
+            return torch.zeros(n, 1, dtype=self._dtype)
+        a = self.privileged_encoder_.encode(privileged, self.dtype).sparse()
         arguments.check_length("privileged", a.shape[0], n)
         return a
 
@@ -377,7 +381,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             odd=bool(self.widths_.get("odd")),
         )
         networks = [self._build_one(parts) for _ in range(self.members)]
-        return networks[0] if self.members == 1 else methods.Ensemble(networks)
+        return convert(networks[0] if self.members == 1 else methods.Ensemble(networks), self.dtype)
 
     def _build_one(self, parts: Parts) -> methods.Method:
         if isinstance(self.method, str):
@@ -386,6 +390,10 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         if not isinstance(method, methods.Method):
             raise ValueError(f"Expected `method` to make a lupi.methods.Method, but got {type(method).__name__}.")
         return method
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        return DTYPES[self.dtype]
 
     @property
     def n_iter_(self) -> int:
@@ -535,8 +543,9 @@ class PrivilegedEstimator(BaseEstimator, ABC):
     def export_onnx(self, path: str | Path, *, X: Any = None) -> None:
         """Write the predictor as an ONNX file, from unscaled inputs `x` to probabilities or real numbers `y`.
 
-        Both are float32, unless a trunk of your own takes integers. The file is compared with torch before it is moved
-        into place. Needs the extra `export`.
+        Both are of type `dtype`, unless a trunk of your own takes integers. The file is compared with torch before it
+        is moved into place. In double precision, onnxruntime lacks some layers, such as those of "het-tram", and the
+        model is refused. Needs the extra `export`.
 
         Parameters
         ----------
@@ -559,8 +568,8 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             scale = np.where(np.isinf(encoder.scale_), 0.0, encoder.scale_)  # a constant column stays constant
             X = np.random.default_rng(0).normal(encoder.mean_, scale, size=(10, self.n_features_in_))
             X[0, encoder.missing_] = np.nan
-        x = self._own_inputs(X) if encoder is None else torch.from_numpy(np.array(X, dtype=np.float32))
-        export_onnx(Deployed(copy.deepcopy(self.predictor_).cpu(), self._decode, encoder), x, path)
+        x = self._own_inputs(X) if encoder is None else torch.from_numpy(np.array(X, dtype=self.dtype))
+        export_onnx(Deployed(copy.deepcopy(self.predictor_).cpu(), self._decode, encoder, self._dtype), x, path)
 
 
 def needs_privileged(kind: type[methods.Method]) -> bool:

@@ -85,6 +85,9 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
         Fraction of the examples to hold out, with their noisy labels, if `patience` is given and the method uses it.
     training : dict, optional
         Further options of `lupi.training.Settings`: optimizer, schedule, clip, precision and so on.
+    dtype : {"float32", "float64"}
+        Precision to train and predict in. In "float64" results are exact to many more digits, at the price of speed and
+        memory, and `precision` in `training` has no effect.
     device : str
         Device to train and predict on.
     fabric : lightning.fabric.Fabric, optional
@@ -149,7 +152,7 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
             if len(np.unique(self.classes_)) != p.shape[1] or self.classes_.ndim != 1:
                 got = f"{list(labels)!r}"
                 raise ValueError(f"Expected `classes` to be {p.shape[1]} labels, one per column of y, but got {got}.")
-            return torch.from_numpy(p).float(), Categorical(), p.shape[1]
+            return torch.from_numpy(p).to(self._dtype), Categorical(), p.shape[1]
         if self.classes is not None:
             raise ValueError("Expected `classes` to be None without `soft`, since y holds the class labels.")
         self.multi_label_ = y.ndim == 2 and y.shape[1] > 1
@@ -160,7 +163,7 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
                 got = f"{to_python(y[row, column])!r} in row {row}, column {column}"
                 raise ValueError(f"Expected a y with several columns to be 0 or 1, but got {got}.")
             self.classes_ = np.arange(y.shape[1])
-            return torch.from_numpy(np.array(y, dtype=np.float32)), Bernoulli(), y.shape[1]
+            return torch.from_numpy(np.array(y, dtype=self.dtype)), Bernoulli(), y.shape[1]
         self.classes_, codes = number_classes(y if isinstance(y, pd.Categorical) else check_labels(y))
         if len(self.classes_) < 2:
             only = to_python(self.classes_[0])
@@ -172,7 +175,8 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
             if y.ndim != 2 or y.shape[1] != len(self.classes_):
                 got = f"shape {list(y.shape)}"
                 raise ValueError(f"Expected `{name}` to have {len(self.classes_)} columns as y has, but got {got}.")
-            return torch.from_numpy(check_probabilities(y) if self.soft else np.array(y, dtype=np.float64)).float()
+            known = check_probabilities(y) if self.soft else np.array(y, dtype=np.float64)
+            return torch.from_numpy(known).to(self._dtype)
         y = column_or_1d(y)
         codes = pd.Index(self.classes_).get_indexer(pd.Index(y))
         if (codes < 0).any():

@@ -64,10 +64,12 @@ class PrivilegedRegressor(RegressorMixin, PrivilegedEstimator):
             y = column_or_1d(y).astype(np.float64)
         except ValueError as error:
             raise ValueError(f"Expected `{name}` to be numbers, one per row, but got: {error}") from error
-        return torch.from_numpy(((y - self.y_mean_) / self.y_scale_).astype(np.float32))
+        return torch.from_numpy(((y - self.y_mean_) / self.y_scale_).astype(self.dtype))
 
     def _decode(self, output: Tensor) -> Tensor:
-        return self.likelihood_.mean(output) * self.y_scale_ + self.y_mean_
+        # Tensors, since an ONNX file rounds plain numbers to float32.
+        scale, mean = torch.tensor([self.y_scale_, self.y_mean_], dtype=output.dtype).unbind()
+        return self.likelihood_.mean(output) * scale + mean
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the expected y.

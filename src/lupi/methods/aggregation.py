@@ -73,7 +73,7 @@ class AggregatedNoPI(NoPI):
             target = np.stack([self.aggregate(*to_votes(data, label, true))[:, 1] for label, true in each], 1)
         else:
             target = self.aggregate(*to_votes(data, self.likelihood.target(data.y, self.classes), data.gold))
-        y = torch.from_numpy(target).float().to(data.y.device)
+        y = torch.from_numpy(target).to(data.y.device, data.dtype)
         return Annotations(data.x, data.annotated, y.new_zeros(len(y), 0), y, weight=data.weight_examples())
 
 

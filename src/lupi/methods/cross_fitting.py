@@ -65,7 +65,7 @@ def make_between(data: Annotations, times: int, seed: int) -> tuple[Tensor, Tens
     place = torch.rand(size, *(1,) * (data.x.ndim - 1), generator=generator).to(device)
     weight = data.weight_examples()
     if weight is not None:
-        weight = torch.lerp(weight[pairs[0]], weight[pairs[1]], place.flatten())
+        weight = torch.lerp(weight[pairs[0]], weight[pairs[1]], place.flatten().to(weight.dtype))
     first, second = (data.x.index_select(0, example[side]) for side in pairs)
     if first.is_floating_point():
         return torch.lerp(first, second, place.to(first.dtype)), weight

@@ -73,7 +73,7 @@ class Distillation(Method):
         else:
             output = over_examples(self.teacher.predictor(), data.x)[data.row]
         soft = self.likelihood.mean(output, self.temperature)
-        y = self.likelihood.target(data.y, output.shape[-1])
+        y = self.likelihood.target(data.y, output.shape[-1]).to(soft.dtype)
         return replace(data, y=self.weight * soft + (1 - self.weight) * y)
 
     def prepare_held_out(self, data: Annotations) -> Annotations:

@@ -150,7 +150,7 @@ class LabelPosterior(Method):
     def make_networks(self, make: Callable[[], Method], name: str, folds: int, device: torch.device) -> list[Method]:
         """Make networks with initial weights that depend on the seed and the name alone."""
         with seed_noise(zlib.crc32(f"{int(self.seed)} {name}".encode())):
-            return [make().to(device) for _ in range(folds)]
+            return [make().to(device, self.weights.dtype) for _ in range(folds)]
 
     def cross_fit_members(self, data: Annotations, fold: Tensor) -> Iterator[Stage]:
         """Yield the stages of members that learn from the labels of all folds but one, for every fold.
@@ -224,16 +224,16 @@ class LabelPosterior(Method):
         """Explain the labels by the predictions of some networks, and store the targets of the next."""
         predictions = [to_numpy(self.memory[name][data.annotated]) for name in names]
         found = explain(data, predictions, self.likelihood, self.weight, self.exponent)
-        self.memory["target"] = torch.from_numpy(found.target).float().to(data.row.device)
+        self.memory["target"] = torch.from_numpy(found.target).to(data.row.device, self.weights.dtype)
         if f"{names[0]} between" in self.memory:
             points = [to_numpy(self.memory.pop(f"{name} between")) for name in names]
             mixed = apply_mixture(found, points, self.likelihood)
-            self.memory["target between"] = torch.from_numpy(mixed).float().to(data.row.device)
+            self.memory["target between"] = torch.from_numpy(mixed).to(data.row.device, self.weights.dtype)
         if names[0] in self.members:
             mixture = dict(zip(names, found.weights.tolist(), strict=True))
             powers = dict(zip(names, found.powers.tolist(), strict=True))
-            self.weights.copy_(torch.tensor([mixture.get(name, 0.0) for name in self.members]))
-            self.powers.copy_(torch.tensor([*(powers.get(name, 1.0) for name in self.members), found.power]))
+            self.weights.copy_(self.weights.new_tensor([mixture.get(name, 0.0) for name in self.members]))
+            self.powers.copy_(self.powers.new_tensor([*(powers.get(name, 1.0) for name in self.members), found.power]))
 
     def make_targets(self, data: Annotations, *, between: bool = True) -> Annotations:
         """Return one annotation per example, with its target, and those of points between examples."""

@@ -134,14 +134,14 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         """Return one row of features per row of A, with at most one stored entry per column of A."""
         return self.encode(A).matrix()
 
-    def encode(self, A: Table) -> CodedRows:
+    def encode(self, A: Table, dtype: str = "float32") -> CodedRows:
         """Return one row of features per row of A as numbers and codes, which take less memory; read A by column."""
         check_is_fitted(self)
         frame = match_columns(as_frame(A), list(self.kinds_), "a", "privileged information")
         first, absent, width = self._layout()
         places = [first[name] + i for name, scale in self.scales_.items() for i in range(scale.shape[1])]
         coded = [name for name in self.kinds_ if name in self.labels_ or name in absent]
-        numbers = np.empty((len(frame), len(places)), np.float32)
+        numbers = np.empty((len(frame), len(places)), dtype)
         codes = np.empty((len(frame), len(coded)), np.int16 if width < 2**15 else np.int32)
         done = 0
         for name in self.kinds_:
@@ -298,25 +298,25 @@ class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         assert isinstance(rows, Tensor)
         return rows.numpy()
 
-    def encode(self, X: Table, *, dense: bool = False) -> Tensor | CodedRows:
+    def encode(self, X: Table, dtype: str = "float32", *, dense: bool = False) -> Tensor | CodedRows:
         """Return one row of features per row of X: as a tensor or, if that is large and not asked for, as codes."""
         check_is_fitted(self)
         frame = match_columns(check_inputs(X), self.columns_, "x", "X")
         if self.numeric_:
-            return torch.from_numpy(self._encode_numbers(frame))
+            return torch.from_numpy(self._encode_numbers(frame, dtype))
         if isinstance(frame, pd.DataFrame):  # others are those of training
             numbers = [name for name, kind in self.encoder_.kinds_.items() if kind == "standardize"]
             self._warn_of_missing([name for name in numbers if frame[name].isna().any()])
-        rows = self.encoder_.encode(frame)
+        rows = self.encoder_.encode(frame, dtype)
         many = rows.shape[0] * rows.shape[1] > SMALL and not dense
         return rows if many else rows[torch.arange(rows.shape[0])].contiguous()
 
-    def _encode_numbers(self, frame: Frame) -> NDArray[np.float32]:
+    def _encode_numbers(self, frame: Frame, dtype: str) -> NDArray[Any]:
         """Return standardised numbers, 0 where they are missing, and the indicators of missing values."""
         count = len(self.columns_)
-        features = np.empty((len(frame), count + len(self.missing_)), np.float32)
+        features = np.empty((len(frame), count + len(self.missing_)), dtype)
         for place, values in iterate_matrix(frame):
-            part = standardize(values, self.mean_[place], self.scale_[place], np.float32)
+            part = standardize(values, self.mean_[place], self.scale_[place], dtype)
             absent = np.isnan(part)
             names = self.columns_[place]
             if absent.any():

@@ -45,7 +45,7 @@ def standardize(
     values: NDArray[Any],
     mean: NDArray[np.float64],
     scale: NDArray[np.float64],
-    dtype: type[np.floating[Any]] = np.float64,
+    dtype: str = "float64",
 ) -> NDArray[Any]:
     """Return (x − mean) / scale, computed in double precision and clipped to ± `FARTHEST`.
 

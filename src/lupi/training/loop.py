@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from lupi._internal.inputs import Inputs, map_inputs
 from lupi._internal.progress import Steps
 from lupi.data import Annotations, Batch, SparseRows
+from lupi.likelihoods import at_least_float32
 from lupi.methods.base import Method, Stage
 from lupi.nn.inference import evaluation, iterate_examples
 from lupi.nn.noise import Noise, Redirection
@@ -277,7 +278,7 @@ class StageLoop:
             self.start = {name: value.reshape(-1).tolist() for name, value in means.items()}
         for name, value in losses.items():
             if name not in self.sums:
-                self.sums[name] = torch.zeros(value.shape, device=self.place.device)
+                self.sums[name] = at_least_float32(torch.zeros_like(value))
         torch._foreach_add_([self.sums[name] for name in losses], list(losses.values()), alpha=count)
 
     def drawing(self) -> AbstractContextManager[Redirection | None]:
