@@ -290,9 +290,9 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             methods.kind(self.method)
         if not (self.trunk is None or callable(self.trunk)):
             raise ValueError(f"Expected `trunk` to be a module or a callable that makes one, but got {self.trunk!r}.")
-        for name in ("method_options", "training"):
+        for name in ("method_options", "training", "kind"):
             if not isinstance(options := getattr(self, name), Mapping | None):
-                raise ValueError(f"Expected `{name}` to be a dict of options, but got {options!r}.")
+                raise ValueError(f"Expected `{name}` to be a dict, but got {options!r}.")
         if not (isinstance(self.callbacks, Sequence | None) and all(map(callable, self.callbacks or ()))):
             raise ValueError(f"Expected `callbacks` to be a list of callables, but got {self.callbacks!r}.")
         check_dtype(self.dtype)
