@@ -28,6 +28,7 @@ from lupi.estimators.folder import StoredModel, save_model_folder
 from lupi.estimators.held_out import check_eval_set, encode_eval_set, hold_out
 from lupi.estimators.onnx_export import Deployed, export_onnx
 from lupi.estimators.precision import DTYPES, check_dtype, convert
+from lupi.estimators.rows import LabelledRows, select_labelled
 from lupi.estimators.truth import check_trust, read_gold
 from lupi.estimators.warm_start import find_weights, restore_weights
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
@@ -213,33 +214,44 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
         names = getattr(as_pandas(y), "columns", None)
-        y = arguments.read_labels(y)
-        labelled = arguments.find_labelled(y, classes=is_classifier(self))
-        arguments.check_length("y", len(y), inputs.shape[0])
-        if not labelled.all():
-            warnings.warn(f"{(~labelled).sum()} of {len(y)} rows have no label and are dropped.", stacklevel=3)
-        weight = arguments.check_weights(sample_weight, len(y))
-        kept = labelled if weight is None else labelled & (weight > 0)
-        if not kept.all():
-            inputs, y = take_rows(inputs, np.flatnonzero(kept)), y[kept]
-            weight = None if weight is None else weight[kept]
-            if privileged is not None:
-                privileged = as_frame(privileged)
-                arguments.check_length("privileged", len(privileged), len(kept))
-                privileged = privileged.take(np.flatnonzero(kept))
-            if example is not None:
-                arguments.check_length("example", len(example), len(kept))
-                example = np.asarray(example)[kept]
+        rows = select_labelled(
+            inputs,
+            y,
+            privileged=privileged,
+            example=example,
+            sample_weight=sample_weight,
+            classes=is_classifier(self),
+        )
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        if self.fabric is not None:
+            seed = self.fabric.broadcast(seed)  # all processes take the seed of the first
+        data = self._annotate(rows, names, gold, warm=warm)
+        held_out = None if eval_set is None else encode_eval_set(self, eval_set, data.a.shape[1])
+        self._build_network(data.x, seed, before)
+        settings = self._check_parameters(len(data))
+        if self.method_.stops_itself:
+            settings = replace(settings, patience=None)
+        elif eval_set is not None:
+            check_eval_set(self, eval_set)
+        elif self.patience is not None:
+            data, held_out = hold_out(data, self.validation_fraction, seed)
+        if self.trust and not self.method_.models_annotators:
+            warnings.warn(f"Method {self.method!r} has no model of annotators: `trust` has no effect.", stacklevel=3)
+        return data, held_out, settings, seed
+
+    def _annotate(self, rows: LabelledRows, names: Any, gold: Any, *, warm: bool) -> Annotations:
+        """Fit the encoders, unless the model goes on from another fit, and encode the rows."""
+        inputs, privileged = rows.inputs, rows.privileged
         n = inputs.shape[0]
         if warm:
-            target, outputs = self._code_targets(y, "y"), self.widths_["outputs"]
+            target, outputs = self._code_targets(rows.y, "y"), self.widths_["outputs"]
         else:
-            target, self.likelihood_, outputs = self._fit_targets(y, names)
+            target, self.likelihood_, outputs = self._fit_targets(rows.y, names)
         by_class = self._weigh_classes(target)
-        weight = by_class if weight is None else weight if by_class is None else weight * by_class
+        weight = by_class if rows.weight is None else rows.weight if by_class is None else rows.weight * by_class
         row = np.arange(n)
-        if example is not None:
-            first, row = arguments.find_examples(example, inputs)
+        if rows.example is not None:
+            first, row = arguments.find_examples(rows.example, inputs)
             inputs = take_rows(inputs, first)
         a = self._fit_privileged(privileged, n, warm=warm)
         who = arguments.find_annotators(privileged, self.annotator, self.numbers)
@@ -252,37 +264,27 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         if self.trunk is None and not warm:
             self.input_encoder_ = InputEncoder(arguments.recognise_inputs(inputs, self.kind)).fit(inputs)
         x = self._encode_inputs(inputs)
-        seed = int(check_random_state(self.random_state).randint(2**31))
-        if self.fabric is not None:
-            seed = self.fabric.broadcast(seed)  # all processes take the seed of the first
         annotator = None if who is None else torch.from_numpy(who)
         weights = None if weight is None else torch.from_numpy(weight / weight.mean()).to(self._dtype)
-        data = Annotations(x, torch.from_numpy(row), a, target, annotator, weights, trust=trust)
-        if gold is not None:
-            classes = getattr(self, "classes_", None)
-            true = read_gold(gold, kept, row, lambda labels: self._code_targets(labels, "gold"), classes)
-            data = replace(data, gold=true)
-        held_out = None if eval_set is None else encode_eval_set(self, eval_set, a.shape[1])
         self.widths_: dict[str, int] = {"inputs": x.shape[1], "privileged": a.shape[1], "outputs": outputs}
+        data = Annotations(x, torch.from_numpy(row), a, target, annotator, weights, trust=trust)
+        if gold is None:
+            return data
+        classes = getattr(self, "classes_", None)
+        true = read_gold(gold, rows.kept, row, lambda labels: self._code_targets(labels, "gold"), classes)
+        return replace(data, gold=true)
+
+    def _build_network(self, x: Any, seed: int, weights: Any) -> None:
+        """Build the network; `weights` are those of another fit, to go on from."""
         with seed_noise(seed, torch.device(self.device)):
             trunk = convert(self._make_trunk(), self.dtype)
             self.widths_ |= {"features": measure_width(trunk, x), "odd": int(getattr(trunk, "odd", False))}
         with seed_noise(seed, torch.device(self.device)):
             self.method_: methods.Method = self._build()
-            if before is not None:
-                restore_weights(self.method_, before)
+            if weights is not None:
+                restore_weights(self.method_, weights)
             if self.widths_["odd"]:
                 check_flips(self.method_.predictor(), self.likelihood_, take_first(x, ROWS_AT_ONCE))
-        settings = self._check_parameters(n)
-        if self.method_.stops_itself:
-            settings = replace(settings, patience=None)
-        elif eval_set is not None:
-            check_eval_set(self, eval_set)
-        elif self.patience is not None:
-            data, held_out = hold_out(data, self.validation_fraction, seed)
-        if self.trust and not self.method_.models_annotators:
-            warnings.warn(f"Method {self.method!r} has no model of annotators: `trust` has no effect.", stacklevel=3)
-        return data, held_out, settings, seed
 
     def _check_parameters(self, annotations: int = 0) -> Settings:
         """Check the parameters before looking at data, and return the settings of training on some annotations."""
@@ -352,7 +354,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             warnings.warn(
                 f"{type(self).__name__}.fit got no `privileged` information: method {self.method!r} trains "
                 "without it, as if it were all zeros.",
-                stacklevel=4,
+                stacklevel=5,
             )
         return self._encode_privileged(privileged, n)
 
