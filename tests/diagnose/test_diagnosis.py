@@ -254,6 +254,15 @@ def test_small_data_have_small_batches():
     assert Problem(X, np.tile(y, 10), A).batch_size == 96
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"method": "trams"}, "trams"),
+        ({"folds": 1}, "`folds`.*100.*1"),
+        ({"privileged": pd.DataFrame(index=range(600))}, "`privileged`"),
+        ({"example": np.zeros(600)}, "20 examples, but got 1"),
+    ],
+)
 def test_a_problem_that_cannot_be_diagnosed_is_refused(change, words):
     X, y, A, example, _, _ = crowd()
     with pytest.raises(ValueError, match=words):

@@ -5,9 +5,10 @@ import sys
 
 from lupi.cli import app
 
-for arguments in json.load(sys.stdin):
-    try:
-        app(arguments)
-    except SystemExit as done:
-        if done.code:
-            raise
+if __name__ == "__main__":
+    for arguments in json.load(sys.stdin):
+        try:
+            app(arguments)
+        except SystemExit as done:
+            if done.code:
+                raise
