@@ -99,6 +99,7 @@ def make_case(name: str, folder: Path, bases: Path) -> Case:
     make = MAKERS.get(command, make_unknown)
     arguments = make(Scene(rng, folder, bases, hostile))
     huge = bool(hostile["options"]) and change_arguments(command, arguments, rng)
+    huge = huge or (command == "reproduce" and not arguments.get("changes"))  # a whole experiment takes minutes
     output = prepare_output(command, arguments, rng, folder, bases, hostile["folder"])
     case = Case(command, clean(render(command, arguments, rng)), output, interrupt=HUGE_WORK if huge else None)
     surround(case, rng)
