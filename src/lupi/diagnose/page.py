@@ -78,7 +78,7 @@ def annotator_section(table: pd.DataFrame) -> Section:
     flagged = table["flagged"]
     text = (
         "Reliability is the estimated probability that a label of the annotator is correct, with its "
-        "95% interval. It is judged by the model and the other annotators, without true labels. "
+        "95% interval. It is estimated from the model, the other annotators and any true labels. "
         f"{flagged.sum():,} of {len(table):,} annotators are flagged: even the upper end of their interval is low.\n"
         "Agreement is the share of their labels that the model alone would give. Confidence is the mean probability "
         "of their labels according to the model alone. Support is the same according to the model and the other "
