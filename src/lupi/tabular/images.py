@@ -53,7 +53,7 @@ def read_image(path: str | Path, size: Size) -> NDArray[np.uint8]:
     Raises
     ------
     UnreadableImageError
-        If the file is none, or has so many pixels that it may be an attack on memory.
+        If the file is not an image, is damaged, or has too many pixels to decode safely.
     """
     width, height = size[1], size[0]
     return np.asarray(ImageOps.fit(open_image(path, (width, height)), (width, height), Image.Resampling.BILINEAR))
