@@ -72,3 +72,13 @@ def test_an_interrupt_is_for_the_parent_alone():
     get_reusable_executor().shutdown(kill_workers=True)  # workers of earlier tests
     assert [handler for _, handler in run_parallel([look] * 2, jobs=2)] == [signal.SIG_IGN] * 2
     assert look() == usual == signal.default_int_handler
+
+
+def test_workers_that_are_replaced_lose_nothing_where_warnings_are_errors():
+    """loky warns in the thread that replaces a worker; as an error, the warning would end it: nothing would return."""
+    pytest.importorskip("psutil")  # without it loky replaces nobody
+    program = Path(__file__).parent / "programs" / "grow_in_parallel.py"
+    options = {"capture_output": True, "text": True, "timeout": 100}
+    result = subprocess.run([sys.executable, "-W", "error::UserWarning", program], **options)
+    assert result.stdout == "[0, 1, 2, 3, 4, 5]\n", result.stderr
+    assert result.stderr == ""

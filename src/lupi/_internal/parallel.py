@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -75,6 +76,8 @@ def run_parallel(
     if cluster is not None:
         yield from cluster.run([call if isinstance(call, partial) else partial(call) for call in calls])
         return
+    # loky warns in the thread that replaces a worker; as an error, the warning would end it, and we would wait forever.
+    warnings.filterwarnings("ignore", "A worker stopped while some jobs were given to the executor", UserWarning)
     workers = max(1, min(joblib.effective_n_jobs(jobs), len(calls)))
     work = (joblib.delayed(_call)(place, call, os.getpid()) for place, call in enumerate(calls))
     with ignore_interrupts() if workers > 1 else nullcontext():
