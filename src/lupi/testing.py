@@ -23,11 +23,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from lupi._internal.evaluation import evaluation
 from lupi.data import Annotations, Batch
 from lupi.likelihoods import Bernoulli, Categorical, Likelihood
 from lupi.methods.base import Conditional, Method
 from lupi.nn import MLP, Parts
-from lupi.nn.inference import evaluation
 from lupi.training import Settings, fit, seed_noise
 from lupi.training.fitting import split_stage
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
+from lupi._internal.pretrained import ImageTrunk
 from lupi.nn import pretrained
 from lupi.nn.architecture import build_trunk, describe_trunk
-from lupi.nn.hub import ImageTrunk
 from tests.nn.test_hub import IMAGES, ITSELF, MEAN, STD, make_model, save
 
 

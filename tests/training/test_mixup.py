@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from torch import nn
 
 from lupi import methods, testing
+from lupi._internal.evaluation import evaluation
 from lupi.data import Batch
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 from lupi.methods import NoPI
-from lupi.nn.inference import evaluation
 from lupi.training import Checkpoint, Settings, fit
 from lupi.training.mixup import Mixup, draw_weights
 from tests.training.helpers import (

@@ -5,7 +5,7 @@ from typing import Any, TypedDict
 
 import torch
 
-from lupi.nn.hub import ImageTrunk, import_extra
+from lupi._internal.pretrained import ImageTrunk, import_extra
 
 
 class Architecture(TypedDict):

@@ -1,29 +1,16 @@
 """Apply a module to many rows: in evaluation mode, without gradients, in bounded memory."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 
+from lupi._internal.evaluation import evaluation
 from lupi._internal.inputs import Inputs, Source, count_rows, in_memory, map_inputs, take_rows
 from lupi.data import Annotations, Batch, CodedRows
 from lupi.nn.reading import Request, read_ahead
 
 ROWS_AT_ONCE = 1024
-
-
-@contextmanager
-def evaluation(module: nn.Module) -> Iterator[None]:
-    """Put a module in evaluation mode and turn gradients off; restore the mode of every submodule on exit."""
-    training = [part for part in module.modules() if part.training]
-    module.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for part in training:
-            part.training = True
 
 
 def device_of(module: nn.Module) -> torch.device:

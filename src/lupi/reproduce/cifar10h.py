@@ -116,7 +116,7 @@ class Settings:
     precision : str
         As in `lupi.training.Settings`.
     trunk : str
-        "" for the MobileNet weights beside the data, else a name for `lupi.nn.hub.pretrained`.
+        "" for the MobileNet weights beside the data, else a name for `lupi.nn.pretrained`.
     others : int
         Number of annotators besides those who agree with the truth less than 85 % of the time.
     evaluate : int

@@ -103,7 +103,7 @@ class Settings:
         Which labels of ImageNet-PI.
     trunk : str
         "mobilenet", the default for CIFAR-10; "resnet", the default for images in files; or a name for
-        `lupi.nn.hub.pretrained`: a timm model starts from random weights, a Hugging Face model from its published
+        `lupi.nn.pretrained`: a timm model starts from random weights, a Hugging Face model from its published
         weights.
     width : float
         Factor of the number of channels of the MobileNet or ResNet that learns from the labels.
@@ -235,7 +235,7 @@ def make_trunk(settings: Settings, capacity: float = 1.0) -> tuple[Callable[[], 
     elif settings.trunk == "resnet":
         make = partial(resnet, capacity * settings.width, settings.depths)
     else:
-        from lupi.nn.hub import pretrained
+        from lupi.nn import pretrained
 
         if settings.trunk.startswith("timm:"):
             make = partial(pretrained, settings.trunk, pretrained=False)

@@ -13,12 +13,13 @@ from lupi import methods
 from lupi._internal.devices import check_device
 from lupi._internal.files import claim_output, explain_os_errors
 from lupi._internal.files.locks import hidden_path, remove, resolve
+from lupi._internal.pretrained import ImageTrunk
 from lupi._internal.versions import library_versions
 from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
 from lupi.estimators.base import needs_privileged
 from lupi.estimators.folder import is_replaceable
 from lupi.nn.architecture import describe_trunk
-from lupi.nn.hub import ImageTrunk, pretrained
+from lupi.nn.hub import pretrained
 from lupi.serving.model import TableModel
 from lupi.tabular import TableSpec
 from lupi.tabular.beside import folder_of

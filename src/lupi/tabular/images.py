@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from lupi.nn.hub import pretrained
+from lupi._internal.pretrained import ImageTrunk, load_pretrained
 from lupi.tabular.embeddings import PretrainedEncoder, hash_folder, resolve_folder
 
 TRUSTED = ("lupi.tabular.images.PixelEncoder", "lupi.tabular.images.VisionEncoder")
@@ -151,16 +151,15 @@ class VisionEncoder(PretrainedEncoder):
     def _load(self) -> tuple[Any, Any, str]:
         if "_parts" not in vars(self):
             try:
-                trunk = pretrained(self.name)
-                size = getattr(trunk, "example", None)
-                if size is None:
+                trunk = load_pretrained(self.name)
+                if not isinstance(trunk, ImageTrunk):
                     raise ValueError("it is a text model")
             except ValueError as error:
                 what = f"Expected `image_encoder` to be a pretrained image model, but got {self.name!r}"
                 raise ValueError(f"{what}: {error}") from error
             folder = Path(self.name)
             version = hash_folder(folder) if folder.is_dir() else self.name
-            self._parts = trunk.to(self.device).eval(), size, version
+            self._parts = trunk.to(self.device).eval(), trunk.example, version
         return self._parts
 
 

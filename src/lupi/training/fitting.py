@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from lupi._internal.checks import check_integer
+from lupi._internal.evaluation import evaluation
 from lupi.data import Annotations
 from lupi.methods.base import Method, Stage, list_methods
-from lupi.nn.inference import device_of, evaluation
+from lupi.nn.inference import device_of
 from lupi.nn.noise import Noise, seed_noise
 from lupi.nn.reading import use_workers
 from lupi.training.checkpoint import Checkpoint, describe_network, describe_run

@@ -18,12 +18,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from lupi._internal.evaluation import evaluation
 from lupi._internal.inputs import Inputs, map_inputs
 from lupi._internal.progress import Steps
 from lupi.data import Annotations, Batch, SparseRows
 from lupi.likelihoods import at_least_float32
 from lupi.methods.base import Method, Stage
-from lupi.nn.inference import evaluation, iterate_examples
+from lupi.nn.inference import iterate_examples
 from lupi.nn.noise import Noise, Redirection
 from lupi.training.accumulation import split_batch
 from lupi.training.batches import Batches, Step
