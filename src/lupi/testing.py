@@ -126,7 +126,16 @@ def check_gradients(build: Build, likelihood: Likelihood) -> None:
 
 
 def check_predictor(build: Build, likelihood: Likelihood) -> None:
-    """Check that the predictor is a deterministic function of each row of x and uses all its tensors."""
+    """Check that the predictor is a deterministic function of each row of x and uses all its tensors.
+
+    The predictor of a method with `predicts_truth` must be its marginal head on its trunk.
+    """
+    method = make_method(build, likelihood)
+    if method.predicts_truth:
+        same = {id(part) for part in method.predictor().parameters()} == {
+            id(part) for module in (method.trunk, method.marginal) for part in module.parameters()
+        }
+        assert same, "with `predicts_truth`, the predictor must be the marginal head on the trunk"
     predictor, x = make_predictor(build, likelihood)
     with torch.no_grad():
         output = predictor(x)

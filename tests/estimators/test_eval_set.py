@@ -46,6 +46,14 @@ def test_privileged_information_of_the_set_counts():
     assert losses[0] != losses[1]
 
 
+@pytest.mark.parametrize("method", ["pi-dual", "pi-transition"])
+def test_predictors_of_the_truth_stop_without_privileged_information(method):
+    model = classifier(method, patience=2, epochs=3).fit(X, Y, privileged=A, eval_set=(X_NEW, Y_NEW))
+    assert "validation_consensus" in model.history_[-1]
+    with pytest.raises(ValueError, match=rf"`eval_set` to be \(X, y, privileged\) for method '{method}'"):
+        classifier(method).fit(X, Y, privileged=A, eval_set=(X_NEW, Y_NEW))
+
+
 def test_rows_without_a_label_do_not_count():
     some = np.where(np.arange(25) < 5, Y_NEW, -1)
     some[0] = 2

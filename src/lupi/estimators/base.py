@@ -154,8 +154,8 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             held-out examples where they are known.
         eval_set : (X, y) or (X, y, privileged), optional
             Held-out data for `history_` and, with `patience`, for early stopping, in place of a fraction of the
-            examples. Methods whose only loss is that of a conditional head need its privileged information; for others
-            it is zero if it is not given.
+            examples. Methods whose only loss is that of a conditional head need its privileged information, unless they
+            stop by the consensus of the labels; for others it is zero if it is not given.
 
         Returns
         -------

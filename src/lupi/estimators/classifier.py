@@ -79,8 +79,10 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
     l2 : float
         Weight λ of the penalty λ‖w‖² on the weights.
     patience : int, optional
-        Stop after this many epochs without a lower held-out loss, and keep the best weights. "auto", "label-posterior"
-        and "stack" ignore it and hold nothing out: their networks stop by the folds that they have not seen.
+        Stop after this many epochs without a lower held-out loss, and keep the best weights. "pi-dual" and
+        "pi-transition" stop by the consensus of the held-out labels, for which a No PI network is trained first.
+        "auto", "label-posterior" and "stack" ignore it and hold nothing out: their networks stop by the folds that they
+        have not seen.
     validation_fraction : float
         Fraction of the examples to hold out, with their noisy labels, if `patience` is given and the method uses it.
     training : dict, optional

@@ -46,7 +46,10 @@ def encode_eval_set(model: Any, eval_set: Any, width: int) -> Annotations:
 
 def check_eval_set(model: Any, eval_set: Any) -> None:
     """Raise an error if the held-out loss of a method needs privileged information that is not given."""
-    if model.method_.uses_privileged and "marginal" not in model.method_.gradients and len(eval_set) == 2:
+    method = model.method_
+    if method.predicts_truth and model.patience is not None:
+        return  # it stops by the loss of its predictor
+    if method.uses_privileged and "marginal" not in method.gradients and len(eval_set) == 2:
         raise ValueError(
             f"Expected `eval_set` to be (X, y, privileged) for method {model.method!r}, whose loss needs privileged "
             "information, but got (X, y)."

@@ -27,6 +27,9 @@ class Method(nn.Module, ABC):
     models_annotators: ClassVar[bool] = False
     """Whether the method has a model of the annotators, which learns from true labels that are known and from trust in
     annotators. Others are trained on a true label in place of the labels of its example."""
+    predicts_truth: ClassVar[bool] = False
+    """Whether the predictor, the marginal head on the trunk, estimates the true label rather than the label that an
+    annotator would give. Early stopping then looks at the consensus of the held-out labels."""
     takes_sparse: ClassVar[bool] = False
     """Whether `losses` accepts a sparse `batch.a`, because linear layers are all that sees it."""
     likelihoods: ClassVar[tuple[type[Likelihood], ...]] = (Categorical, Bernoulli, Gaussian)
@@ -137,6 +140,8 @@ class Stage(NamedTuple):
     """Makes the stage's held-out annotations from those held out for the whole training; `prepare` by default."""
     validate: Callable[[Annotations], Any] | None = None
     """Makes the stage's held-out annotations from the training set instead."""
+    measure: Callable[[Method, Annotations], dict[str, float]] | None = None
+    """Computes the held-out losses of a method; by default the method's own, averaged."""
     adapt: Callable[[Any], Any] = lambda settings: settings
     """Adapts the settings of training to this stage."""
     finish: Callable[[Annotations], None] | None = None
@@ -173,6 +178,7 @@ def join_stages(stages: Sequence[Stage], split: Callable[[Any], Sequence[Annotat
         join([stage.prepare for stage in stages]),
         join([stage.hold_out or stage.prepare for stage in stages]),
         validate=join(validate) if validate else None,
+        measure=stages[0].measure,
         adapt=stages[0].adapt,
         finish=finish,
     )

@@ -39,6 +39,7 @@ class PiDUAL(Conditional):
         Number of random features appended to a.
     """
 
+    predicts_truth: ClassVar = True
     gradients: ClassVar = {"conditional": ("trunk", "marginal", "gate", "noise")}
 
     def __init__(

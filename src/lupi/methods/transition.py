@@ -39,6 +39,7 @@ class PITransition(Conditional):
     """
 
     likelihoods: ClassVar = (Categorical, Bernoulli)
+    predicts_truth: ClassVar = True
     gradients: ClassVar = {"conditional": ("trunk", "marginal", "transition")}
     likelihood: Categorical | Bernoulli
 

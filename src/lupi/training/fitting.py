@@ -18,6 +18,7 @@ from lupi.nn.inference import device_of
 from lupi.nn.noise import Noise, seed_noise
 from lupi.nn.reading import use_workers
 from lupi.training.checkpoint import Checkpoint, describe_network, describe_run
+from lupi.training.consensus import stop_by_consensus
 from lupi.training.loop import Epoch, OneDevice, StageLoop, matrix_precision
 from lupi.training.memory_format import channels_last
 from lupi.training.optimizer import works_elementwise
@@ -121,7 +122,8 @@ def fit(
         if state is not None:  # after `observe`: the networks of a stack observe their own folds later
             method.load_state_dict(state["method"])
             restore_memory(method, state["memory"])
-        with closing(iterate_stages(method, data, settings, place)) as stages:
+        stops = validation is not None and settings.patience is not None
+        with closing(iterate_stages(method, data, settings, place, stops=stops)) as stages:
             for number, (stage, networks) in enumerate(redirect_each(noise, stages)):
                 if state is not None and number < state["stage"]:
                     continue  # trained before the interruption
@@ -179,15 +181,17 @@ def redirect_each(noise: Noise, items: Iterator[Item]) -> Iterator[Item]:
 
 
 def iterate_stages(
-    method: Method, data: Data, settings: Settings, place: Any
+    method: Method, data: Data, settings: Settings, place: Any, *, stops: bool
 ) -> Generator[tuple[Stage, list[Method]], None, None]:
     """Yield the stages of a method, those of several methods as `Replicas` or one after another.
 
-    With each stage come all methods that its `finish` may read: if they train one after another, all of them.
-    Closing this generator closes the method's, and unstacks replicas.
+    If training `stops` by held-out annotations, methods that predict the truth stop by the consensus of their labels.
+
+    With each stage come all methods that its `finish` may read: if they train one after another, all of them. Closing
+    this generator closes the method's, and unstacks replicas.
     """
     with closing(method.stages(data)) as stages:  # type: ignore[arg-type, type-var]
-        for stage in stages:
+        for stage in stop_by_consensus(stages) if stops else stages:
             methods = list_methods(stage)
             if isinstance(stage.method, Method):
                 yield stage, methods

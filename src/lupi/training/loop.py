@@ -430,13 +430,14 @@ class StageLoop:
         return self.settings.patience is not None and self.waited[number] >= self.settings.patience
 
     def held_out_losses(self, data: Data) -> dict[str, list[float]]:
-        """Return the mean of every loss over held-out annotations, one value per member.
+        """Return every loss on held-out annotations, one value per member.
 
         All processes use the values of the first, since they must stop together.
         """
         parts = data.parts if isinstance(data, StackedAnnotations) else [data]
         with self.place.autocast(), self.drawing():
-            each = [average_losses(member, part) for member, part in zip(self.members, parts, strict=True)]
+            measure = self.stage.measure or average_losses
+            each = [measure(member, part) for member, part in zip(self.members, parts, strict=True)]
         means = {name: [losses[name] for losses in each] for name in each[0]}
         return self.place.broadcast(means)  # type: ignore[no-any-return]
 

@@ -92,7 +92,9 @@ class Settings:
         tensors.
     patience : int, optional
         Stop when the held-out loss has not fallen for this number of checks, at the end of that epoch, and restore the
-        best weights. It is the loss of the marginal head if there is one, else the sum of all losses.
+        best weights. It is the loss of the marginal head if there is one, else the sum of all losses. Methods whose
+        predictor aims at the truth ("pi-dual", "pi-transition") stop by the loss of the predictor on the consensus of
+        the held-out labels, P(true label | all labels, x), for which a No PI network is trained first.
     checks : int
         Number of evenly spaced checks of the held-out loss per epoch, at most one per step, if there is a `patience`.
         The last one is at the end of the epoch, and the history contains its losses.

@@ -1,0 +1,80 @@
+"""Stop methods whose predictor aims at the truth by the consensus of held-out labels, not by the labels themselves."""
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from lupi.data import Annotations
+from lupi.methods.base import Method, Stage, list_methods
+from lupi.methods.explanation import explain
+from lupi.methods.no_pi import NoPI
+from lupi.nn.inference import over_examples
+
+PREFIX = "consensus."
+"""Prefix of the weights of No PI in the memory of a method."""
+
+
+def stop_by_consensus(stages: Iterator[Stage]) -> Iterator[Stage]:
+    """Yield stages, those of methods that predict the truth after a stage that trains what forms the consensus."""
+    for stage in stages:
+        if stage.validate is None and all(method.predicts_truth for method in list_methods(stage)):
+            yield from add_consensus(stage)
+        else:
+            yield stage
+
+
+def add_consensus(stage: Stage) -> Iterator[Stage]:
+    """Yield two stages in place of one: No PI, then the stage itself, which stops by what No PI makes of the labels.
+
+    No PI starts from the weights of the predictor. The second stage watches the loss of its predictor on P(true label |
+    all held-out labels, x), whose prior is No PI's prediction.
+
+    Parameters
+    ----------
+    stage : Stage
+        A stage of one or more methods with `predicts_truth`.
+    """
+    methods = list_methods(stage)
+    networks = [NoPI(*copy.deepcopy((m.trunk, m.marginal)), likelihood=m.likelihood) for m in methods]
+    single, hold_out = isinstance(stage.method, Method), stage.hold_out or stage.prepare
+
+    def keep(_: Any) -> None:
+        for method, network in zip(methods, networks, strict=True):
+            method.memory.update({PREFIX + name: value for name, value in network.state_dict().items()})
+
+    def form(held_out: Any) -> Any:
+        sets = [hold_out(held_out)] if single else hold_out(held_out)
+        formed = []
+        for method, network, part in zip(methods, networks, sets, strict=True):
+            names = [PREFIX + name for name in network.state_dict()]
+            network.load_state_dict({name.removeprefix(PREFIX): method.memory[name] for name in names})
+            formed.append(form_consensus(network, part))
+        return formed[0] if single else formed
+
+    yield stage._replace(name="consensus", method=networks[0] if single else networks, finish=keep)
+    yield stage._replace(hold_out=form, measure=measure_predictor)
+
+
+def form_consensus(network: NoPI, data: Annotations) -> Annotations:
+    """Replace the labels of each example by their consensus, P(true label | all labels, x).
+
+    Parameters
+    ----------
+    network : NoPI
+        Its predictions are the prior; it should not have seen the labels.
+    data : Annotations
+        Held-out annotations.
+    """
+    rows = data.annotated
+    prior = network.likelihood.moments(over_examples(network.predictor(), data.x, rows=rows)).double().cpu().numpy()
+    target = explain(data, [prior], network.likelihood, weight=1.0, exponent=None).target
+    y = torch.from_numpy(target).to(rows.device, data.dtype)
+    return Annotations(data.x, rows, y.new_zeros(len(rows), 0), y, weight=data.weight_examples())
+
+
+def measure_predictor(method: Method, data: Annotations) -> dict[str, float]:
+    """Return the loss of a method's predictor on a consensus."""
+    output = over_examples(method.predictor(), data.x, rows=data.row)
+    return {"consensus": float(method.likelihood.loss(output, data.y, data.weight))}
