@@ -13,6 +13,7 @@ import torch
 import lupi
 from lupi.estimators import folder as model_folder
 from lupi.estimators.facts import restore
+from lupi.estimators.storing import pack_model
 from tests.estimators.helpers import LABELS, QUICK, A, X
 
 
@@ -20,7 +21,7 @@ from tests.estimators.helpers import LABELS, QUICK, A, X
 def stored():
     """The contents of model folders, by the kind of labels."""
     return {
-        labels: kind("tram", **QUICK).fit(X, y, privileged=A)._to_stored() for labels, (kind, y, _) in LABELS.items()
+        labels: pack_model(kind("tram", **QUICK).fit(X, y, privileged=A)) for labels, (kind, y, _) in LABELS.items()
     }
 
 

@@ -17,6 +17,7 @@ import lupi
 from lupi import PrivilegedClassifier, methods
 from lupi._internal.files import folders, locks
 from lupi.estimators import folder as model_folder
+from lupi.estimators.storing import pack_model
 from tests.estimators.helpers import A_NEW, IMAGES, LABELS, QUICK, RNG, X_NEW, A, Net, X, Y
 
 FILES = ("model.json", "weights.safetensors", "encoders.skops")
@@ -248,12 +249,12 @@ def test_notes_go_with_their_model(models, tmp_path):
     """A card must not describe the model that came after."""
     path = tmp_path / "model"
     model_folder.save_model_folder(
-        path, models[0]._to_stored(), {"README.md": "of the first", "extra.txt": "of the first"}
+        path, pack_model(models[0]), {"README.md": "of the first", "extra.txt": "of the first"}
     )
     assert (path / "README.md").read_text() == "of the first"
     assert same(path, models[0])
     (path / "mine.txt").write_text("mine")
-    model_folder.save_model_folder(path, models[1]._to_stored(), {"README.md": "of the second"})
+    model_folder.save_model_folder(path, pack_model(models[1]), {"README.md": "of the second"})
     assert sorted(os.listdir(path)) == sorted([*FILES, "README.md", "mine.txt"])
     assert (path / "README.md").read_text() == "of the second"
     models[0].save(path)

@@ -11,6 +11,7 @@ from torch import nn
 from lupi import PrivilegedClassifier, PrivilegedRegressor, load, methods
 from lupi.estimators import fit_together
 from lupi.estimators.folder import save_model_folder
+from lupi.estimators.storing import pack_model
 from tests.estimators.helpers import A_NEW, IMAGES, LABELS, MULTI, REAL, X_NEW, A, Net, X, Y, classifier, regressor
 
 CASES = [
@@ -115,7 +116,7 @@ def test_a_model_without_privileged_information_is_saved_and_loaded(tmp_path):
 
 def test_a_folder_without_a_dtype_is_float32(tmp_path):
     """Models that were saved before the parameter existed."""
-    stored = classifier().fit(X, Y, privileged=A)._to_stored()
+    stored = pack_model(classifier().fit(X, Y, privileged=A))
     assert stored.facts["parameters"].pop("dtype") == "float32"
     save_model_folder(tmp_path / "model", stored)
     assert load(tmp_path / "model").dtype == "float32"

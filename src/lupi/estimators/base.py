@@ -1,4 +1,4 @@
-"""The base of the estimators: checks, encoding, training, prediction and storage."""
+"""The base of the estimators: checks, encoding, training and prediction."""
 
 import copy
 import warnings
@@ -18,20 +18,20 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from lupi import __version__, methods
+from lupi import methods
 from lupi._internal.checks import check_integer, check_number
 from lupi._internal.devices import check_device
 from lupi.data import Annotations, Batch, CodedRows, SparseRows
 from lupi.estimators import arguments
-from lupi.estimators.facts import FITTED, check_facts, explain_contents, restore
-from lupi.estimators.folder import StoredModel, save_model_folder
+from lupi.estimators.folder import save_model_folder
 from lupi.estimators.held_out import check_eval_set, encode_eval_set, hold_out
-from lupi.estimators.onnx_export import Deployed, export_onnx
+from lupi.estimators.onnx_export import Deployed, check_numeric, draw_inputs, export_onnx
 from lupi.estimators.precision import DTYPES, check_dtype, convert
 from lupi.estimators.rows import LabelledRows, select_labelled
+from lupi.estimators.storing import pack_model
 from lupi.estimators.truth import check_trust, read_gold
 from lupi.estimators.warm_start import find_weights, restore_weights
-from lupi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from lupi.likelihoods import Likelihood
 from lupi.nn import MLP, Parts
 from lupi.nn.inference import ROWS_AT_ONCE, measure_width, over_annotations, over_examples, take_first
 from lupi.nn.pairwise import check_flips
@@ -46,21 +46,6 @@ from lupi.training.settings import choose_batch_size
 
 Trunk = nn.Module | Callable[[], nn.Module]
 MethodMaker = Callable[..., methods.Method]
-NOT_STORED = (
-    "method",
-    "trunk",
-    "device",
-    "fabric",
-    "checkpoint",
-    "random_state",
-    "class_weight",
-    "classes",
-    "callbacks",
-    "trust",
-    "warm_start",
-)
-"""Parameters that a model folder does not store, or stores elsewhere."""
-LIKELIHOODS: dict[str, Likelihood] = {type(kind).__name__: kind for kind in (Categorical(), Bernoulli(), Gaussian())}
 
 
 @dataclass(eq=False, repr=False)
@@ -482,65 +467,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             the folder holds the predictor alone. Impossible for methods whose predictor contains such values
             (`ships_privileged`). A model that was loaded without this part is saved without it.
         """
-        save_model_folder(path, self._to_stored(privileged=privileged))
-
-    def _to_stored(self, *, privileged: bool = True) -> StoredModel:
-        """Return the contents of a model folder for this model."""
-        check_is_fitted(self, "predictor_")
-        whole = privileged and hasattr(self, "method_")
-        ships = hasattr(self, "method_") and self.method_.ships_privileged
-        if ships and not whole:
-            raise ValueError(
-                "Expected a method whose predictor contains no privileged information for `privileged=False`, but that "
-                f"of {self.method!r} contains it."
-            )
-        parameters = {name: value for name, value in self.get_params().items() if name not in NOT_STORED}
-        if self.training is not None:
-            parameters["training"] = {name: value for name, value in self.training.items() if not callable(value)}
-        facts: dict[str, Any] = {
-            "lupi": __version__,
-            "estimator": type(self).__name__,
-            "method": self.method if isinstance(self.method, str) else None,
-            "own_trunk": self.trunk is not None,
-            "parameters": parameters,
-            "likelihood": type(self.likelihood_).__name__,
-            "widths": {name: width for name, width in self.widths_.items() if whole or name != "privileged"},
-            "ships_privileged": ships,
-            "privileged": whole,
-            "mixture": getattr(self, "mixture_", None),
-        }
-        hidden = () if whole else ("privileged_encoder_",)
-        fitted = {name: value for name, value in vars(self).items() if name in FITTED and name not in hidden}
-        return StoredModel(facts, (self.method_ if whole else self.predictor_).state_dict(), fitted)
-
-    @classmethod
-    def _from_stored(
-        cls, stored: StoredModel, path: str | Path, *, trunk: Trunk | None, method: MethodMaker | None, device: str
-    ) -> Self:
-        """Restore a model from the contents of the folder at `path`."""
-        with explain_contents(path):
-            known = [name for name in cls._get_param_names() if name not in NOT_STORED]
-            facts = check_facts(stored.facts, stored.encoders, known)
-        for name, own, passed in (("trunk", facts["own_trunk"], trunk), ("method", facts["method"] is None, method)):
-            if own and passed is None:
-                raise ValueError(f"Expected `{name}` to be the {name} that {path} was trained with, but got None.")
-            if not own and passed is not None:
-                raise ValueError(f"Expected `{name}` to be None, since {path} was trained with a built-in {name}.")
-        model = cls(method or facts["method"] or "", trunk=trunk, device=device, **facts["parameters"])
-        model.__dict__.update({name: value for name, value in stored.encoders.items() if name in FITTED})
-        model.likelihood_, model.widths_ = LIKELIHOODS[facts["likelihood"]], facts["widths"]
-        own = trunk is not None or method is not None
-        with explain_contents(path), seed_noise(0, torch.device("cpu")):  # building a network draws weights
-            model._check_parameters()
-            if facts.get("privileged", True):
-                model.method_ = restore(model._build, stored.weights, own=own)
-                model.method_.to(device).eval()
-                model.predictor_ = model.method_.predictor().eval()
-            else:
-                model.predictor_ = restore(lambda: model._build().predictor(), stored.weights, own=own)
-                model.predictor_.to(device).eval()
-                model._mixture = facts.get("mixture")
-        return model
+        save_model_folder(path, pack_model(self, privileged=privileged))
 
     def export_onnx(self, path: str | Path, *, X: Any = None) -> None:
         """Write the predictor as an ONNX file, from unscaled inputs `x` to probabilities or real numbers `y`.
@@ -558,18 +485,14 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         """
         check_is_fitted(self, "predictor_")
         encoder = self.input_encoder_
-        if encoder is None and X is None:
-            raise ValueError("Expected `X` to be a few inputs, since the trunk is your own, but got None.")
-        if encoder is not None and not encoder.numeric_:
-            name, kind = next(item for item in encoder.encoder_.kinds_.items() if item[1] != "standardize")
-            what = f"{name!r} is {'text' if kind == 'text' else 'a category'}"
-            raise ValueError(f"Expected all columns of X to be numbers for an ONNX file, but {what}.")
+        if encoder is not None:
+            check_numeric(encoder)
         if X is not None:
             X = self._check_inputs(X, reset=False)
-        elif encoder is not None:
-            scale = np.where(np.isinf(encoder.scale_), 0.0, encoder.scale_)  # a constant column stays constant
-            X = np.random.default_rng(0).normal(encoder.mean_, scale, size=(10, self.n_features_in_))
-            X[0, encoder.missing_] = np.nan
+        elif encoder is None:
+            raise ValueError("Expected `X` to be a few inputs, since the trunk is your own, but got None.")
+        else:
+            X = draw_inputs(encoder, self.n_features_in_)
         x = self._own_inputs(X) if encoder is None else torch.from_numpy(np.array(X, dtype=self.dtype))
         export_onnx(Deployed(copy.deepcopy(self.predictor_).cpu(), self._decode, encoder, self._dtype), x, path)
 

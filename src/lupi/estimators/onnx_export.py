@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lupi._internal.files import replace_file
@@ -55,6 +56,22 @@ class Deployed(nn.Module):
             absent = torch.isnan(x)
             x = torch.cat([torch.where(absent, 0.0, x), absent[:, self.missing].to(x.dtype)], dim=1)
         return self.decode(self.predictor(x))
+
+
+def check_numeric(encoder: InputEncoder) -> None:
+    """Raise an error unless an encoder takes numbers alone, which an ONNX file needs."""
+    if not encoder.numeric_:
+        name, kind = next(item for item in encoder.encoder_.kinds_.items() if item[1] != "standardize")
+        what = f"{name!r} is {'text' if kind == 'text' else 'a category'}"
+        raise ValueError(f"Expected all columns of X to be numbers for an ONNX file, but {what}.")
+
+
+def draw_inputs(encoder: InputEncoder, columns: int) -> NDArray[np.float64]:
+    """Draw ten rows with the mean and scale of the training set, one of them with all values missing that may be."""
+    scale = np.where(np.isinf(encoder.scale_), 0.0, encoder.scale_)  # a constant column stays constant
+    x = np.random.default_rng(0).normal(encoder.mean_, scale, size=(10, columns))
+    x[0, encoder.missing_] = np.nan
+    return x
 
 
 def export_onnx(module: nn.Module, x: Tensor, path: str | Path, *, tolerance: float = 1e-5) -> None:

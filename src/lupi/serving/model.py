@@ -19,6 +19,7 @@ from lupi._internal.json_types import from_json
 from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor, folder
 from lupi.estimators.base import MethodMaker, Trunk
 from lupi.estimators.facts import explain_contents
+from lupi.estimators.storing import pack_model, unpack_model
 from lupi.nn.architecture import Architecture, build_trunk
 from lupi.serving.card import write_card
 from lupi.tabular import Schema, TransformerEncoder
@@ -136,7 +137,7 @@ class TableModel:
             Whether to write the parts that take privileged information, with the names of annotators and values of the
             training set. Prediction does not need them. See `lupi.PrivilegedClassifier.save`.
         """
-        facts, weights, fitted = self.estimator._to_stored(privileged=privileged)
+        facts, weights, fitted = pack_model(self.estimator, privileged=privileged)
         facts |= {"table": self.schema.to_json(), "record": dict(self.record)}
         facts |= {} if self.trunk is None else {"trunk": self.trunk}
         notes = {
@@ -200,7 +201,7 @@ def load(
             architecture = from_json(stored.facts["trunk"], Architecture, "trunk")
             check_integer("trunk.size", min(architecture["size"], default=0), 1)
         trunk = partial(build_trunk, architecture)
-    estimator = ESTIMATORS[name]._from_stored(stored, path, trunk=trunk, method=method, device=device)
+    estimator = unpack_model(ESTIMATORS[name], stored, path, trunk=trunk, method=method, device=device)
     if "table" not in stored.facts:
         return estimator
     with explain_contents(path):
