@@ -1,6 +1,7 @@
 """Run cases in forked children of a process that has imported everything, so that a case costs little."""
 
 import atexit
+import contextlib
 import json
 import os
 import resource
@@ -122,6 +123,8 @@ def be_child(
             signal.setitimer(signal.ITIMER_REAL, max(case.interrupt, 1e-3))
         rival = start_rival(case.rival) if case.rival else 0
         code = run_lupi(case.arguments)
+        with contextlib.suppress(KeyboardInterrupt):  # the command has ended
+            signal.signal(signal.SIGALRM, signal.SIG_IGN)
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
         code = finish_streams(code)
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))

@@ -52,7 +52,7 @@ def make_full_disk(name: str, folder: Path, bases: Path) -> Case:
     output = output_of(command, arguments)
     if replaces:
         arguments["overwrite"] = ["set"]
-        if command in ("predict", "export"):
+        if command in ("predict", "export", "import"):
             (folder / output).write_bytes(b"old")
         else:
             copy_folder(bases / f"{'model-tram' if command == 'train' else command}", folder / output)

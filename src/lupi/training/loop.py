@@ -278,9 +278,10 @@ class StageLoop:
             means = {name: self.place.all_reduce(value.clone(), reduce_op="mean") for name, value in losses.items()}
             self.start = {name: value.reshape(-1).tolist() for name, value in means.items()}
         for name, value in losses.items():
-            if name not in self.sums:
-                self.sums[name] = at_least_float32(torch.zeros_like(value))
-        torch._foreach_add_([self.sums[name] for name in losses], list(losses.values()), alpha=count)
+            if name in self.sums:
+                self.sums[name].add_(value, alpha=count)
+            else:
+                self.sums[name] = count * at_least_float32(value)
 
     def drawing(self) -> AbstractContextManager[Redirection | None]:
         """Let the networks draw from the noise of this training."""
