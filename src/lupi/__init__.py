@@ -38,7 +38,7 @@ _ROOMS = (
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name when it is first used: torch takes seconds to import, and `lupi --help` should not wait."""
+    """Import a name when it is first used, since torch takes seconds to import and `lupi --help` should be fast."""
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     if name in _ROOMS:

@@ -1,4 +1,4 @@
-"""How does each method learn? One class per method, and a registry of their names (`names`, `kind`, `build`)."""
+"""Methods: one class per method, and a registry of their names (`names`, `kind`, `build`)."""
 
 from lupi.methods.aggregation import AggregatedNoPI, DawidSkene, MajorityVote
 from lupi.methods.auto import Auto, Stack

@@ -1,7 +1,7 @@
-"""No PI on aggregated labels: what a crowd's labels become before most people train.
+"""No PI on aggregated labels, the usual way to train on crowdsourced labels.
 
 Dawid and Skene, "Maximum likelihood estimation of observer error-rates using the EM algorithm" (Applied Statistics
-1979), for the aggregation that weighs annotators.
+1979), for aggregation that accounts for the reliability of annotators.
 """
 
 from abc import abstractmethod
@@ -23,10 +23,10 @@ from lupi.nn import Parts
 
 
 class AggregatedNoPI(NoPI):
-    """Replace the labels of each example by one target, a distribution over classes, and learn q(y | x) from it.
+    """Replace the labels of each example with one target, a distribution over classes, and learn q(y | x) from it.
 
-    Multi-label y is aggregated label by label. Early stopping uses held-out labels as they are. An example weighs as
-    much as its labels on average.
+    A multi-label y is aggregated label by label. Early stopping uses held-out labels without aggregation. The weight of
+    an example is the mean weight of its labels.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class AggregatedNoPI(NoPI):
     marginal : Module
         Head on φ(x).
     classes : int
-        Number of classes, or of labels.
+        Number of classes or of binary labels.
     likelihood : Likelihood
         The likelihood of the labels.
     """
@@ -55,17 +55,17 @@ class AggregatedNoPI(NoPI):
         Parameters
         ----------
         votes : Votes
-            The most probable class of each label, and who gave it.
+            The most probable class of each label and its annotator.
         counts : ndarray
-            [examples, classes] sums of the weights of labels; a soft label counts for several classes.
+            [examples, classes] sums of label weights; a soft label is divided among its classes.
         """
 
     def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002
-        """Yield one stage, which trains on one target per example."""
+        """Yield one stage, with one target per example."""
         yield Stage("train", self, self.prepare, lambda held_out: held_out)
 
     def prepare(self, data: Annotations) -> Annotations:
-        """Replace the annotations of each example by one, whose label is the target."""
+        """Replace the annotations of each example with one, whose label is the target."""
         if isinstance(self.likelihood, Bernoulli):
             columns = [torch.stack([1 - label, label], 1) for label in data.y.unbind(1)]
             gold = [None] * len(columns) if data.gold is None else data.gold.nan_to_num(-1).long().unbind(1)
@@ -78,24 +78,24 @@ class AggregatedNoPI(NoPI):
 
 
 class MajorityVote(AggregatedNoPI):
-    """No PI on the most frequent label of each example; classes with equally many votes share the target.
+    """Train No PI on the most frequent label of each example; tied classes share the target equally.
 
-    A label counts as its weight, and a soft label as the probabilities of its classes.
+    Labels are counted with their weights, and soft labels with the probabilities of their classes.
     """
 
     uses_privileged: ClassVar = False
 
     def aggregate(self, votes: Votes, counts: Floats) -> Floats:  # noqa: ARG002
-        """Return equal shares of the most frequent labels."""
+        """Return the uniform distribution over the most frequent labels."""
         most = (counts == counts.max(1, keepdims=True)).astype(float)
         return np.asarray(most / most.sum(1, keepdims=True))
 
 
 class DawidSkene(AggregatedNoPI):
-    """No PI on the posterior of each example's true label, given who gave which label.
+    """Train No PI on Dawid and Skene's posterior over the true label of each example.
 
-    Annotators are those of `Annotations.annotator`; without them, all labels count as one annotator's. If no example
-    has several labels, and no true label is known, nothing tells right labels from wrong ones, and they are kept.
+    Annotators are taken from `Annotations.annotator`; without it, all labels count as one annotator's. If no example
+    has several labels and no true label is known, wrong labels cannot be detected, and the labels are used unchanged.
     Weights do not affect the posterior, and a soft label counts as its most probable class.
     """
 
@@ -110,9 +110,9 @@ class DawidSkene(AggregatedNoPI):
 
 
 def to_votes(data: Annotations, label: Tensor, gold: Tensor | None) -> tuple[Votes, Floats]:
-    """Return labels, [annotations, classes], as votes on the annotated examples, and the sums of their weights.
+    """Convert labels, [annotations, classes], to votes on the annotated examples, and return the sums of their weights.
 
-    `gold` has the true class of each example, −1 where it is unknown.
+    `gold` holds the true class of each example, −1 where it is unknown.
     """
     number = torch.searchsorted(data.annotated, data.row)
     annotator = torch.zeros_like(data.row) if data.annotator is None else data.annotator

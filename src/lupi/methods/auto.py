@@ -1,7 +1,7 @@
-"""Auto: cross-fit several methods, mix them, explain the labels by the mixture, and train one network on the result.
+"""Auto: cross-fit several methods, mix them, denoise the labels with the mixture, and train one network on the result.
 
-The weights of the mixture maximise the likelihood of the labels under the model of the annotators, for examples that
-the networks have not seen. They say whether privileged information mattered: No PI is one of the methods.
+The mixture weights maximise the likelihood of the labels under the model of the annotators, on examples that the
+networks were not trained on. Since No PI is one of the methods, the weights show whether privileged information helped.
 
 References
 ----------
@@ -36,11 +36,11 @@ MEMBERS: Mapping[str, Callable[[Parts], Method]] = {
     "pi-transition": pi_transition,
     "pi-dual": pi_dual,
 }
-"""The members of "auto"."""
+"""The methods that "auto" mixes."""
 
 
 class Budget(NamedTuple):
-    """What "auto" trains for networks of up to `size` parameters."""
+    """The folds and methods of "auto" for networks of up to `size` parameters."""
 
     size: float
     folds: int
@@ -55,9 +55,10 @@ BUDGETS = (
 
 
 class Auto(LabelPosterior):
-    """Label posteriors whose prior is a mixture of several methods; for real numbers, a mixture mixed with labels.
+    """Train one network on label posteriors whose prior is a mixture of several methods.
 
-    The parameters are those of `LabelPosterior`.
+    In regression, the targets are a weighted average of the mixture and the mean labels. The parameters are those of
+    `LabelPosterior`.
 
     Examples
     --------
@@ -72,7 +73,7 @@ class Auto(LabelPosterior):
 
 
 class Stack(LabelPosterior):
-    """The mixture that "auto" distils into one network: every cross-fitted network ships, at the cost of all.
+    """Ship the mixture that "auto" distils into one network; predictions cost as much as those of all its networks.
 
     Parameters
     ----------
@@ -100,7 +101,7 @@ class Stack(LabelPosterior):
         self.networks: Mapping[str, Sequence[Method]] = nn.ModuleDict(networks)  # type: ignore[assignment]
 
     def observe(self, data: Annotations) -> None:
-        """Let every network observe the data; in training it observes those of its folds."""
+        """Let every network observe the data; in training, it observes the data of its folds only."""
         for network in self.list_networks():
             network.observe(data)
 
@@ -109,17 +110,17 @@ class Stack(LabelPosterior):
         return [network for name in self.members for network in self.networks[name]]
 
     def make_networks(self, make: Callable[[], Method], name: str, folds: int, device: torch.device) -> list[Method]:  # noqa: ARG002
-        """Return the networks of a member, which are parts of this method."""
+        """Return the networks of a member; they are part of this method."""
         return list(self.networks[name])
 
     def stages(self, data: Annotations) -> Iterator[Stage]:
-        """Yield the cross-fitted networks of every member."""
+        """Yield the stages of the cross-fitted networks of every member."""
         if (examples := data.annotated.shape[0]) < self.folds:
             raise ValueError(f"Expected at least {self.folds} examples for as many folds, but got {examples}.")
         yield from self.cross_fit_members(data, assign_folds(data, self.folds, int(self.seed)))
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the mean losses of the networks, each of which trains alone."""
+        """Return the mean loss of the networks, each of which is trained separately."""
         every = [network.losses(batch) for network in self.list_networks()]
         return {"networks": torch.stack([sum(losses.values(), torch.zeros(())) for losses in every]).mean()}
 
@@ -151,7 +152,7 @@ def stack(parts: Parts, *, methods: Sequence[str] | None = None, folds: int | No
 
 
 def choose_members(parts: Parts, methods: Sequence[str] | None) -> tuple[dict[str, Callable[[], Method]], Budget]:
-    """Return what makes the members, and the budget for the size of the network."""
+    """Return the functions that make the members, and the budget for the size of the network."""
     size = sum(parameter.numel() for parameter in parts.trunk().parameters())
     budget = next(budget for budget in BUDGETS if size <= budget.size)
     for name in methods or ():

@@ -1,4 +1,4 @@
-"""What a method is: losses to minimise, stages to train in, and a predictor that ships."""
+"""The base classes of methods: a method has training losses, training stages and a predictor that ships."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from lupi.nn import Tower
 
 
 class Method(nn.Module, ABC):
-    """A network with its training loss, `forward`, and the part of it that ships, `predictor()`."""
+    """A network with a training loss, `forward`, and a part that ships, `predictor()`."""
 
     uses_privileged: ClassVar[bool] = True
-    """Whether training uses a."""
+    """Whether training uses the privileged information a."""
     ships_privileged: ClassVar[bool] = False
-    """Whether the predictor contains values of a from the training set: a privacy fact."""
+    """Whether the predictor contains values of a from the training set, which matters for privacy."""
     stops_itself: ClassVar[bool] = False
-    """Whether the method decides how long to train from the training set, and needs no held-out annotations."""
+    """Whether the method decides from the training set alone when to stop, without held-out annotations."""
     models_annotators: ClassVar[bool] = False
-    """Whether the method has a model of the annotators, which learns from true labels that are known and from trust in
-    annotators. Others are trained on a true label in place of the labels of its example."""
+    """Whether the method has a model of the annotators, which uses known true labels and trust in annotators. Other
+    methods train on the known true label of an example instead of its labels."""
     predicts_truth: ClassVar[bool] = False
-    """Whether the predictor, the marginal head on the trunk, estimates the true label rather than the label that an
-    annotator would give. Early stopping then looks at the consensus of the held-out labels."""
+    """Whether the predictor, the marginal head on the trunk, estimates the true label rather than an annotator's label.
+    Early stopping then uses the consensus of the held-out labels."""
     takes_sparse: ClassVar[bool] = False
-    """Whether `losses` accepts a sparse `batch.a`, because linear layers are all that sees it."""
+    """Whether `losses` accepts a sparse `batch.a`. It can if only linear layers take a as input."""
     likelihoods: ClassVar[tuple[type[Likelihood], ...]] = (Categorical, Bernoulli, Gaussian)
     """The likelihoods that the method supports."""
     gradients: ClassVar[Mapping[str, tuple[str, ...]]]
-    """For each loss, by name, the parts of the network that it trains."""
+    """The parts of the network that each loss trains, by name of the loss."""
 
     trunk: nn.Module
     marginal: nn.Module
@@ -43,10 +43,10 @@ class Method(nn.Module, ABC):
 
     @abstractmethod
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the terms of the training loss by name, each a mean over annotations weighted by `batch.weight`."""
+        """Return the terms of the training loss by name: means over annotations, weighted by `batch.weight`."""
 
     def predictor(self) -> nn.Module:
-        """Return the module that ships, a function of x alone: by default, the marginal head on the trunk."""
+        """Return the module that ships, a function of x alone. By default it is the marginal head on the trunk."""
         return nn.Sequential(self.trunk, self.marginal)
 
     def forward(self, batch: Batch) -> Tensor:
@@ -54,34 +54,34 @@ class Method(nn.Module, ABC):
         return reduce(add, self.losses(batch).values())
 
     def observe(self, data: Annotations) -> None:
-        """Learn from the training set what gradient steps do not, such as the mean of a.
+        """Compute statistics of the training set that gradient descent does not learn, such as the mean of a.
 
-        `lupi.training.fit` calls it once, before the first stage. Store the result in buffers, which are saved with
+        `lupi.training.fit` calls this once, before the first stage. Store the result in buffers, which are saved with
         the weights.
         """
 
     def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002
-        """Yield what to train, in order; each stage is trained before the next one is requested."""
+        """Yield the training stages in order. Each is trained before the next one is requested."""
         yield Stage("train", self)
 
     def make_temporary(self) -> Sequence[Method]:
-        """Make one network of each kind that stages train besides the method's own, such as those of folds."""
+        """Make one network of each kind that only the stages train, such as the networks of folds."""
         return ()
 
     @property
     def memory(self) -> dict[str, Tensor]:
-        """What later stages need from earlier ones, such as out-of-fold predictions.
+        """Tensors that later stages need from earlier ones, such as out-of-fold predictions.
 
-        Checkpoints contain it; the state dict does not, and `lupi.training.fit` empties it at the end.
+        They are part of checkpoints, but not of the state dict. `lupi.training.fit` clears them at the end.
         """
         return self.__dict__.setdefault("_memory", {})  # type: ignore[no-any-return]
 
 
 class Conditional(Method):
-    """A method with a conditional head, by default trained with the loss L(y, q(y | x, a))."""
+    """A method with a conditional head. By default its loss is L(y, q(y | x, a))."""
 
     random: int = 0
-    """Number of random features that training appends to a; they are zero for other annotations."""
+    """Number of random features that are appended to a in training; elsewhere they are zero."""
 
     @abstractmethod
     def given(self, batch: Batch) -> Tensor:
@@ -123,29 +123,29 @@ class ConditionalMethod(Conditional):
 
 
 class Stage(NamedTuple):
-    """One stage of training: what to train, and the data to train it on.
+    """One stage of training: the method to train and the data to train it on.
 
-    The modules of a stage are parts of the method that yields it, or networks that only this stage needs; a checkpoint
-    contains both. A sequence of methods, such as one per fold, trains as independent networks, stacked where that is
-    faster; `prepare` and `validate` then return one set for each.
+    A stage trains parts of the method that yields it, or networks that only this stage needs; a checkpoint contains
+    both. A sequence of methods, such as one per fold, is trained as independent networks, stacked where that is
+    faster. `prepare` and `validate` then return one data set per network.
     """
 
     name: str
     """Name of the stage in the history."""
     method: Method | Sequence[Method]
-    """The method whose loss is minimised, or several."""
+    """The method, or the methods, whose loss is minimised."""
     prepare: Callable[[Annotations], Any] = lambda data: data
-    """Makes the stage's training set from the training set."""
+    """Makes the training set of the stage from the full training set."""
     hold_out: Callable[[Annotations], Any] | None = None
-    """Makes the stage's held-out annotations from those held out for the whole training; `prepare` by default."""
+    """Makes the held-out annotations of the stage from the user's held-out annotations; `prepare` by default."""
     validate: Callable[[Annotations], Any] | None = None
-    """Makes the stage's held-out annotations from the training set instead."""
+    """Makes the held-out annotations of the stage from the training set instead."""
     measure: Callable[[Method, Annotations], dict[str, float]] | None = None
-    """Computes the held-out losses of a method; by default the method's own, averaged."""
+    """Computes the held-out losses of a method; by default the mean of the method's own losses."""
     adapt: Callable[[Any], Any] = lambda settings: settings
-    """Adapts the settings of training to this stage."""
+    """Adapts the training settings to this stage."""
     finish: Callable[[Annotations], None] | None = None
-    """Runs on the training set after the stage is trained, and stores what later stages need in `memory`."""
+    """Runs on the training set after the stage, to store what later stages need in `memory`."""
 
 
 def join_stages(stages: Sequence[Stage], split: Callable[[Any], Sequence[Annotations]]) -> Stage:
@@ -156,7 +156,7 @@ def join_stages(stages: Sequence[Stage], split: Callable[[Any], Sequence[Annotat
     stages : sequence of Stage
         The stage of each method.
     split : callable
-        From the data of the joint stage to those of each method.
+        Splits the data of the joint stage into one data set per method.
     """
 
     def join(functions: Sequence[Callable[[Annotations], Any]]) -> Callable[[Any], list[Any]]:

@@ -1,4 +1,4 @@
-"""Cross-fitting: split examples into folds, so that each is predicted by a network that has not seen its labels."""
+"""Cross-fitting: split examples into folds, to predict each with a network that was not trained on its labels."""
 
 import torch
 from torch import Tensor
@@ -6,14 +6,15 @@ from torch import Tensor
 from lupi.data import Annotations
 
 MOST_EXAMPLES = 100_000
-"""Examples to cross-fit on; the networks of all folds together predict the others."""
+"""Maximum number of examples to cross-fit. The others are predicted by the networks of all folds together."""
 
 
 def assign_folds(data: Annotations, folds: int, seed: int) -> Tensor:
-    """Assign annotated examples to folds at random, [examples]; the sizes of folds differ by at most one.
+    """Assign annotated examples to folds at random, [examples]; fold sizes differ by at most one.
 
-    Examples without annotations are in fold −1. So are all but `MOST_EXAMPLES`, chosen at random, of a large set: to
-    train several networks on each of many folds would take hours, and these networks only say what labels are worth.
+    Examples without annotations are in fold −1. In a large data set, so are all but `MOST_EXAMPLES` examples, chosen at
+    random: training several networks per fold on all of them would take hours, and these networks only serve to
+    estimate how reliable the labels are.
 
     Examples
     --------
@@ -29,11 +30,11 @@ def assign_folds(data: Annotations, folds: int, seed: int) -> Tensor:
 
 
 def split_folds(data: Annotations, fold: Tensor, seed: int) -> tuple[list[Annotations], list[Annotations]]:
-    """Return, for every fold, the annotations of the other folds and its own; those of fold −1 are left out.
+    """Return, for each fold, the annotations of the other folds and those of the fold itself; fold −1 is left out.
 
-    With n annotations and F folds, every set has n (F − 1)/F or n/F of them, rounded, since networks of all folds and
-    seeds train as one stack only if their sets have one size. Larger sets drop annotations at random, and smaller ones
-    repeat some: a few, if examples have similar numbers of labels.
+    With n annotations and F folds, the sets have n (F − 1)/F and n/F annotations, rounded, because the networks of all
+    folds and seeds can be stacked only if their training sets have the same size. Larger sets drop annotations at
+    random, and smaller ones repeat some. If examples have similar numbers of labels, few annotations are affected.
     """
     of, folds = fold[data.row], int(fold.max()) + 1
     count = int((of >= 0).sum())
@@ -52,10 +53,10 @@ def split_folds(data: Annotations, fold: Tensor, seed: int) -> tuple[list[Annota
 
 
 def make_between(data: Annotations, times: int, seed: int) -> tuple[Tensor, Tensor | None]:
-    """Return points at random places between random pairs of annotated inputs, `times` as many as examples.
+    """Interpolate between random pairs of annotated inputs, and return `times` as many points as there are examples.
 
-    Points between images of 8-bit integers are rounded. With the points come their weights, which lie between those of
-    the pairs, or None.
+    For images of 8-bit integers, the points are rounded. The weights of the points, interpolated likewise, are returned
+    too, or None if the annotations have no weights.
     """
     assert isinstance(data.x, Tensor)
     generator, device = torch.Generator().manual_seed(seed), data.row.device

@@ -1,4 +1,4 @@
-"""Distillation: a teacher's soft labels train a student that sees x alone.
+"""Distillation: train a student that sees only x on the soft labels of a teacher.
 
 Lopez-Paz, Bottou, Schölkopf and Vapnik, "Unifying distillation and privileged information" (ICLR 2016),
 https://arxiv.org/abs/1511.03643; Furlanello et al., "Born-again neural networks" (ICML 2018),
@@ -27,17 +27,17 @@ from lupi.nn.inference import over_annotations, over_examples
 class Distillation(Method):
     r"""Train a teacher, then a student with the loss λ CE(teacher softened by T, student) + (1 − λ) CE(y, student).
 
-    The loss is linear in the target, so the student trains on λ·teacher + (1 − λ)·y, computed once. For real-valued y
-    the soft label is the teacher's mean, and the losses differ by a constant.
+    The loss is linear in the target, so the student is trained on λ·teacher + (1 − λ)·y, which is computed once. For a
+    real-valued y the soft label is the teacher's mean, and the two losses differ by a constant.
 
     Parameters
     ----------
     teacher : Method
-        Its conditional head provides the soft labels or, if it has none, its predictor does.
+        Provides the soft labels, with its conditional head if it has one, else with its predictor.
     student : Method
         Uses no privileged information; its predictor ships.
     temperature : float
-        T, which softens the teacher alone, as in the reference code.
+        T, which applies to the teacher only, as in the reference code.
     weight : float
         λ, the weight of the soft labels.
     """
@@ -53,7 +53,7 @@ class Distillation(Method):
         self.weight = check_number("weight", weight, maximum=1)
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the loss of the student on softened targets."""
+        """Return the loss of the student on the softened targets."""
         return self.student.losses(batch)
 
     def observe(self, data: Annotations) -> None:
@@ -62,12 +62,12 @@ class Distillation(Method):
         self.student.observe(data)
 
     def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002
-        """Yield the teacher, then the student."""
+        """Yield the stage of the teacher, then that of the student."""
         yield Stage("teacher", self.teacher)
         yield Stage("student", self.student, self.soften, self.prepare_held_out)
 
     def soften(self, data: Annotations) -> Annotations:
-        """Replace y by λ·teacher + (1 − λ)·y."""
+        """Replace y with λ·teacher + (1 − λ)·y."""
         if isinstance(self.teacher, Conditional):
             output = over_annotations(self.teacher, self.teacher.given, data)
         else:
@@ -77,7 +77,7 @@ class Distillation(Method):
         return replace(data, y=self.weight * soft + (1 - self.weight) * y)
 
     def prepare_held_out(self, data: Annotations) -> Annotations:
-        """Keep held-out labels as they are: early stopping of the student uses the labels, not the teacher."""
+        """Return the held-out labels unchanged: early stopping of the student uses them, not the teacher."""
         return data
 
     def predictor(self) -> nn.Module:
@@ -86,28 +86,28 @@ class Distillation(Method):
 
 
 class GeneralizedDistillation(Distillation):
-    """Distillation from a teacher that is trained with privileged information; its conditional head teaches."""
+    """Distil the conditional head of a teacher that is trained with privileged information."""
 
     uses_privileged: ClassVar = True
 
 
 class SoftTRAM(TRAM):
-    """TRAM with two targets per annotation, stacked: y[:, 0] for the conditional head, y[:, 1] for the marginal."""
+    """TRAM with two targets per annotation: y[:, 0] for the conditional head and y[:, 1] for the marginal head."""
 
     def targets(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return the soft targets of the conditional head and the labels."""
+        """Return the soft targets for the conditional head and the labels for the marginal head."""
         return batch.y[:, 0], batch.y[:, 1]
 
 
 class DistilledTRAM(GeneralizedDistillation, Conditional):
-    """TRAM whose L₁ is the distillation loss from a teacher trained with privileged information.
+    """Train TRAM with L₁ replaced by the distillation loss of a teacher trained with privileged information.
 
     Parameters
     ----------
     teacher : Method
-        Its conditional head teaches.
+        Provides the soft labels, with its conditional head.
     student : SoftTRAM
-        Its marginal head ships.
+        The network whose marginal head ships.
     temperature : float
         T of the distillation loss.
     weight : float
@@ -121,12 +121,12 @@ class DistilledTRAM(GeneralizedDistillation, Conditional):
     student: SoftTRAM
 
     def soften(self, data: Annotations) -> Annotations:
-        """Replace y by λ·teacher + (1 − λ)·y and y, stacked."""
+        """Replace y with λ·teacher + (1 − λ)·y and y, stacked."""
         soft = super().soften(data).y
         return replace(data, y=torch.stack([soft, self.likelihood.target(data.y, soft.shape[-1])], 1))
 
     def prepare_held_out(self, data: Annotations) -> Annotations:
-        """Soften held-out labels as well; the marginal head, which early stopping watches, still has y."""
+        """Soften held-out labels too. Early stopping uses the loss of the marginal head, whose target is still y."""
         return self.soften(data)
 
     def given(self, batch: Batch) -> Tensor:
@@ -135,10 +135,10 @@ class DistilledTRAM(GeneralizedDistillation, Conditional):
 
 
 class PrivilegedTeacher(Conditional):
-    """Learn q(y | a), without x. It is a teacher only, since it cannot predict from x.
+    """Learn q(y | a) without x. It can only be a teacher, since it cannot predict from x.
 
-    A teacher that sees x can memorise the labels, which then are all that the student learns from it. A teacher that
-    sees a alone can only do so where a tells the examples apart.
+    A teacher that sees x can memorise the labels, and then teaches the student nothing else. A teacher that sees only a
+    can do so only if a distinguishes the examples.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ TEACHERS = ("both", "privileged", "linear")
 
 
 def make_teacher(parts: Parts, sees: str) -> Conditional:
-    """Make a teacher that sees "both" x and a, "privileged" information alone, or a "linear" one of a alone."""
+    """Make a teacher that sees "both" x and a, only the "privileged" information, or is a "linear" function of it."""
     if sees not in TEACHERS:
         raise ValueError(f"Expected `teacher` to be one of {', '.join(TEACHERS)}, but got {sees!r}.")
     if sees == "both":
@@ -180,7 +180,7 @@ def make_teacher(parts: Parts, sees: str) -> Conditional:
 def generalized_distillation(
     parts: Parts, *, temperature: float = 3.0, weight: float = 0.5, teacher: str = "both"
 ) -> GeneralizedDistillation:
-    """Make the method "generalized-distillation"; its authors' experiments have the `teacher` "linear"."""
+    """Make the method "generalized-distillation"; the authors' experiments use the `teacher` "linear"."""
     return GeneralizedDistillation(make_teacher(parts, teacher), no_pi(parts), temperature=temperature, weight=weight)
 
 

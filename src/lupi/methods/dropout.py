@@ -18,16 +18,16 @@ from lupi.nn.noise import draw_normal
 
 
 class HeteroscedasticDropout(Method):
-    r"""Multiply the features by noise 1 + σ(a) ε in training, σ(a) ∈ (0, 1); predict without noise.
+    r"""Multiply the features by noise 1 + σ(a) ε in training, with σ(a) ∈ (0, 1), and predict without noise.
 
-    The loss is L(y, q(y | φ(x)·(1 + σ(a) ε))) − λ mean log σ(a). The penalty is that of information dropout, up to a
-    constant: the KL divergence from a log-uniform prior. It rewards noise everywhere; the first term reduces the noise
+    The loss is L(y, q(y | φ(x)·(1 + σ(a) ε))) − λ mean log σ(a). Up to a constant, the penalty is that of information
+    dropout, the KL divergence from a log-uniform prior. It rewards noise everywhere; the first term reduces the noise
     where a indicates that the label is reliable.
 
-    The code that the authors released has a penalty of the opposite sign: it adds a multiple of the norm ‖σ(a)‖₂, of an
-    unbounded σ(a) on two layers (``loss_fn_of_xstar`` in https://github.com/johnwlambert/dlupi-heteroscedastic-dropout).
-    There, both terms favour less noise, and without any noise the method is No PI. Here `penalty` keeps the
-    noise alive, so neither its value nor results with it compare with theirs.
+    The authors' code has a penalty of the opposite sign: it adds a multiple of the norm ‖σ(a)‖₂, with an unbounded
+    σ(a) on two layers (``loss_fn_of_xstar`` in https://github.com/johnwlambert/dlupi-heteroscedastic-dropout). There,
+    both terms favour less noise, and without noise the method reduces to No PI. Here the penalty keeps the noise from
+    vanishing, so values of `penalty` and results are not comparable with theirs.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class HeteroscedasticDropout(Method):
         self.likelihood, self.penalty = likelihood, check_number("penalty", penalty)
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the loss on noisy features, and the penalty on the scale."""
+        """Return the loss on noisy features and the penalty on the scale."""
         features = batch.spread(self.trunk(batch.x))
         log_scale = F.logsigmoid(self.scale(batch.a))
         if self.training:

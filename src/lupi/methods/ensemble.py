@@ -1,4 +1,4 @@
-"""Ensembles: several networks of a method, whose predictions are averaged."""
+"""Ensembles: several networks of one method with averaged predictions."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,7 +11,7 @@ from lupi.methods.base import Method, Stage, join_stages
 
 
 class Ensemble(Method):
-    """Train networks of one method independently, stacked where that is faster, and average what they predict.
+    """Train several networks of one method independently, stacked where that is faster, and average their predictions.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Ensemble(Method):
         object.__setattr__(self, "gradients", dict.fromkeys(members[0].gradients, ("members",)))
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the mean of every loss over the members."""
+        """Return the mean of each loss over the members."""
         every = [member.losses(batch) for member in self.members]
         return {name: torch.stack([losses[name] for losses in every]).mean() for name in every[0]}
 
@@ -45,7 +45,7 @@ class Ensemble(Method):
             member.observe(data)
 
     def stages(self, data: Annotations) -> Iterator[Stage]:
-        """Yield the stages of all members side by side."""
+        """Yield the stages, each joined over all members."""
         for stages in zip(*(member.stages(data) for member in self.members), strict=True):
             yield join_stages(stages, lambda data: [data] * len(self.members))
 
@@ -55,12 +55,12 @@ class Ensemble(Method):
 
 
 class Average(nn.Module):
-    """The average distribution of several predictors, as one output tensor.
+    """Average the distributions of several predictors, and return the average as one output tensor.
 
     Parameters
     ----------
     predictors : sequence of Module
-        Predictors of the same x.
+        The predictors, all functions of the same x.
     likelihood : Likelihood
         The likelihood of the labels.
     """
@@ -76,18 +76,18 @@ class Average(nn.Module):
 
 
 class Mixture(nn.Module):
-    """A mixture of the averages of several groups of classifiers, recalibrated before and after they are mixed.
+    """Mix the averages of several groups of classifiers, and recalibrate before and after mixing.
 
     Parameters
     ----------
     groups : sequence of sequence of Module
-        Predictors of the same x.
+        The predictors of each group, all functions of the same x.
     likelihood : Likelihood
         The likelihood of the labels.
     weights, powers : Tensor
-        [groups] weights, and the powers that recalibrate each group.
+        [groups] the weights of the groups, and the exponents that recalibrate them.
     power : Tensor
-        The power that recalibrates the mixture.
+        The exponent that recalibrates the mixture.
     """
 
     weights: Tensor

@@ -1,4 +1,4 @@
-"""Explain the labels by out-of-fold predictions and a model of the annotators: the targets of students."""
+"""Compute targets for students from labels, out-of-fold predictions and a model of the annotators."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -18,44 +18,44 @@ from lupi.likelihoods import Bernoulli, Gaussian, Likelihood
 
 Floats = NDArray[np.float64]
 ROUNDS = 2
-"""Alternations between the weights of predictions and the model of the annotators."""
+"""Number of alternations between fitting the mixture weights and fitting the model of the annotators."""
 
 
 class Explanation(NamedTuple):
-    """What networks learn from labels: a mixture of predictions, and targets."""
+    """A mixture of predictions, and the targets that follow from it and the labels."""
 
     weights: Floats
     """[predictions] weights of the mixture."""
     powers: Floats
-    """[predictions] exponents that recalibrate the predictions, before they are mixed."""
+    """[predictions] exponents that recalibrate each prediction before mixing."""
     power: float
     """Exponent that recalibrates the mixture."""
     target: Floats
-    """[annotated examples, ...] what a student should predict."""
+    """[annotated examples, ...] the targets of a student."""
 
 
 def explain(
     data: Annotations, predictions: Sequence[Floats], likelihood: Likelihood, weight: float, exponent: float | None
 ) -> Explanation:
-    """Mix out-of-fold predictions, and compute λ P(truth | labels, x) + (1 − λ) P(truth | x).
+    """Mix out-of-fold predictions, and compute the targets λ P(truth | labels, x) + (1 − λ) P(truth | x).
 
-    The target of an example whose truth is known is that truth.
+    If the true label of an example is known, it is the target.
 
-    Each prediction is recalibrated before it is mixed, and the mixture once more. Where examples have one label each,
-    errors of annotators that depend on x look like errors of the mixture and make β too large, so the mixture is
-    recalibrated by √β. The more labels share their example, the better β is known, and the closer the
-    exponent is to it.
+    Each prediction is recalibrated before mixing, and so is the mixture. If every example has one label, annotator
+    errors that depend on x cannot be told from errors of the mixture and make β too large, so the mixture is
+    recalibrated with √β. The more labels share an example, the better β is determined, and the closer the exponent is
+    to β.
 
     Parameters
     ----------
     data : Annotations
-        The labels, with who gave them, if known, and their privileged information.
+        The labels with their privileged information and, if known, their annotators.
     predictions : sequence of array
-        [annotated examples, outputs] expected y according to networks that have not seen the labels of the example.
+        [annotated examples, outputs] expected y, predicted by networks that were not trained on the example.
     likelihood : Likelihood
-        The likelihood of the labels. Binary labels of one example count as examples of two classes each.
+        The likelihood of the labels. In the multi-label case, each binary label counts as an example with two classes.
     weight : float
-        λ. For real numbers it is the weight of the mean label, and the mixture has the least squared error.
+        λ. In regression it is the weight of the mean label, and the mixture minimises the squared error.
     exponent : float, optional
         Exponent of the likelihood of the labels; chosen by `infer_votes` by default.
     """
@@ -84,7 +84,7 @@ def explain(
 
 
 def explain_numbers(data: Annotations, predictions: Sequence[Floats], weight: float) -> Explanation:
-    """Mix predictions of real numbers by non-negative least squares, and mix the mixture with the mean label."""
+    """Mix real-valued predictions by non-negative least squares, and average the mixture with the mean label."""
     data = data.with_gold()
     row, known = number_examples(data), data.known[data.annotated].cpu().numpy()
     y = data.y.double().cpu().numpy()
@@ -97,10 +97,10 @@ def explain_numbers(data: Annotations, predictions: Sequence[Floats], weight: fl
 
 
 def minimize_on_simplex(error: Floats) -> Floats:
-    """Return the weights w ≥ 0, which sum to one, that minimise ‖error w‖².
+    """Return the weights w ≥ 0 with Σ w = 1 that minimise ‖error w‖².
 
-    For w = s u with Σ u = 1, the problem of `nnls` below is to minimise s² ‖error u‖² + c² (s − 1)²: whatever s and c
-    are, the best u is what we look for.
+    Writing w = s u with Σ u = 1, `nnls` below minimises s² ‖error u‖² + c² (s − 1)². For any s and c, the optimal u is
+    the solution.
     """
     c = max(float(np.linalg.norm(error)), np.finfo(np.float64).tiny)
     w = nnls(np.vstack([error / c, np.ones(error.shape[1])]), np.append(np.zeros(len(error)), 1.0))[0]
@@ -108,7 +108,7 @@ def minimize_on_simplex(error: Floats) -> Floats:
 
 
 def apply_mixture(found: Explanation, predictions: Sequence[Floats], likelihood: Likelihood) -> Floats:
-    """Recalibrate and mix predictions at other points, as `explain` does for out-of-fold predictions."""
+    """Recalibrate and mix predictions at other points in the same way as `explain`."""
     if isinstance(likelihood, Gaussian):
         return mix([p[:, 0] for p in predictions], found.weights)
     several = isinstance(likelihood, Bernoulli)
@@ -124,13 +124,13 @@ def mix(predictions: Sequence[Floats], weights: Floats) -> Floats:
 
 
 def sharpen(p: Floats, power: float) -> Floats:
-    """Return p to a power, normalized over the last axis."""
+    """Raise p to a power, and normalize over the last axis."""
     raised = p.clip(1e-6) ** power
     return np.asarray(raised / raised.sum(-1, keepdims=True))
 
 
 def number_examples(data: Annotations) -> NDArray[np.int64]:
-    """Return the position of each annotation's example among the annotated ones."""
+    """Return the position of each annotation's example among the annotated examples."""
     position = data.count.gt(0).cumsum(0) - 1
     return position[data.row].cpu().numpy()
 
@@ -138,7 +138,7 @@ def number_examples(data: Annotations) -> NDArray[np.int64]:
 def to_votes(data: Annotations, outputs: int, *, several: bool) -> tuple[Votes, scipy.sparse.csr_array | None]:
     """Return the labels as votes, and the privileged information that varies within an annotator as features.
 
-    A soft label counts as its most probable class, and weights do not matter: they affect what networks learn.
+    A soft label counts as its most probable class. Weights are ignored here; they affect the training of networks.
     """
     soft = not several and data.y.ndim == 2
     row, y = number_examples(data), (data.y.argmax(1) if soft else data.y).cpu().numpy()
@@ -166,7 +166,7 @@ def to_votes(data: Annotations, outputs: int, *, several: bool) -> tuple[Votes, 
 
 
 def take_trust(data: Annotations, annotators: int) -> Floats | None:
-    """Return the trust in the first annotators, those who gave labels."""
+    """Return the trust in the first `annotators` annotators, who gave labels."""
     return None if data.trust is None else data.trust[:annotators].double().cpu().numpy()
 
 
@@ -183,8 +183,8 @@ def to_sparse(a: Tensor | SparseRows) -> scipy.sparse.csr_array:
 
 
 def drop_constant(features: scipy.sparse.csr_array, annotator: NDArray[np.int64]) -> scipy.sparse.csr_array:
-    """Drop the features that do not vary within any annotator: they say no more than who the annotator is."""
+    """Drop features that are constant for every annotator: they only identify the annotator."""
     first = np.zeros(annotator.max(initial=-1) + 1, np.int64)
-    first[annotator[::-1]] = np.arange(len(annotator))[::-1]  # of several values, numpy keeps the last
+    first[annotator[::-1]] = np.arange(len(annotator))[::-1]  # numpy keeps the last of repeated assignments
     difference = features - features[first[annotator]]
     return features[:, np.unique(difference.nonzero()[1])]

@@ -1,4 +1,4 @@
-"""Zero and mean imputation: learn q(y | x, a), predict at one fixed a."""
+"""Zero and mean imputation: learn q(y | x, a) and predict at a fixed a."""
 
 from typing import ClassVar
 
@@ -36,7 +36,7 @@ class ZeroImputation(ConditionalMethod):
         self.register_buffer("imputed", torch.zeros(tower.first.in_features))
 
     def predictor(self) -> nn.Module:
-        """Return q(y | x, a) at the imputed a; the tower's first layer is folded into an offset."""
+        """Return q(y | x, a) at the imputed a. The first layer of the tower is folded into an offset."""
         return nn.Sequential(self.trunk, FixedTower(self.tower, self.imputed), self.conditional)
 
 
@@ -51,7 +51,7 @@ class MeanImputation(ZeroImputation):
 
 
 def zero_imputation(parts: Parts) -> ZeroImputation:
-    """Make the method "zero-imputation", which is also the plain network with privileged information as input."""
+    """Make the method "zero-imputation", in training a plain network with x and a as inputs."""
     return ZeroImputation(parts.trunk(), parts.tower(), parts.tower_head(), likelihood=parts.likelihood)
 
 

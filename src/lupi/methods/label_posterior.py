@@ -1,8 +1,8 @@
-"""Label posteriors: explain the noise away first, then train one network on what is left.
+"""Label posteriors: denoise the labels first, then train one network on the result.
 
-Networks that are trained on the other folds predict every example (cross-fitting). With these predictions as prior, a
-model of the annotators (`lupi.crowd`) turns the labels of an example into a posterior of its true label. One network of
-No PI's size learns that posterior, mixed with the prior, and ships.
+Every example is predicted by networks that were trained on the other folds (cross-fitting). With these predictions as
+the prior, a model of the annotators (`lupi.crowd`) turns the labels of an example into a posterior over its true label.
+One network of the size of No PI is trained on the posterior, mixed with the prior, and ships.
 
 References
 ----------
@@ -34,42 +34,42 @@ from lupi.nn.inference import over_examples
 from lupi.nn.noise import seed_noise
 
 PATIENCE = 3
-"""Epochs without a lower loss on its held-out fold after which a network that learns from labels stops."""
+"""Number of epochs without a lower loss on its held-out fold after which a cross-fitted network stops."""
 POINTS = 20_000
-"""Number of points between inputs; at least as many as there are inputs, and at most `VECTORS` or `IMAGES` times."""
+"""Number of interpolated points: at least one per input, and at most `VECTORS` or `IMAGES` per input."""
 VECTORS, IMAGES = 4, 19
-"""Limits for vectors and images. On 1000 images 19 were better than 4; on tables they were not."""
+"""Maximum number of interpolated points per input. On 1000 images 19 was better than 4, but not on tables."""
 
 
 class LabelPosterior(Method):
-    r"""Train a network on λ P(true label | labels, x) + (1 − λ) P(true label | x), both by cross-fitting.
+    r"""Train a network on λ P(true label | labels, x) + (1 − λ) P(true label | x), both estimated by cross-fitting.
 
-    The network also learns the cross-fitted predictions at points between the training inputs, which carries over more
-    of what the other networks know.
+    The network is also trained on the cross-fitted predictions at points between the training inputs, so that it
+    learns more from the cross-fitted networks.
 
-    Weights of labels affect what networks learn, and not the model of the annotators: an example weighs as much as its
-    labels on average. For that model, a soft label counts as its most probable class. A true label that is known is the
-    target of its example.
+    Weights of labels affect the training of networks, but not the model of the annotators. The weight of an example is
+    the mean weight of its labels. The model of the annotators treats a soft label as its most probable class. If the
+    true label of an example is known, it is the target.
 
     Parameters
     ----------
     members : mapping of str to callable
-        Make the networks to cross-fit; with several, their predictions are mixed.
+        Functions that make the networks to cross-fit. If there are several, their predictions are mixed.
     make_student : callable
-        Makes the network that ships, and those of later rounds.
+        Function that makes the network that ships, and the networks of later rounds.
     folds : int
-        Number of folds of the examples. Of more than 100 000 examples, a random sample of that size is cross-fitted,
-        and the average of its networks predicts the others.
+        Number of folds. If there are more than 100 000 examples, a random sample of that size is cross-fitted, and the
+        other examples are predicted by the average of its networks.
     rounds : int
-        Number of posteriors. Each round after the first cross-fits students of the last posterior, whose predictions
-        are the next prior.
+        Number of times the posterior is computed. Each round after the first cross-fits students on the last
+        posterior; their predictions are the next prior.
     weight : float
         λ, the weight of the posterior.
     exponent : float, optional
         Exponent of the likelihood of the labels; by default `lupi.crowd.infer_votes` chooses it.
     between : int, optional
-        Points between training inputs, as a multiple of their number; by default up to 4 for vectors and 19 for images,
-        and 1 for large sets.
+        Number of points between training inputs, as a multiple of the number of inputs. By default up to 4 for vectors
+        and 19 for images, and 1 for large data sets.
 
     Examples
     --------
@@ -113,7 +113,7 @@ class LabelPosterior(Method):
         self.register_buffer("seed", torch.randint(2**31, ()))
 
     def extra_repr(self) -> str:
-        """Return the names of the members, which tell checkpoints apart."""
+        """Return the names of the members, so that checkpoints of different methods differ."""
         return f"members={list(self.members)}"
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
@@ -125,7 +125,7 @@ class LabelPosterior(Method):
         return self.student.predictor()
 
     def stages(self, data: Annotations) -> Iterator[Stage]:
-        """Yield the cross-fitted networks of every member and round, then the student."""
+        """Yield the stages of the cross-fitted networks of every member and round, then that of the student."""
         folds = min(self.folds, data.annotated.shape[0] // 2)
         if folds < 2:  # too few examples
             yield Stage("student", self.student, Annotations.with_gold)
@@ -137,25 +137,25 @@ class LabelPosterior(Method):
         yield Stage("student", self.student, self.make_targets, lambda held: held, adapt=partial(self.adapt, data))
 
     def adapt(self, data: Annotations, settings: Any) -> Any:
-        """Adapt settings to a network that learns from posteriors: a cosine schedule, and no early stopping."""
+        """Adapt the settings for training on posteriors: use a cosine schedule and no early stopping."""
         epochs = math.ceil(settings.epochs * max(0.4, 2 / (1 + self.count_between(data))))
         return replace(settings, schedule="cosine", patience=None, epochs=epochs)
 
     # ---------------------------------------------------------------------------- cross-fitting
 
     def make_temporary(self) -> list[Method]:
-        """Make a network of every member."""
+        """Make one network of each member."""
         return [make() for make in self.members.values()]
 
     def make_networks(self, make: Callable[[], Method], name: str, folds: int, device: torch.device) -> list[Method]:
-        """Make networks with initial weights that depend on the seed and the name alone."""
+        """Make networks whose initial weights depend only on the seed and the name."""
         with seed_noise(zlib.crc32(f"{int(self.seed)} {name}".encode())):
             return [make().to(device, self.weights.dtype) for _ in range(folds)]
 
     def cross_fit_members(self, data: Annotations, fold: Tensor) -> Iterator[Stage]:
-        """Yield the stages of members that learn from the labels of all folds but one, for every fold.
+        """Yield the stages of the members; each network is trained on the labels of all folds but one.
 
-        The labels of that one choose the epoch in which the network stops, and nothing else.
+        The labels of the remaining fold are used only for early stopping.
         """
         names = list(self.members) if varies(data) else list(self.members)[:1]
         others, own = split_folds(data.with_gold(), fold, int(self.seed))
@@ -178,13 +178,13 @@ class LabelPosterior(Method):
     def finish_member(
         self, name: str, names: Sequence[str], networks: Sequence[Method], fold: Tensor, data: Annotations
     ) -> None:
-        """Store what a member predicts; after the last one, explain the labels."""
+        """Store the predictions of a member; after the last member, compute the targets."""
         self.remember(name, networks, data, fold)
         if name == names[-1]:
             self.explain(names, data)
 
     def cross_fit_students(self, name: str, data: Annotations, fold: Tensor) -> Stage:
-        """Return the stage of students that learn from the posteriors of all folds but one, for every fold."""
+        """Return the stage of the students; each is trained on the posteriors of all folds but one."""
         networks = self.make_networks(self.make_student, name, int(fold.max()) + 1, data.row.device)
 
         def finish(data: Annotations) -> None:
@@ -201,9 +201,9 @@ class LabelPosterior(Method):
         return Stage(name, networks, prepare, validate=validate, adapt=adapt, finish=finish)
 
     def remember(self, name: str, networks: Sequence[Method], data: Annotations, fold: Tensor) -> None:
-        """Store the out-of-fold predictions of networks, their average for examples without a fold, and between."""
+        """Store predictions: out-of-fold for examples in a fold, averaged for other examples and for points between."""
         points, averages = self.make_points(data)[0], []
-        rest = data.annotated[fold[data.annotated] < 0]  # of a large set
+        rest = data.annotated[fold[data.annotated] < 0]  # only in large data sets
         for number, network in enumerate(networks):
             predictor, mine = network.predictor(), (fold == number).nonzero().squeeze(1)
             p = self.likelihood.moments(over_examples(predictor, data.x, rows=mine))
@@ -221,7 +221,7 @@ class LabelPosterior(Method):
     # ---------------------------------------------------------------------------- targets
 
     def explain(self, names: Sequence[str], data: Annotations) -> None:
-        """Explain the labels by the predictions of some networks, and store the targets of the next."""
+        """Compute and store the targets of the next networks from the labels and the predictions of the last ones."""
         predictions = [to_numpy(self.memory[name][data.annotated]) for name in names]
         found = explain(data, predictions, self.likelihood, self.weight, self.exponent)
         self.memory["target"] = torch.from_numpy(found.target).to(data.row.device, self.weights.dtype)
@@ -236,7 +236,7 @@ class LabelPosterior(Method):
             self.powers.copy_(self.powers.new_tensor([*(powers.get(name, 1.0) for name in self.members), found.power]))
 
     def make_targets(self, data: Annotations, *, between: bool = True) -> Annotations:
-        """Return one annotation per example, with its target, and those of points between examples."""
+        """Return one annotation with its target per example, followed by those of the points between examples."""
         x, row, y, weight = data.x, data.annotated, self.memory["target"], data.weight_examples()
         points, more = self.make_points(data) if between else (None, None)
         if points is not None:
@@ -247,7 +247,7 @@ class LabelPosterior(Method):
         return Annotations(x, row, y.new_zeros(row.shape[0], 0), y, weight=weight)
 
     def count_between(self, data: Annotations) -> int:
-        """Return the number of points between inputs, as a multiple of the inputs; 0 if they cannot be mixed."""
+        """Return the number of points between inputs per input; 0 if inputs cannot be interpolated."""
         if not (isinstance(data.x, Tensor) and (data.x.is_floating_point() or data.x.dtype == torch.uint8)):
             return 0
         if self.between is not None:
@@ -256,13 +256,13 @@ class LabelPosterior(Method):
         return min(most, max(1, round(POINTS / data.annotated.shape[0])))
 
     def make_points(self, data: Annotations) -> tuple[Tensor | None, Tensor | None]:
-        """Return the points between inputs, the same in every call, and their weights, if there are any."""
+        """Return the points between inputs and their weights, the same in every call; None if there are none."""
         times = self.count_between(data)
         return make_between(data, times, int(self.seed) + 1) if times else (None, None)
 
 
 def prepare_observed(parts: Sequence[tuple[Method, Annotations]], stage: Stage, data: Annotations) -> list[Annotations]:
-    """Let networks observe their data, and prepare these for a stage."""
+    """Let each network observe its data, and prepare the data for a stage."""
     for network, part in parts:
         network.observe(part)
     prepared: list[Annotations] = stage.prepare(data)

@@ -1,4 +1,4 @@
-"""Full marginalization: learn q(y | x, a) and predict its average over the a of the training set."""
+"""Full marginalization: learn q(y | x, a) and predict with its average over the a in the training set."""
 
 from typing import Any, ClassVar
 
@@ -13,13 +13,14 @@ from lupi.methods.base import ConditionalMethod
 from lupi.nn import Parts, Tower
 
 PAIRS_AT_ONCE, PAIRS_ON_A_GPU, ROWS_IN_A_GRAPH = 6144, 2**20, 256
-"""Pairs of example and row of a per step on a CPU (to fit its cache) and on a GPU; rows per step when exported."""
+"""Number of pairs of an example and a row of a per step, on a CPU (to fit its cache) and on a GPU, and number of rows
+of a per step in an exported graph."""
 
 
 class FullMarginalization(ConditionalMethod):
-    r"""Learn q(y | x, a) and predict (1/S) Σ_s q(y | x, a_s), the average probability over the a's of the training set.
+    r"""Learn q(y | x, a) and predict with (1/S) Σ_s q(y | x, a_s), the average over the a in the training set.
 
-    Assumes p(a | x) = p(a). Repeated rows of a are computed once and weighted, which is exact.
+    This assumes p(a | x) = p(a). Repeated rows of a are computed once and weighted, which is exact.
 
     Parameters
     ----------
@@ -32,7 +33,7 @@ class FullMarginalization(ConditionalMethod):
     likelihood : Likelihood
         The likelihood of the labels.
     samples : int, optional
-        S, drawn from the training rows without replacement; all rows by default. With samples, this is the
+        S, the number of training rows to draw without replacement; all rows by default. With samples, this is the
         approximate full marginalization (AFM) of Ortiz-Jimenez et al. (2023).
     """
 
@@ -82,10 +83,11 @@ class FullMarginalization(ConditionalMethod):
 
 
 class Marginalized(nn.Module):
-    """The predictor: layer 2 of the tower is a linear layer on φ plus an offset, computed once per row of a.
+    """The predictor of full marginalization.
 
-    Rows of a and examples are the last, contiguous dimensions of every tensor, which for a head with few outputs is
-    several times as fast as the first.
+    Layer 2 of the tower is a linear layer on φ plus an offset, which is computed once per row of a. Rows of a and
+    examples are the last, contiguous dimensions of every tensor: for a head with few outputs, this is several times
+    faster than having them first.
     """
 
     def __init__(self, method: FullMarginalization) -> None:
@@ -107,7 +109,7 @@ class Marginalized(nn.Module):
         features = self.trunk(x)
         on_features = F.linear(features, self.on_features).mT.contiguous().unsqueeze(1)  # [width, 1, examples]
         at_once = ROWS_IN_A_GRAPH
-        if not torch.compiler.is_compiling():  # an exported graph takes any number of examples
+        if not torch.compiler.is_compiling():  # an exported graph accepts any number of examples
             pairs = PAIRS_AT_ONCE if features.is_cpu else PAIRS_ON_A_GPU
             at_once = max(1, pairs // max(1, x.shape[0]))
         total: Tensor | None = None
@@ -121,7 +123,7 @@ class Marginalized(nn.Module):
 
 
 class HeadOnPairs(nn.Module):
-    """Applies any head to every pair of a row of a and an example."""
+    """Apply any head to every pair of a row of a and an example."""
 
     def __init__(self, head: nn.Module, offset: Tensor, skip: bool) -> None:
         super().__init__()
@@ -137,7 +139,7 @@ class HeadOnPairs(nn.Module):
 
 
 class LinearOnPairs(nn.Module):
-    """Applies a linear head to pairs: W relu(u + o) + b = W max(u, −o) + (W o + b), whose last term depends on a."""
+    """Apply a linear head to pairs: W relu(u + o) + b = W max(u, −o) + (W o + b), where the last term depends on a."""
 
     def __init__(self, head: Any, offset: Tensor, skip: bool) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""No PI: ordinary supervised learning, the baseline of all other methods."""
+"""No PI: ordinary supervised learning, the baseline for all other methods."""
 
 from typing import ClassVar
 
@@ -11,7 +11,7 @@ from lupi.nn import Parts
 
 
 class NoPI(Method):
-    """Learn q(y | x) and predict with it; the loss is L(y, q(y | x)).
+    """Learn q(y | x) with the loss L(y, q(y | x)), and predict with it.
 
     Parameters
     ----------

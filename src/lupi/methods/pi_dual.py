@@ -19,9 +19,9 @@ from lupi.nn import MLP, Parts
 
 
 class PiDUAL(Conditional):
-    r"""Train the logits (1 − γ(a)) f(x) + γ(a) ε(a) and predict with f(x).
+    r"""Train the logits (1 − γ(a)) f(x) + γ(a) ε(a), and predict with f(x).
 
-    Both γ(a) = sigmoid(gate(a)) and 1 − softmax(f(x))[y] score how likely it is that a label is wrong.
+    Both γ(a) = sigmoid(gate(a)) and 1 − softmax(f(x))[y] can serve as scores of how likely a label is wrong.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Random privileged information: lets the tower memorise wrong labels, so that the trunk does not (TRAM++).
+"""Random privileged information, with which the tower can memorise wrong labels so that the trunk does not (TRAM++).
 
 Ortiz-Jimenez, Collier, Nawalgaria, D'Amour, Berent, Jenatton and Kokiopoulou, "When does privileged information
 explain away label noise?" (ICML 2023), https://arxiv.org/abs/2303.01806.
@@ -12,12 +12,12 @@ from lupi.data import Annotations
 
 
 class RandomPI(nn.Module):
-    """Appends r_i ~ N(0, I) to the privileged information of annotation i, the same in every call.
+    """Append r_i ~ N(0, I) to the privileged information of annotation i, the same in every call.
 
     Parameters
     ----------
     features : int
-        Length of r_i; 0 appends nothing.
+        Length of r_i; 0 to append nothing.
 
     Examples
     --------
@@ -32,7 +32,7 @@ class RandomPI(nn.Module):
     def __init__(self, features: int) -> None:
         super().__init__()
         self.features = check_integer("random", features, 0)
-        self.register_buffer("seed", torch.randint(2**31, ()))  # a buffer, so that checkpoints contain it
+        self.register_buffer("seed", torch.randint(2**31, ()))  # a buffer, to be part of checkpoints
 
     def append(self, data: Annotations) -> Annotations:
         """Append the random features."""

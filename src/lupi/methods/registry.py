@@ -1,4 +1,4 @@
-"""The methods by name: what estimators and commands accept as `method`."""
+"""The registry of methods: the names that estimators and commands accept as `method`."""
 
 import inspect
 from collections.abc import Callable
@@ -43,7 +43,7 @@ METHODS: dict[str, Callable[..., Method]] = {
     "auto": auto.auto,
     "stack": auto.stack,
 }
-"""The functions that make the methods from `Parts` and options; each is annotated with the class that it returns."""
+"""Functions that make a method from `Parts` and options, by name. The return annotation is the class of the method."""
 
 
 def names() -> list[str]:
@@ -58,12 +58,12 @@ def names() -> list[str]:
 
 
 def kind(name: str) -> type[Method]:
-    """Return the class of a method, whose attributes state the facts about it.
+    """Return the class of a method. Its attributes describe the method.
 
     Parameters
     ----------
     name : str
-        A name of `names()`.
+        One of `names()`.
 
     Examples
     --------
@@ -82,9 +82,9 @@ def build(name: str, parts: Parts, **options: Any) -> Method:
     Parameters
     ----------
     name : str
-        A name of `names()`.
+        One of `names()`.
     parts : Parts
-        Makes the parts of the network.
+        Factory for the parts of the network.
     **options : Any
         Options of the method.
 

@@ -29,7 +29,7 @@ class MIMLFCNPlus(Method):
     marginal : Module
         Head on φ(x).
     slack : Module
-        Maps a to one number.
+        Maps a to a single number.
     likelihood : Likelihood
         The likelihood of the labels.
     weight : float

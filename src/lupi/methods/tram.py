@@ -22,9 +22,9 @@ from lupi.nn.inference import over_examples
 
 
 class TRAM(ConditionalMethod):
-    r"""A conditional head trains the trunk; a marginal head behind a stop-gradient ships.
+    r"""Train the trunk through a conditional head, and ship a marginal head behind a stop-gradient.
 
-    The loss is L₂(y, q(y | stop_gradient(φ(x)))) + β L₁(y, q(y | x, a)). Its terms train disjoint parameters.
+    The loss is L₂(y, q(y | stop_gradient(φ(x)))) + β L₁(y, q(y | x, a)). The two terms train disjoint parameters.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class TRAM(ConditionalMethod):
     likelihood : Likelihood
         The likelihood of the labels.
     beta : float
-        β; since the parameters are disjoint, it only rescales a learning rate.
+        β. Since the parameters are disjoint, it only rescales the learning rate of the conditional head and the trunk.
     random : int
         Number of random features appended to a (TRAM++).
 
@@ -73,18 +73,18 @@ class TRAM(ConditionalMethod):
         self.random = self.random_pi.features
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Return L₂ of the marginal head and β L₁ of the conditional head."""
+        """Return the loss L₂ of the marginal head and β L₁ of the conditional head."""
         of_conditional, of_marginal = self.targets(batch)
         features = self.trunk(batch.x)
         conditional = self.conditional(self.tower(batch.spread(features), batch.a))
         marginal = batch.spread(self.marginal(features.detach()))
         loss = self.likelihood.loss(conditional, of_conditional, batch.weight)
-        if self.beta != 1:  # a product with 1 would cost two kernels per step on a GPU
+        if self.beta != 1:  # multiplying by 1 would launch two kernels per step on a GPU
             loss = self.beta * loss
         return {"marginal": self.likelihood.loss(marginal, of_marginal, batch.weight), "conditional": loss}
 
     def targets(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Return the targets of the conditional and of the marginal head."""
+        """Return the targets of the conditional head and of the marginal head."""
         return batch.y, batch.y
 
     def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002
@@ -93,10 +93,10 @@ class TRAM(ConditionalMethod):
 
 
 class TwoStepTRAM(TRAM):
-    """TRAM in two steps: learn φ, ψ and the conditional head, then freeze φ and fit the marginal head."""
+    """Train TRAM in two steps: first φ, ψ and the conditional head; then, with φ frozen, the marginal head."""
 
     def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002
-        """Yield the conditional head, then the marginal head on features that are computed once."""
+        """Yield the stage of the conditional head, then that of the marginal head on precomputed features."""
         transfer = ZeroImputation(self.trunk, self.tower, self.conditional, likelihood=self.likelihood)
         yield Stage("transfer", transfer, self.random_pi.append, self.random_pi.append_zeros)
         marginalize = NoPI(nn.Identity(), self.marginal, likelihood=self.likelihood)

@@ -1,7 +1,7 @@
-"""PI-transition: privileged information determines how the true label turns into the given one.
+"""PI-transition: a noise transition matrix that depends on privileged information.
 
-Crowd layers (Rodrigues and Pereira, "Deep learning from crowds", AAAI 2018, https://arxiv.org/abs/1709.01779), with
-any privileged information instead of the annotator's id.
+It generalizes crowd layers (Rodrigues and Pereira, "Deep learning from crowds", AAAI 2018,
+https://arxiv.org/abs/1709.01779) from annotator ids to any privileged information.
 """
 
 import math
@@ -20,9 +20,9 @@ from lupi.nn import MLP, Parts
 
 
 class PITransition(Conditional):
-    r"""Train q(y | x, a) = T(a) p(y | x), T(a) column-stochastic, and predict with p(y | x).
+    r"""Train q(y | x, a) = T(a) p(y | x) with a column-stochastic T(a), and predict with p(y | x).
 
-    For binary labels, each label has its own 2 × 2 matrix.
+    In the multi-label case, each binary label has its own 2 × 2 matrix.
 
     Parameters
     ----------
@@ -61,14 +61,15 @@ class PITransition(Conditional):
     def given(self, batch: Batch) -> Tensor:
         """Return the logits of T(a) p(y | x), log Σₖ exp(log T(a)[y, k] + log p(k | x)).
 
-        In logarithms nothing underflows, so an annotation that is confidently contradicted still has a gradient.
+        The logarithms do not underflow, so the gradient does not vanish even if the network confidently contradicts an
+        annotation.
         """
         log_p = batch.spread(self.likelihood.log_probabilities(self.marginal(self.trunk(batch.x))))
         log_q = torch.logsumexp(self.log_matrix(batch.a, log_p.shape[-1]) + log_p.unsqueeze(-2), -1)
         return self.likelihood.from_log_probabilities(log_q)
 
     def log_matrix(self, a: Tensor, classes: int) -> Tensor:
-        """Return log T(a), [annotations, (labels,) classes, classes]: column k is given the truth k."""
+        """Return log T(a), [annotations, (labels,) classes, classes]; column k is conditioned on the true class k."""
         labels = (-1,) if isinstance(self.likelihood, Bernoulli) else ()
         logits = self.transition(a).unflatten(-1, (*labels, classes, classes))
         return torch.log_softmax(at_least_float32(logits), -2)
@@ -79,7 +80,7 @@ class PITransition(Conditional):
 
 
 def pi_transition(parts: Parts, *, random: int = 0, diagonal: float = 0.9) -> PITransition:
-    """Make the method "pi-transition"; `diagonal` is the diagonal of T(a) before training."""
+    """Make the method "pi-transition"; `diagonal` is the initial value of the diagonal of T(a)."""
     if not (is_number(diagonal) and 0 < diagonal < 1):
         raise ValueError(f"Expected `diagonal` to be greater than 0 and less than 1, but got {diagonal!r}.")
     check_integer("random", random, 0)
