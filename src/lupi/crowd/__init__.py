@@ -1,9 +1,9 @@
-"""What the labels alone, or with a model's predictions, say about truth and annotators.
+"""Estimate true labels and the reliability of annotators from labels, with or without the predictions of a model.
 
-`aggregate` answers for a table of labels. `infer` estimates the true labels and how reliable labels are without seeing
-a true label, `summarize_annotators` ranks the annotators, `stack_weights` weighs several models, and `dawid_skene`,
-`majority_vote`, `pairwise_agreement` and `krippendorff_alpha` are the simple counterparts. Nothing here trains, and all
-but `aggregate` needs only numpy and scipy.
+`aggregate` takes a table of labels. `infer` estimates the true labels and the reliability of each label without any
+true labels, `summarize_annotators` ranks the annotators, and `stack_weights` computes the weights of several models.
+`dawid_skene`, `majority_vote`, `pairwise_agreement` and `krippendorff_alpha` are simpler alternatives. Nothing here
+trains a network, and everything except `aggregate` needs only numpy and scipy.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -39,7 +39,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs pandas when it is first used."""
+    """Import the names that need pandas when they are first used."""
     if name in ("Aggregation", "aggregate"):
         from lupi.crowd import tables
 

@@ -1,4 +1,4 @@
-"""What most annotators say, and how often they agree."""
+"""Majority votes, and how often annotators agree."""
 
 import math
 
@@ -9,7 +9,7 @@ from lupi.crowd.votes import Floats, Integers, Votes, number_ids
 
 
 def count_labels(votes: Votes) -> Floats:
-    """Count how often each example got each label, [examples, classes]."""
+    """Count the labels of each class that each example has, [examples, classes]."""
     counts = np.zeros((votes.examples, votes.classes))
     np.add.at(counts, (votes.example, votes.label), 1)
     return counts
@@ -29,14 +29,16 @@ def majority_vote(votes: Votes) -> Integers:
 
 
 def pairwise_agreement(label: ArrayLike, example: ArrayLike) -> float:
-    """Return the fraction of pairs of labels of one example that are equal; NaN if no example has two labels.
+    """Return the fraction of equal labels among all pairs of labels of one example.
+
+    The result is NaN if no example has two labels.
 
     Parameters
     ----------
     label : array
         The labels.
     example : array
-        Ids of the examples that they belong to.
+        Ids of their examples.
 
     Examples
     --------
@@ -51,11 +53,12 @@ def pairwise_agreement(label: ArrayLike, example: ArrayLike) -> float:
 
 
 def krippendorff_alpha(label: ArrayLike, example: ArrayLike) -> float:
-    """Return Krippendorff's α of labels that are classes; NaN if no example has two labels.
+    """Return Krippendorff's α for nominal labels.
 
-    α = 1 − D_o / D_e, where D_o is the share of pairs of labels of one example that differ, each example counting by
-    its number of labels, and D_e the share of all pairs of these labels that differ: 1 is agreement, 0 chance.
-    Examples with a single label do not count.
+    α = 1 − D_o / D_e. The observed disagreement D_o is the fraction of unequal pairs of labels within examples, where
+    each example has a weight proportional to its number of labels. The expected disagreement D_e is the fraction of
+    unequal pairs among all these labels. α is 1 for perfect agreement and 0 for agreement by chance. Examples with a
+    single label are ignored, and the result is NaN if there are no others.
 
     Parameters
     ----------
@@ -88,6 +91,6 @@ def krippendorff_alpha(label: ArrayLike, example: ArrayLike) -> float:
 
 
 def _count_pairs(group: NDArray[np.int64]) -> int:
-    """Return the number of ordered pairs within groups."""
+    """Return the number of ordered pairs within all groups."""
     size = np.unique(group, return_counts=True)[1]
     return int((size * (size - 1)).sum())

@@ -1,4 +1,4 @@
-"""How reliable each annotator is, with a credible interval, by Gibbs sampling.
+"""The reliability of each annotator with a credible interval, by Gibbs sampling.
 
 Kim and Ghahramani, "Bayesian classifier combination" (AISTATS 2012).
 """
@@ -19,21 +19,21 @@ from lupi.crowd.votes import Floats, Votes
 
 
 def summarize_annotators(found: Inference) -> dict[str, NDArray[Any]]:
-    """Summarize each annotator, as columns of a table in the order of `found.names`.
+    """Summarize each annotator. The result has the columns of a table, in the order of `found.names`.
 
     Parameters
     ----------
     found : Inference
-        From `infer`.
+        Result of `infer`.
 
     Returns
     -------
     dict
-        annotator; labels, their number; agreement, the fraction that the model alone would give; confidence, the mean
-        probability according to the model alone; support, the mean probability according to the model and the other
-        labels of the example, with exponent 1; reliability, the probability that a label of theirs is correct, with
-        its 95 % credible interval from low to high; flagged, whether that interval lies below the mean reliability
-        over all labels.
+        annotator: the id; labels: the number of labels; agreement: the fraction of labels that equal the model's
+        prediction; confidence: the mean probability of the labels under the model alone; support: the mean probability
+        of the labels given the model and the other labels of the example, with exponent 1; reliability: the probability
+        that a label is correct, with the 95 % credible interval from low to high; flagged: whether that interval lies
+        below the mean reliability over all labels.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def summarize_annotators(found: Inference) -> dict[str, NDArray[Any]]:
     total = np.bincount(v.annotator, minlength=v.annotators)
     p = found.p[v.example]
     reliability, low, high = sample_reliability(found)
-    # Tempering makes probabilities honest, but support is for ranking: tempered, it ranked worse on music genre.
+    # Tempering improves calibration, but support is used for ranking, and tempered support ranked worse on music genre.
     support = replace(found, exponent=1.0).others[row, v.label]
     return {
         "annotator": found.names,
@@ -68,26 +68,26 @@ def summarize_annotators(found: Inference) -> dict[str, NDArray[Any]]:
 def sample_reliability(
     found: Inference, level: float = 0.95, *, sweeps: int = 1000, random_state: int = 0
 ) -> tuple[Floats, Floats, Floats]:
-    """Sample the probability that a label of an annotator is correct, and return its mean and interval.
+    """Sample the reliability of each annotator, and return its posterior mean and credible interval.
 
-    The estimates of z, b, μ, σ_b², β and s depend on each other, so an interval that takes the others as certain is too
-    short. Gibbs sampling draws all of them, and which labels are habits, with the errors C, the weights w and the
-    distributions h of habits as estimated. The draws of z temper the
-    labels' likelihood by `found.exponent`, because labels of one example share errors; given z, the labels of an
-    annotator belong to different examples and count in full.
+    The estimates of z, b, μ, σ_b², β and s depend on each other, so an interval for one that treats the others as known
+    is too narrow. Gibbs sampling draws all of them, and which labels are habits, while the errors C, the weights w and
+    the habit distributions h stay at their estimates. The draws of z temper the likelihood of the labels with
+    `found.exponent`, because labels of the same example share errors. Given z, the labels of an annotator belong to
+    different examples and are not tempered.
 
-    If few examples have two labels, hardly anything tells which exponent is right, and reliability depends on it: a
-    lower exponent finds annotators less reliable. Up to half of the draws therefore have exponent 1, and the interval
+    If few examples have two labels, the labels say little about the exponent, but reliability depends on it: with a
+    lower exponent, annotators appear less reliable. Up to half of the draws therefore use exponent 1, and the interval
     is wide.
 
     Parameters
     ----------
     found : Inference
-        From `infer`.
+        Result of `infer`.
     level : float
         Probability of the credible interval.
     sweeps : int
-        Number of draws, after a tenth of that number as burn-in.
+        Number of draws, after a burn-in of a tenth as many.
     random_state : int
         Seed.
 
@@ -104,7 +104,7 @@ def sample_reliability(
 
 
 def _draw(found: Inference, exponent: float, sweeps: int, rng: np.random.Generator) -> list[Floats]:
-    """Draw the reliability of the annotators, after a tenth of that number as burn-in."""
+    """Draw the reliability of the annotators, after a burn-in of a tenth as many sweeps."""
     v, model = found.votes, found.model
     J, cell, row = v.annotators, v.example * v.classes + v.label, np.arange(v.examples)
     of_error, of_habit = log_errors(model.errors), model.habits[v.annotator, v.label]
@@ -120,13 +120,13 @@ def _draw(found: Inference, exponent: float, sweeps: int, rng: np.random.Generat
         evidence += np.bincount(cell, works * eta, evidence.size).reshape(evidence.shape)
         z = (np.cumsum(softmax(clamp(v, log_prior + exponent * evidence)), 1) > rng.random((v.examples, 1))).argmax(1)
         sign = np.where(z[v.example] == v.label, 1.0, -1.0)
-        if share.any():  # which labels are habits, given z, and how many of each annotator's are
+        if share.any():  # draw which labels are habits, given z, and the share of habits of each annotator
             work = (1 - share)[v.annotator] * np.exp(log_expit(sign * eta) + of_error[z[v.example], v.label])
             habit = share[v.annotator] * of_habit
             works = (rng.random(len(eta)) * (work + habit) < work).astype(float)
             counts = np.bincount(v.annotator, 1 - works, J), np.bincount(v.annotator, works, J)
-            share = rng.beta(0.5 + counts[0], FEW + checked + counts[1])  # most annotators have no habits
-        # Metropolis steps for each annotator, given z; then μ and σ_b² given the annotators.
+            share = rng.beta(0.5 + counts[0], FEW + checked + counts[1])  # the prior favours few habits
+        # Metropolis steps for each annotator given z, then μ and σ_b² given the annotators.
         density = log_density(theta, v, works, sign, offset, mu, variance)
         for _ in range(3):
             new = theta + step * rng.normal(size=J)
@@ -136,7 +136,7 @@ def _draw(found: Inference, exponent: float, sweeps: int, rng: np.random.Generat
         precision = 1 / 4 + len(others) / variance
         mu = (1 / 4 + theta[others].sum() / variance) / precision + rng.normal() / np.sqrt(precision)
         variance = (0.5 + ((theta[others] - mu) ** 2).sum() / 2) / rng.gamma(1 + len(others) / 2)
-        # A Metropolis step for the sharpness of the prior (a factor of β), given z.
+        # A Metropolis step for the sharpness of the prior (a factor of β) given z.
         new_scale = float(scale * np.exp(0.1 * rng.normal()))
         new_prior = log_softmax(new_scale * found.log_prior)
         gain_of_prior = (new_prior - log_prior)[row, z].sum()
@@ -155,7 +155,7 @@ def log_density(
 ) -> Floats:
     """Return the log-density of each annotator's log-odds.
 
-    `works` is 1 for labels that are no habits and 0 for others, `sign` 1 for right labels and −1 for wrong ones.
+    `works` is 0 for habits and 1 for other labels; `sign` is 1 for correct labels and −1 for wrong ones.
     """
     log = works * log_expit(sign * (theta[votes.annotator] + offset))
     prior = -((theta - mu) ** 2) / (2 * variance)

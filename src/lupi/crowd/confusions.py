@@ -1,4 +1,4 @@
-"""Classical Dawid–Skene: true labels and annotators' confusions from labels alone, by EM.
+"""Classical Dawid–Skene: estimate true labels and confusion matrices from labels alone, by EM.
 
 Dawid and Skene, "Maximum likelihood estimation of observer error-rates using the EM algorithm" (Applied Statistics
 1979).
@@ -16,30 +16,30 @@ from lupi.crowd.votes import Floats, Votes
 def dawid_skene(
     votes: Votes, *, smoothing: float = 0.01, tolerance: float = 1e-6, steps: int = 500
 ) -> tuple[Floats, Floats]:
-    """Estimate true labels and each annotator's confusions from the labels alone.
+    """Estimate true labels and the confusion matrix of each annotator from the labels alone.
 
-    EM starts from the shares of votes, or from what is known of the annotators, and the frequencies of the classes are
-    estimated too. The confusions take annotators × classes² numbers: with many annotators and classes, prefer
-    `infer_votes`. True labels that are known stay as they are, and the trust in an annotator counts as 100 labels,
-    equally many for each true label.
+    EM starts from the vote shares or, if given, from known true labels and trust in annotators. Class frequencies are
+    estimated too. The confusion matrices take annotators × classes² numbers, so prefer `infer_votes` for many
+    annotators and classes. Known true labels are fixed. Trust in an annotator counts as 100 labels, divided equally
+    among the true classes.
 
     Parameters
     ----------
     votes : Votes
         The labels.
     smoothing : float
-        Pseudo-count of each cell of a confusion matrix, and of each class.
+        Pseudo-count for each cell of a confusion matrix and for each class.
     tolerance : float
-        EM stops when the log-posterior rises by less than this per label.
+        EM stops when the log-posterior per label increases by less than this.
     steps : int
-        Largest number of steps.
+        Maximum number of steps.
 
     Returns
     -------
     truth : ndarray, [examples, classes]
-        The posterior of the true labels; of an example without labels, the frequencies of the classes.
+        The posterior of the true labels. For an example without labels, it is the class frequencies.
     confusion : ndarray, [annotators, true label, given label]
-        Each annotator's confusions.
+        The confusion matrix of each annotator.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def dawid_skene(
 def run_em(
     votes: Votes, truth: Floats, *, smoothing: float, tolerance: float, steps: int
 ) -> tuple[Floats, Floats, list[float]]:
-    """Run EM from a guess of the truth, and return confusions, truth and the log-posterior after each step."""
+    """Run EM from an initial truth; return the confusions, the truth and the log-posterior after each step."""
     trace: list[float] = []
     added = smoothing + count_trusted(votes)
     for _ in range(steps):
@@ -94,7 +94,7 @@ def compute_posterior(log_prior: Floats, confusion: Floats, votes: Votes) -> tup
 
 
 def count_trusted(votes: Votes) -> Floats:
-    """Return the labels that the trust in each annotator counts as, [annotators, true label, given label]."""
+    """Return the pseudo-counts for the trust in each annotator, [annotators, true label, given label]."""
     K, right = votes.classes, np.nan_to_num(votes.trust if votes.trust is not None else np.zeros(votes.annotators))
     shares = np.where(np.eye(K, dtype=bool), right[:, None, None], (1 - right[:, None, None]) / (K - 1))
     return np.asarray(count_checked(votes)[:, None, None] / K * shares)

@@ -1,7 +1,7 @@
 """Habits: labels that do not depend on the truth, such as those of a spammer who always gives the same answer.
 
-A mixture as in MACE: with probability s_j, annotator j gives a label out of habit, drawn from h_j, and else works. EM
-estimates both, given the rest of the model.
+The model is a mixture, as in MACE: with probability s_j, annotator j gives a label out of habit, drawn from h_j;
+otherwise the label depends on the truth. EM estimates s and h, given the rest of the model.
 
 References
 ----------
@@ -17,15 +17,15 @@ from lupi.crowd.trusted import clamp, count_checked
 from lupi.crowd.votes import Floats, Votes
 
 START = 0.1
-"""The share of habits before they are estimated."""
+"""Initial share of habits."""
 FEW = 5.0
-"""A share is estimated as if its annotator had this number of labels more, none of them a habit."""
+"""Pseudo-count of labels that are not habits, for each annotator."""
 
 
 def start_model(votes: Votes, log_odds: Floats) -> LabelModel:
-    """Return a model of annotators with these log-odds, and the distribution of their labels as habits.
+    """Return an initial model with the given log-odds, in which habits are distributed like an annotator's labels.
 
-    A single annotator has no habits, unless true labels are known: nobody else could reveal them.
+    A single annotator has no habits, since without other annotators or true labels they cannot be detected.
     """
     K = votes.classes
     return LabelModel(
@@ -37,14 +37,14 @@ def start_model(votes: Votes, log_odds: Floats) -> LabelModel:
 
 
 def update_habits(votes: Votes, model: LabelModel, log_prior: Floats) -> tuple[LabelModel, Floats]:
-    """Take a step of EM, and return the model with new habits, and the probability that each label is none.
+    """Take an EM step; return the model with updated habits, and the probability that each label is not a habit.
 
     Parameters
     ----------
     votes : Votes
         The labels.
     model : LabelModel
-        How labels come about.
+        The current model of the labels.
     log_prior : array, [examples, classes]
         Log of the prior of the true labels.
     """
@@ -64,7 +64,7 @@ def update_habits(votes: Votes, model: LabelModel, log_prior: Floats) -> tuple[L
 
 
 def estimate_habits(votes: Votes, weight: Floats) -> Floats:
-    """Return the distribution of each annotator's weighted labels, with one label of the average annotator added."""
+    """Return the distribution of each annotator's weighted labels, smoothed by one label of an average annotator."""
     shape = votes.annotators, votes.classes
     count = np.bincount(votes.annotator * votes.classes + votes.label, weight, votes.annotators * votes.classes)
     overall = np.bincount(votes.label, minlength=votes.classes) + 1.0

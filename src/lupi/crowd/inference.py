@@ -1,21 +1,21 @@
-"""Infer true labels and how reliable labels are, without true labels.
+"""Infer true labels and the reliability of labels, without true labels.
 
-Dawid and Skene (1979) jointly estimate the true labels and each annotator's confusions. Here the prior of an example's
-true label is a model's out-of-fold prediction, as in Raykar et al. (2010), so that one label per example is enough;
-and a logistic regression says how likely a label is right, as in Whitehill et al. (2009), so that thousands of
-annotators and classes fit in memory, annotators with few labels borrow strength from the others, and other facts about
-a label count too (the seconds it took, the confidence the annotator stated):
+Dawid and Skene (1979) jointly estimate the true labels and the confusion matrix of each annotator. Here, as in Raykar
+et al. (2010), the prior of a true label is the out-of-fold prediction of a model, so one label per example is enough.
+As in Whitehill et al. (2009), a logistic regression predicts whether a label is correct. Thousands of annotators and
+classes therefore fit in memory, annotators with few labels borrow strength from the others, and other features of a
+label can be used, such as the time it took or the confidence that the annotator stated:
 
     true label      z_i ~ softmax(β log p(·|x_i)),                        log β ~ N(0, 1)
-    given label     y_n ~ h_j with probability s_j: a habit of annotator j, whatever the truth is;
+    given label     y_n ~ h_j with probability s_j: a habit of annotator j, independent of the truth;
                     else y_n = z with probability σ(η_n), else drawn from C[z, ·]
     log-odds        η_n = μ + b_annotator(n) + features_n · w,            μ ~ N(1, 2²), b ~ N(0, σ_b²), w ~ N(0, σ_w²)
 
-True labels that are known, and annotators who are trusted, anchor it: see `lupi.crowd.trusted`.
+Known true labels and trusted annotators anchor the estimates (see `lupi.crowd.trusted`).
 
-L-BFGS maximizes the likelihood of the labels, with the true labels summed out, in μ, b, w and β; EM updates C, the
-variances and the habits, see `lupi.crowd.habits`. Last, the posterior of the true labels is tempered:
-P(z | labels, x) ∝ prior · likelihood^exponent, see `lupi.crowd.tempering`.
+L-BFGS maximizes the marginal likelihood of the labels in μ, b, w and β, and EM updates C, the variances and the habits
+(see `lupi.crowd.habits`). Finally, the posterior of the true labels is tempered,
+P(z | labels, x) ∝ prior · likelihood^exponent (see `lupi.crowd.tempering`).
 
 References
 ----------
@@ -52,17 +52,17 @@ from lupi.crowd.votes import Floats, Votes, number_ids
 SMALLEST = 1e-6
 """Lower bound of the model's probabilities: no prediction makes a label impossible."""
 ROUNDS = 10
-"""Number of rounds of L-BFGS and EM updates at most."""
+"""Maximum number of rounds of L-BFGS and EM updates."""
 STEPS = 10
-"""Steps of EM for the habits before anything else is estimated: else annotators whose constant answer the model has
-learnt would look reliable, and the others would not."""
+"""Number of EM steps for the habits before anything else is estimated. Otherwise, annotators whose constant answer the
+model has learnt would look reliable, and the others would not."""
 MEAN = 1.0
 """Prior mean of μ."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Inference:
-    """What the labels and the model's predictions say about true labels, labels and annotators."""
+    """Estimates of the true labels and of the reliability of labels and annotators."""
 
     votes: Votes
     """The labels."""
@@ -73,15 +73,15 @@ class Inference:
     log_prior: Floats
     """Log of the recalibrated predictions, softmax(β log p)."""
     evidence: Floats
-    """Log-probability of an example's labels for each true label, [examples, classes], before tempering."""
+    """Log-probability of the labels of an example given each true label, [examples, classes], before tempering."""
     truth: Floats
     """P(z | all labels, x), [examples, classes], tempered."""
     exponent: float
-    """Exponent of the labels' likelihood in `truth` and `others`."""
+    """Exponent of the likelihood of the labels in `truth` and `others`."""
     beta: float
-    """β of the recalibration."""
+    """β, the exponent that recalibrates the predictions."""
     model: LabelModel
-    """How labels come about: log-odds, errors and habits."""
+    """The model of the labels: log-odds, errors and habits."""
     mean: float
     """μ, the log-odds of an average annotator."""
     effects: Floats
@@ -93,7 +93,7 @@ class Inference:
 
     @property
     def right(self) -> Floats:
-        """The probability that each label is right, before its value and the other labels are known."""
+        """The prior probability that each label is correct, before its value and the other labels are known."""
         v, share = self.votes, self.model.share[self.votes.annotator]
         lucky = np.empty(len(share))
         for rows in split_rows(len(share), v.classes):
@@ -113,8 +113,8 @@ class Inference:
     def wrong(self) -> Floats:
         """P(the label is wrong | all labels, x), for each label.
 
-        With a single annotator, whose errors nobody else could reveal, and neither features nor true labels, a label is
-        no evidence for itself.
+        With a single annotator and neither features nor true labels, nothing could reveal the annotator's errors, so a
+        label does not count as evidence for itself.
         """
         v = self.votes
         truth = self.truth[v.example] if v.annotators > 1 or len(self.weights) or v.anchored else self.others
@@ -132,29 +132,29 @@ def infer(
     trust: Mapping[Any, float] | None = None,
     exponent: float | None = None,
 ) -> Inference:
-    """Infer true labels and how reliable labels are, from labels and a model's predictions.
+    """Infer true labels and the reliability of labels from labels and the predictions of a model.
 
     Parameters
     ----------
     p : array, [labels, classes]
         For each label, the prediction for its example by a model that was not trained on that example.
     label : array of int
-        The given labels, as columns of `p`.
+        The given labels, as column numbers of `p`.
     example : array, optional
-        Ids of examples; by default each label belongs to an example of its own.
+        Ids of the examples. By default, each label belongs to a different example.
     annotator : array, optional
-        Ids of annotators, where a missing id is an annotator too; by default all labels are by one annotator.
+        Ids of the annotators; a missing id counts as one more annotator. By default, all labels are from one annotator.
     features : array or sparse array, [labels, features], optional
-        What else may tell right labels from wrong ones, such as seconds or a stated confidence. Numbers should be
-        standardized.
+        Other features that may distinguish correct labels from wrong ones, such as the time taken or a stated
+        confidence. Numbers should be standardized.
     gold : array, optional
-        For each label, the true label of its example, as a column of `p`; NaN or −1 where it is unknown.
+        For each label, the true label of its example as a column number of `p`; NaN or −1 where it is unknown.
     trust : mapping, optional
-        The probability that a label is right, between 0 and 1, by the ids of annotators who are trusted. It counts like
-        100 labels of theirs whose truth is known.
+        For each trusted annotator, by id, the probability between 0 and 1 that a label is correct. It counts as much as
+        100 of the annotator's labels with known truth.
     exponent : float, optional
-        Exponent of the labels' likelihood in the posterior, from 0 (labels are ignored) to 1 (labels of an example are
-        independent given the truth); by default it is chosen by `lupi.crowd.choose_exponent`.
+        Exponent of the likelihood of the labels in the posterior, from 0 (labels are ignored) to 1 (labels of an
+        example are independent given the truth). By default, `lupi.crowd.choose_exponent` chooses it.
 
     Returns
     -------
@@ -200,12 +200,12 @@ def infer(
 
 
 def infer_votes(votes: Votes, p: ArrayLike, *, features: Any = None, exponent: float | None = None) -> Inference:
-    """Infer true labels and how reliable labels are, from votes and a prediction per example.
+    """Infer true labels and the reliability of labels from votes and one prediction per example.
 
     Parameters
     ----------
     votes : Votes
-        The labels. An example may have none: its posterior is its prior, or its true label if that is known.
+        The labels. The posterior of an example without labels is its prior, or its true label if that is known.
     p : array, [examples, classes]
         The prediction for each example by a model that was not trained on it.
     features, exponent
@@ -274,7 +274,7 @@ def infer_votes(votes: Votes, p: ArrayLike, *, features: Any = None, exponent: f
 
 @dataclass(kw_only=True)
 class _Fit:
-    """Estimates, with an array of truths that `infer_votes` may overwrite."""
+    """The estimates; `infer_votes` may overwrite the array of truths."""
 
     mean: float
     effects: Floats
@@ -314,7 +314,7 @@ def _fit(votes: Votes, log_p: Floats, features: csr_array) -> _Fit:
             change = max(change, float(np.abs(q - truth[rows]).max()))
             wrong += (counts[rows].T @ q).T
             truth[rows] = q
-        # Truths that are known do not change, and do not tell whether the annotators still do.
+        # Known truths do not change, so they cannot show whether the estimates have converged.
         if (change < 1e-3 and not votes.anchored) or step == ROUNDS - 1:
             break
         model, weight = update_habits(votes, replace(model, errors=_normalize_errors(wrong)), log_prior)
@@ -346,7 +346,7 @@ def negative_log_posterior(
 ) -> tuple[float, Floats]:
     """Return the negative log-posterior of (μ, b, w, log β) = t up to a constant, and its gradient.
 
-    `checked` is the mean of `design` over the labels of each annotator who is trusted.
+    `checked` is the mean of `design` over the labels of each trusted annotator.
     """
     value, slope, slope_beta = marginal_log_likelihood(votes, log_p, of_errors, design @ t[:-1], t[-1], weight)
     away, gradient = (t - centre) / variance, design.T @ slope
@@ -358,14 +358,14 @@ def negative_log_posterior(
 
 
 def _normalize_errors(count: Floats) -> Floats:
-    """Return C from expected numbers of labels, [true label, given label], with a pseudo-count of 1 per row."""
+    """Return C from expected label counts, [true label, given label], with a pseudo-count of 1 per row."""
     K = len(count)
     errors = (count + 1 / (K - 1)) * (1 - np.eye(K))
     return np.asarray(errors / errors.sum(1, keepdims=True))
 
 
 def _mean_variance(square: Floats) -> float:
-    """Return the variance that best explains effects with these expected squares, within bounds."""
+    """Return the maximum-likelihood variance of effects with the given expected squares, within bounds."""
     return float(square.mean().clip(1e-3, 4)) if len(square) else 1.0
 
 

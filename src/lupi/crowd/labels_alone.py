@@ -1,4 +1,4 @@
-"""Truth and annotators from labels alone, without inputs and without a model's predictions."""
+"""Infer true labels and the reliability of annotators from labels alone, without inputs or predictions."""
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -10,16 +10,16 @@ from lupi.crowd.trusted import count_checked
 from lupi.crowd.votes import Floats, Integers, Votes
 
 Z = 1.96
-"""Half of the width of a 95 % interval, in standard deviations."""
+"""Half the width of a 95 % interval, in standard deviations."""
 HARDLY = 0.005
-"""Cells of confusion matrices with a smaller expected number of labels are left out."""
+"""Cells of confusion matrices with a smaller expected count are left out."""
 
 
 def infer_alone(votes: Votes) -> Inference:
-    """Infer true labels and how reliable labels are, from the labels alone.
+    """Infer true labels and the reliability of labels from the labels alone.
 
-    The model is that of `infer_votes`. All examples have the same prior, softmax(β log share) of the classes' shares of
-    all labels; β is estimated, since errors make rare classes look more frequent than they are.
+    The model is that of `infer_votes`. All examples have the same prior, softmax(β log share), where share is the share
+    of each class among all labels. β is estimated because errors make rare classes look more frequent than they are.
 
     Examples
     --------
@@ -36,12 +36,12 @@ def infer_alone(votes: Votes) -> Inference:
 
 
 def approximate_reliability(found: Inference) -> tuple[Floats, Floats, Floats]:
-    """Return the probability that a label of each annotator is right, and the limits of its 95 % interval.
+    """Return the reliability of each annotator and the limits of an approximate 95 % interval.
 
-    The interval is that of the annotator's log-odds, from the curvature of the log-posterior: a label that is no habit
-    tells σ(η)(1 − σ(η)) about them if the truth is known, and q (1 − q) less if it is right with probability q. It
-    takes a pass over the labels where `sample_reliability` takes a thousand, and is shorter, because it takes the
-    other estimates as certain.
+    The interval is computed for the log-odds of the annotator, from the curvature of the log-posterior. A label that is
+    not a habit contributes the information σ(η)(1 − σ(η)) if the truth is known, and q (1 − q) less if the label is
+    correct with probability q. This takes one pass over the labels, where `sample_reliability` takes a thousand. The
+    interval is narrower, because the other estimates are treated as known.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def approximate_reliability(found: Inference) -> tuple[Floats, Floats, Floats]:
     )
     precision = own + np.bincount(v.annotator, told, v.annotators).clip(0)
     away = (Z / np.sqrt(precision))[v.annotator]
-    lucky = found.right - (1 - share[v.annotator]) * right  # habits that are right by chance
+    lucky = found.right - (1 - share[v.annotator]) * right  # habits that are correct by chance
 
     def mean(log_odds: Floats) -> Floats:
         return v.mean_by_annotator((1 - share[v.annotator]) * expit(log_odds) + lucky)
@@ -66,7 +66,7 @@ def approximate_reliability(found: Inference) -> tuple[Floats, Floats, Floats]:
 
 
 def expected_confusions(votes: Votes, truth: Floats) -> tuple[Integers, Integers, Integers, Floats, Floats]:
-    """Count how often each annotator gave each label for each true label, as cells that are not empty.
+    """Return the non-empty cells of the annotators' expected confusion matrices.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def expected_confusions(votes: Votes, truth: Floats) -> tuple[Integers, Integers
     count : ndarray
         The expected number of labels.
     share : ndarray
-        Its share of the annotator's labels with that true label.
+        The share among the annotator's labels with that true label.
 
     Examples
     --------

@@ -1,10 +1,10 @@
-"""The likelihood of labels, with the true labels summed out.
+"""The marginal likelihood of labels, with the true labels summed out.
 
     true label      z_i ~ softmax(β log p(·|x_i))
-    given label     y_n ~ h_j with probability s_j: a habit of annotator j, whatever the truth is;
+    given label     y_n ~ h_j with probability s_j: a habit of annotator j, independent of the truth;
                     else y_n = z with probability σ(η_n), else drawn from C[z, ·]
 
-Examples are processed in chunks: only what is handed in and out is as large as examples × classes.
+Examples are processed in chunks, so only inputs and outputs take memory proportional to examples × classes.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from lupi.crowd.trusted import clamp
 from lupi.crowd.votes import Floats, Integers, Votes
 
 CHUNK = 2**17
-"""Number of cells, examples × classes, that are processed at once."""
+"""Number of cells (examples × classes) to process at once."""
 
 FEW_CLASSES = 32
 """Up to this number of classes, rows are reduced column by column."""
@@ -27,16 +27,16 @@ FEW_CLASSES = 32
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LabelModel:
-    """How labels come about."""
+    """Parameters of the model of labels."""
 
     log_odds: Floats
-    """η, [labels] log-odds that a label that is no habit is right."""
+    """η, [labels] log-odds that a label is correct, given that it is not a habit."""
     errors: Floats
     """C, [true label, given label] with a zero diagonal: the distribution of wrong labels."""
     share: Floats
     """s, [annotators] the share of labels that are habits."""
     habits: Floats
-    """h, [annotators, classes] the distribution of these labels."""
+    """h, [annotators, classes] the distribution of habits."""
 
 
 def split_rows(rows: int, classes: int) -> Iterator[slice]:
@@ -46,7 +46,7 @@ def split_rows(rows: int, classes: int) -> Iterator[slice]:
 
 
 def scatter(votes: Votes, values: NDArray[np.float64] | None = None) -> csr_array:
-    """Add up a value per label, by default 1, in the cell of its example and class, [examples, classes]."""
+    """Sum one value per label, by default 1, in the cell of its example and class, [examples, classes]."""
     values = np.ones(len(votes.label)) if values is None else values
     return csr_array((values, (votes.example, votes.label)), shape=(votes.examples, votes.classes))
 
@@ -57,7 +57,7 @@ def log_errors(errors: Floats) -> Floats:
 
 
 def normalize(logits: Floats) -> tuple[Floats, Floats]:
-    """Turn logits into softmax over the last axis, in place, and return it with the log of its normalizer."""
+    """Compute the softmax of logits over the last axis, in place; return it with the log of the normalizer."""
     top = row_maxima(logits)
     logits -= top
     np.exp(logits, out=logits)
@@ -77,17 +77,17 @@ def row_maxima(values: Floats) -> Floats:
 
 
 def softmax(logits: Floats) -> Floats:
-    """Return softmax over the last axis."""
+    """Return the softmax over the last axis."""
     return normalize(logits.copy())[0]
 
 
 def log_softmax(logits: Floats) -> Floats:
-    """Return the log of softmax over the last axis."""
+    """Return the log-softmax over the last axis."""
     return np.asarray(logits - normalize(logits.copy())[1])
 
 
 def label_probabilities(votes: Votes, model: LabelModel, labels: Integers | slice) -> Floats:
-    """Return P(y_n | z) of some labels for each true label z, [labels, classes]."""
+    """Return P(y_n | z) of the given labels for each true label z, [labels, classes]."""
     who, given, eta = votes.annotator[labels], votes.label[labels], model.log_odds[labels]
     work, habit = 1 - model.share[who], model.share[who] * model.habits[who, given]
     p = np.ascontiguousarray(model.errors.T)[given]
@@ -98,19 +98,19 @@ def label_probabilities(votes: Votes, model: LabelModel, labels: Integers | slic
 
 
 def label_evidence(votes: Votes, model: LabelModel, labels: Integers | slice) -> Floats:
-    """Return log P(y_n | z) of some labels for each true label z, [labels, classes]."""
+    """Return log P(y_n | z) of the given labels for each true label z, [labels, classes]."""
     p = label_probabilities(votes, model, labels)
     return np.log(p, out=p)
 
 
 def example_evidence(votes: Votes, model: LabelModel) -> Floats:
-    """Return the log-probability of each example's labels for each true label, [examples, classes]."""
+    """Return the log-probability of the labels of each example given each true label, [examples, classes]."""
     total, labels = np.zeros((votes.examples, votes.classes)), np.argsort(votes.example, kind="stable")
     example = votes.example[labels]
     for rows in split_rows(len(labels), votes.classes):
         own = label_evidence(votes, model, labels[rows])
         first = np.flatnonzero(np.diff(example[rows], prepend=-1))
-        total[example[rows][first]] += np.add.reduceat(own, first)  # an example may go on in the next chunk
+        total[example[rows][first]] += np.add.reduceat(own, first)  # an example may continue in the next chunk
     return total
 
 
@@ -126,9 +126,9 @@ def error_evidence(votes: Votes, errors: Floats, weight: Floats) -> Floats:
 def marginal_log_likelihood(
     votes: Votes, log_p: Floats, of_errors: Floats, eta: Floats, log_beta: float, weight: Floats
 ) -> tuple[float, Floats, float]:
-    """Return the log-probability of all labels, each to the power of its weight, and its gradient in η and log β.
+    """Return the weighted log-likelihood of all labels and its gradient with respect to η and log β.
 
-    It includes the log-probability of the true labels that are known.
+    It includes the log-probability of the known true labels.
 
     With the posterior q and the prior π of the true labels, d/dη_n = weight_n (q_i[y_n] − σ(η_n)) and
     d/d log β = β Σ_i Σ_k (q_i[k] − π_i[k]) log p_i[k].
@@ -140,13 +140,13 @@ def marginal_log_likelihood(
     log_p : array, [examples, classes]
         Log of the model's predictions.
     of_errors : array, [examples, classes]
-        From `error_evidence`.
+        Result of `error_evidence`.
     eta : array
-        Log-odds that each label is right.
+        Log-odds that each label is correct.
     log_beta : float
         log β.
     weight : array
-        The probability that each label is no habit.
+        The probability that each label is not a habit.
     """
     beta, wrong = np.exp(log_beta), log_expit(-eta)
     value, slope, slope_beta = float(weight @ wrong), weight * np.expm1(wrong), 0.0  # expm1(log σ(−η)) = −σ(η)

@@ -1,4 +1,4 @@
-"""Weights of a mixture of models by the probability that it gives to labels, with the true labels summed out."""
+"""Stacking: the mixture of models that maximizes the likelihood of the labels, with the true labels summed out."""
 
 from collections.abc import Sequence
 
@@ -12,21 +12,21 @@ from lupi.crowd.votes import Floats
 def stack_weights(
     predictions: Sequence[ArrayLike], evidence: ArrayLike, *, tolerance: float = 1e-6, steps: int = 10_000
 ) -> Floats:
-    """Return the weights w under which a mixture of models best explains the labels.
+    """Return the weights w of the mixture of models that best explains the labels.
 
-    EM maximizes Σ_i log Σ_m w_m Σ_k p_m[i, k] exp(evidence[i, k]). The problem is concave, so EM ends at the
-    maximum. Examples without labels have constant evidence, and count for nothing.
+    EM maximizes Σ_i log Σ_m w_m Σ_k p_m[i, k] exp(evidence[i, k]). The problem is concave, so EM converges to the
+    maximum. Examples without labels have constant evidence and no influence.
 
     Parameters
     ----------
     predictions : sequence of arrays, [examples, classes] each
-        Predictions of each model for examples that it was not trained on.
+        The predictions of each model for examples that it was not trained on.
     evidence : array, [examples, classes]
-        Log-probability of an example's labels for each true label, such as `Inference.evidence`.
+        Log-probability of the labels of each example given each true label, such as `Inference.evidence`.
     tolerance : float
-        EM stops when the mean log-probability of an example is within this of its maximum.
+        EM stops when the mean log-likelihood per example is this close to its maximum.
     steps : int
-        Largest number of steps.
+        Maximum number of steps.
 
     Returns
     -------
@@ -54,7 +54,8 @@ def stack_weights(
     if not len(likelihood):
         return weights
     for _ in range(steps):
-        # The slope of the mean log-probability: by concavity, log of its maximum bounds the distance to the optimum.
+        # The gradient of the mean log-likelihood. By concavity, the log of its largest entry bounds the gap to the
+        # optimum.
         slope = (likelihood / (likelihood @ weights)[:, None]).mean(0)
         if np.log(slope.max()) < tolerance:
             break
@@ -69,4 +70,4 @@ def model_likelihoods(predictions: Sequence[ArrayLike], evidence: Floats) -> Flo
         weight = np.exp(evidence[rows] - evidence[rows].max(1, keepdims=True))
         for m, p in enumerate(predictions):
             found[rows, m] = (np.asarray(p)[rows] * weight).sum(1)
-    return np.maximum(found, np.finfo(np.float64).tiny)  # no model explains the example: it counts for nothing
+    return np.maximum(found, np.finfo(np.float64).tiny)  # an example that no model explains is ignored

@@ -1,4 +1,4 @@
-"""Aggregate a table of labels: long, with one row per label, or wide, with one column per annotator."""
+"""Aggregate a table of labels, either long (one row per label) or wide (one column per annotator)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,37 +20,37 @@ from lupi.tabular.targets import find_unlabelled
 from lupi.tabular.values import as_text, is_number
 
 LONG = {"example": "example", "annotator": "annotator", "label": "label"}
-"""Names of the columns of a long table, as importers write them."""
+"""Default column names of a long table, as the importers write them."""
 SHOWN = 10
-"""Number of rows of each table that a notebook shows."""
+"""Number of rows of each table to show in a notebook."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Aggregation:
-    """What labels alone say about the truth and the annotators, as tables."""
+    """Tables of the true labels and the reliability of annotators, estimated from labels alone."""
 
     consensus: pd.DataFrame
-    """One row per example: example; label, the most probable true label; probability; labels, the number of its labels;
-    agreement, the share of them that equal the consensus."""
+    """One row per example. example: the id; label: the most probable true label; probability: that of this label;
+    labels: the number of labels; agreement: the share of labels that equal the consensus."""
     annotators: pd.DataFrame
-    """One row per annotator, the least reliable first: annotator; labels, their number; agreement, the share of them
-    that equal the consensus; reliability, the probability that a label of theirs is right, with an approximate 95 %
-    interval from low to high; habit, the share of their labels that do not depend on the truth; flagged, whether the
+    """One row per annotator, the least reliable first. annotator: the id; labels: the number of labels; agreement: the
+    share of labels that equal the consensus; reliability: the probability that a label is correct, with an approximate
+    95 % interval from low to high; habit: the share of labels that do not depend on the truth; flagged: whether the
     interval lies below the mean reliability over all labels."""
     confusions: pd.DataFrame
-    """Cells of the annotators' confusion matrices: annotator, true, given; count, the expected number of labels;
-    probability of the given label for the true one. Cells of hardly any label are left out."""
+    """Cells of the annotators' confusion matrices. annotator, true, given: the cell; count: the expected number of
+    labels; probability: that of the given label for the true one. Nearly empty cells are left out."""
     labels: pd.DataFrame
-    """One row per label, with the index of the table: example, annotator, label; right, the probability that the label
-    is right, a weight for any model that is trained on the labels."""
+    """One row per label, with the index of the table. example, annotator, label: as in the table; right: the
+    probability that the label is correct, which can serve as a sample weight for any model."""
     alpha: float
-    """Krippendorff's α: 1 if labels of an example always agree, 0 if they agree as by chance."""
+    """Krippendorff's α: 1 for perfect agreement, 0 for agreement by chance."""
     classes: NDArray[Any]
     """The classes."""
     inference: Inference
-    """The estimates, for the functions of `lupi.crowd` such as `sample_reliability`."""
+    """The estimates, to pass to functions of `lupi.crowd` such as `sample_reliability`."""
     notes: tuple[str, ...] = ()
-    """What to know about the table."""
+    """Notes on the table."""
 
     def confusion(self, annotator: Any) -> pd.DataFrame:
         """Return the confusion matrix of an annotator: true labels in rows, given labels in columns."""
@@ -82,27 +82,27 @@ def aggregate(
     gold: str | Mapping[Any, Any] | None = None,
     trust: Mapping[Any, float] | None = None,
 ) -> Aggregation:
-    """Aggregate labels into a consensus with its confidence and the reliability of each annotator, from labels alone.
+    """Estimate the consensus of labels and the reliability of annotators from a table of labels.
 
-    No inputs are needed; where there are some, `lupi diagnose` knows more. See `lupi.crowd.infer` for the model of
-    labels: annotators differ in reliability, may have habits, such as a constant answer, and share what errors are
-    frequent.
+    No inputs are needed. If you have inputs, `lupi diagnose` uses them and is more accurate. The model of the labels is
+    that of `lupi.crowd.infer`: annotators differ in reliability, may have habits such as a constant answer, and tend to
+    make the same kinds of errors.
 
     Parameters
     ----------
     table
-        A long table of pandas, polars or Arrow with one row per label; or a wide one with a column per annotator, or an
-        array, as for `lupi.tabular.to_long`. Rows and cells without a label are ignored; a missing annotator is an
-        annotator too.
+        A long table with one row per label (pandas, polars or Arrow), or a wide table or array with one column per
+        annotator, as for `lupi.tabular.to_long`. Rows and cells without a label are ignored. A missing annotator counts
+        as one more annotator.
     example, annotator, label : str, optional
-        Columns of a long table, by default those of these names. A table with neither of the columns of annotators
-        and labels is wide if `annotator` and `label` are not given.
+        Column names of a long table; by default "example", "annotator" and "label". If `annotator` and `label` are not
+        given and the table has neither of these columns, it is wide.
     gold : str or mapping, optional
-        True labels of some examples, which anchor the estimates: a column of a long table, partly blank, or a dict or
-        Series from examples to labels.
+        True labels of some examples, which anchor the estimates: the name of a partly empty column of a long table, or
+        a dict or Series from examples to labels.
     trust : mapping, optional
-        The probability that a label is right, between 0 and 1, by the names of annotators who are trusted. It counts
-        like 100 labels of theirs whose truth is known.
+        For each trusted annotator, by name, the probability between 0 and 1 that a label is correct. It counts as much
+        as 100 of the annotator's labels with known truth.
 
     Returns
     -------
@@ -168,7 +168,7 @@ def aggregate(
 
 
 def tabulate_consensus(found: Inference, examples: NDArray[Any], classes: NDArray[Any]) -> pd.DataFrame:
-    """Return a table of the most probable true label of each example: see `Aggregation.consensus`."""
+    """Return the table `Aggregation.consensus`."""
     best, counts = found.truth.argmax(1), count_labels(found.votes)
     row, total = np.arange(len(best)), counts.sum(1)
     return pd.DataFrame(
@@ -183,7 +183,7 @@ def tabulate_consensus(found: Inference, examples: NDArray[Any], classes: NDArra
 
 
 def tabulate_confusions(found: Inference, annotators: NDArray[Any], classes: NDArray[Any]) -> pd.DataFrame:
-    """Return a table of the cells of confusion matrices: see `Aggregation.confusions`."""
+    """Return the table `Aggregation.confusions`."""
     who, true, given, count, share = expected_confusions(found.votes, found.truth)
     cells = {"annotator": annotators[who], "true": classes[true], "given": classes[given]}
     return pd.DataFrame({**cells, "count": count, "probability": share})
@@ -206,7 +206,7 @@ def _tabulate_annotators(found: Inference, annotators: NDArray[Any]) -> pd.DataF
 
 
 def _read(table: Any, example: str | None, annotator: str | None, label: str | None) -> tuple[pd.DataFrame, list[str]]:
-    """Return example, annotator and label of each label, and notes on the table."""
+    """Return a long table of examples, annotators and labels, and notes on the input table."""
     frame, given = as_pandas(table), {"example": example, "annotator": annotator, "label": label}
     names = list(map(str, frame.columns)) if isinstance(frame, pd.DataFrame) else []
     if annotator is None and label is None and not {LONG["annotator"], LONG["label"]} & set(names):
@@ -227,7 +227,7 @@ def _read(table: Any, example: str | None, annotator: str | None, label: str | N
 
 
 def _split_gold(table: Any, gold: str, example: str) -> tuple[Any, "pd.Series[Any]"]:
-    """Return a table without its column of true labels, and that column by the ids of examples."""
+    """Return the table without its column of true labels, and that column indexed by example."""
     names = list(map(str, getattr(table, "columns", [])))
     check_name(gold, names, "gold")
     ids = table[example] if example in names else np.arange(len(table))
@@ -235,7 +235,7 @@ def _split_gold(table: Any, gold: str, example: str) -> tuple[Any, "pd.Series[An
 
 
 def _number_gold(gold: Mapping[Any, Any], examples: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the number of each example's true label, −1 where it is unknown."""
+    """Return the class number of each example's true label, −1 where it is unknown."""
     numbers, known = {as_text(name): place for place, name in enumerate(classes)}, dict[str, int]()
     for one, value in pd.Series(gold).items():
         if pd.isna(value):
@@ -248,9 +248,9 @@ def _number_gold(gold: Mapping[Any, Any], examples: NDArray[Any], classes: NDArr
 
 
 def _number(column: Any, *, sort: bool = False) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Number the values of a column, by first appearance or sorted, and return the numbers and the values."""
+    """Number the distinct values of a column, by first appearance or sorted; return the numbers and the values."""
     if is_number(column) and not column.isna().any() and (column % 1 == 0).all():
-        column = column.astype(np.int64)  # a column with missing values has floats
+        column = column.astype(np.int64)  # missing values make pandas store integers as floats
     codes, values = pd.factorize(column, use_na_sentinel=False)
     values = np.asarray(values)
     if sort:

@@ -1,7 +1,7 @@
-"""How far to trust the labels: the exponent of their likelihood.
+"""Tempering: choose the exponent of the likelihood of the labels.
 
-Labels of one example share errors (a hard example misleads everybody), so a posterior that multiplies their
-likelihoods as if they were independent is over-confident. The cure is P(z | labels, x) ∝ prior · likelihood^exponent.
+Labels of one example share errors (a hard example misleads everybody), so a posterior that multiplies their likelihoods
+as if they were independent is overconfident. Tempering corrects this: P(z | labels, x) ∝ prior · likelihood^exponent.
 """
 
 import numpy as np
@@ -11,20 +11,20 @@ from lupi.crowd.likelihood import LabelModel, label_evidence, log_softmax, split
 from lupi.crowd.votes import Floats, Integers, Votes
 
 DEFAULT = 0.4
-"""The exponent where labels do not say: near the best by true labels on digits, music genre and sentiment polarity."""
+"""Default exponent if the labels cannot determine it; nearly optimal on digits, music genre and sentiment polarity."""
 GRID = np.arange(1, 11) / 10
-"""Exponents that are tried."""
+"""Exponents to try."""
 MOST = 50_000
-"""Number of labels that are left out in turn at most; of more, evenly spaced ones are."""
+"""Maximum number of labels to leave out in turn; if there are more, evenly spaced ones are used."""
 
 
 def choose_exponent(votes: Votes, log_prior: Floats, evidence: Floats, model: LabelModel) -> float:
-    """Choose the exponent by the labels, without true labels.
+    """Choose the exponent from the labels, without true labels.
 
-    Let a be the exponent under which the other labels of an example best predict one that is left out. The result is
-    a², shrunk towards `DEFAULT` on the log scale as if 500 labels had chosen that. The square is a rule of thumb and
-    not a theorem: labels of one example share errors, so what predicts a *label* best trusts the labels too much to
-    find the *truth*; on the sets with true labels that we measured, a² was close to the best exponent.
+    Let a be the exponent with which the other labels of an example best predict a left-out label. The result is a²,
+    shrunk towards `DEFAULT` on the log scale as if 500 labels supported the default. The square is a heuristic: labels
+    of one example share errors, so the exponent that best predicts a *label* relies too much on the labels to estimate
+    the *truth*. On our data sets with true labels, a² was close to the best exponent.
     """
     weight = weigh_evidence(votes)
     if not weight:
@@ -34,7 +34,7 @@ def choose_exponent(votes: Votes, log_prior: Floats, evidence: Floats, model: La
 
 
 def weigh_evidence(votes: Votes) -> float:
-    """Return how much the labels tell about the exponent, n / (n + 500) for n labels that share their example."""
+    """Return n / (n + 500), the weight of the labels in choosing the exponent, for n labels that share an example."""
     several = len(find_shared(votes))
     return several / (several + 500)
 
@@ -50,7 +50,7 @@ def leave_one_out_log_likelihood(
 ) -> Floats:
     """Return the mean log-probability of a label given the other labels of its example, for each exponent.
 
-    Only examples with at least two labels count.
+    Only examples with at least two labels are used.
     """
     labels = find_shared(votes)
     labels = labels[:: -(-len(labels) // MOST)]

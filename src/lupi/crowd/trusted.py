@@ -1,13 +1,13 @@
-"""What is known beyond labels and predictions: some true labels, and annotators who are trusted.
+"""Known true labels and trusted annotators.
 
-A known true label replaces what would be inferred: z_i is no longer random. An annotator who is trusted with
-probability t is none of the others, from whom annotators with few labels borrow strength. Instead their log-odds have
-the prior of `STRENGTH` labels that have been checked, of which a share t was right and none a habit,
+A known true label fixes z_i. A trusted annotator is not part of the population from which annotators with few labels
+borrow strength. Instead, trust t in an annotator acts as a prior worth `STRENGTH` checked labels, of which a share t
+was correct and none was a habit,
 
     log p(b_j) = STRENGTH (t log σ(η_j) + (1 − t) log σ(−η_j)) + const,
 
-where η_j is the mean log-odds of their labels. It is largest at σ(η_j) = t, and counts for less the more labels of
-theirs can be judged.
+where η_j is the mean log-odds of the annotator's labels. The prior has its maximum at σ(η_j) = t, and matters less the
+more informative labels the annotator has.
 """
 
 import difflib
@@ -22,13 +22,15 @@ from scipy.special import expit, log_expit, logit
 from lupi.crowd.votes import Floats, Integers, Votes
 
 STRENGTH = 100.0
-"""The number of labels that the trust in an annotator counts as."""
+"""Number of checked labels that trust in an annotator is worth."""
 FEW = 2.0
-"""The number of labels that the mean of all annotators counts as, where the estimates start."""
+"""Pseudo-count of the mean of all annotators in the initial estimates."""
 
 
 def clamp(votes: Votes, logits: Floats, rows: slice = slice(None)) -> Floats:
-    """Set the logits of true labels that are known not to be to −∞, in place; `rows` are the examples of the logits.
+    """Set the logits of classes to −∞ where another class is known to be true, in place.
+
+    `rows` are the examples of the logits.
 
     Examples
     --------
@@ -42,35 +44,35 @@ def clamp(votes: Votes, logits: Floats, rows: slice = slice(None)) -> Floats:
     if votes.gold is not None:
         gold = votes.gold[rows]
         known = np.flatnonzero(gold >= 0)
-        kept = logits[known, gold[known]]
+        true = logits[known, gold[known]]
         logits[known] = -np.inf
-        logits[known, gold[known]] = kept
+        logits[known, gold[known]] = true
     return logits
 
 
 def find_trusted(votes: Votes) -> Integers:
-    """Return the annotators who are trusted."""
+    """Return the trusted annotators."""
     return np.zeros(0, np.int64) if votes.trust is None else np.flatnonzero(~np.isnan(votes.trust))
 
 
 def count_checked(votes: Votes) -> Floats:
-    """Return the number of checked labels that each annotator's prior counts as, [annotators]."""
+    """Return the number of checked labels that the prior of each annotator is worth, [annotators]."""
     count = np.zeros(votes.annotators)
     count[find_trusted(votes)] = STRENGTH
     return count
 
 
 def log_trust(trust: Floats, log_odds: Floats) -> tuple[Floats, Floats]:
-    """Return the log-prior of the log-odds of annotators who are trusted, and its derivative."""
+    """Return the log-prior of the log-odds of trusted annotators and its derivative."""
     value = STRENGTH * (trust * log_expit(log_odds) + (1 - trust) * log_expit(-log_odds))
     return value, STRENGTH * (trust - expit(log_odds))
 
 
 def start_log_odds(votes: Votes, mean: float) -> Floats:
-    """Return log-odds of each annotator to start from: those of labels that have been checked, [annotators].
+    """Return initial log-odds of each annotator from the labels that have been checked, [annotators].
 
-    A few more labels have the log-odds `mean`, which annotators without checked labels have, too. The likelihood of
-    labels has several maxima: without this start, annotators who agree on wrong labels would be believed.
+    They are smoothed by `FEW` labels with the log-odds `mean`, so annotators without checked labels start at `mean`.
+    The likelihood has several maxima; without this start, annotators who agree on wrong labels could win.
     """
     checked, right = count_checked(votes), np.nan_to_num(votes.trust if votes.trust is not None else 0.0)
     right = checked * right
@@ -82,7 +84,7 @@ def start_log_odds(votes: Votes, mean: float) -> Floats:
 
 
 def average_rows(votes: Votes, values: csr_array) -> csr_array:
-    """Average rows of values of labels, [labels, columns], over the labels of each annotator who is trusted."""
+    """Average values, [labels, columns], over the labels of each trusted annotator."""
     who = find_trusted(votes)
     label = np.flatnonzero(np.isin(votes.annotator, who))
     place = np.searchsorted(who, votes.annotator[label])
@@ -91,7 +93,7 @@ def average_rows(votes: Votes, values: csr_array) -> csr_array:
 
 
 def read_gold(gold: ArrayLike, example: Integers, examples: int, classes: int) -> Integers:
-    """Return the true label of each example, −1 where it is unknown, from that of each label's example.
+    """Return the true label of each example, −1 where it is unknown, from one entry per label.
 
     Examples
     --------
@@ -115,7 +117,7 @@ def read_gold(gold: ArrayLike, example: Integers, examples: int, classes: int) -
 
 
 def read_trust(trust: Mapping[Any, float], names: NDArray[Any]) -> Floats:
-    """Return the trust in each annotator, NaN for those who are not named.
+    """Return the trust in each annotator, NaN for annotators who are not in `trust`.
 
     Examples
     --------

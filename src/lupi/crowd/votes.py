@@ -1,4 +1,4 @@
-"""Labels as numbers: who gave which label to which example."""
+"""Labels as arrays of integers: which annotator gave which label to which example."""
 
 import math
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Votes:
-    """Labels, one entry per label, with examples, annotators and classes numbered from 0."""
+    """Labels with their examples and annotators, one entry per label, numbered from 0."""
 
     example: Integers
     """[labels] the example that was labelled."""
     annotator: Integers
     """[labels] the annotator who labelled it."""
     label: Integers
-    """[labels] the class that they chose."""
+    """[labels] the class that the annotator chose."""
     examples: int
     """Number of examples."""
     annotators: int
@@ -28,24 +28,24 @@ class Votes:
     classes: int
     """Number of classes."""
     gold: Integers | None = None
-    """[examples] the true label where it is known, else −1."""
+    """[examples] the true label, −1 where it is unknown."""
     trust: Floats | None = None
-    """[annotators] the probability that a label of a trusted annotator is right, NaN for others."""
+    """[annotators] the probability that a label of a trusted annotator is correct; NaN for other annotators."""
 
     @property
     def anchored(self) -> bool:
-        """Whether some true labels are known, or some annotators trusted."""
+        """Whether some true labels are known or some annotators are trusted."""
         known = self.gold is not None and bool((self.gold >= 0).any())
         return known or (self.trust is not None and not np.isnan(self.trust).all())
 
     def mean_by_annotator(self, values: NDArray[Any]) -> Floats:
-        """Average a value per label over the labels of each annotator, [annotators]."""
+        """Average values, [labels], over the labels of each annotator."""
         total = np.bincount(self.annotator, minlength=self.annotators)
         return np.asarray(np.bincount(self.annotator, values, self.annotators) / total)
 
 
 def number_ids(name: str, ids: Any, length: int) -> tuple[Integers, NDArray[Any]]:
-    """Number ids by first appearance, and return the distinct ids in that order; missing ids count as one id.
+    """Number ids by first appearance, and return the numbers and the distinct ids. Missing ids count as one id.
 
     Examples
     --------
