@@ -1,4 +1,4 @@
-"""What are networks made of? Trunks, towers and heads, and `Parts`, which makes them for a method."""
+"""The parts of networks: trunks, towers and heads, and `Parts`, which makes them for a method."""
 
 from lupi.nn.heads import GaussianHead, HeteroscedasticHead, ProbitHead, heteroscedastic_head
 from lupi.nn.hub import pretrained, resnet, token_ids

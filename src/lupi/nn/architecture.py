@@ -1,4 +1,4 @@
-"""The architecture of a pretrained image trunk as JSON, so that a stored model needs no download to be built again."""
+"""The architecture of a pretrained image trunk as JSON, so that a saved model can be rebuilt without a download."""
 
 import json
 from typing import Any, TypedDict
@@ -9,18 +9,18 @@ from lupi._internal.pretrained import ImageTrunk, import_extra
 
 
 class Architecture(TypedDict):
-    """What `build_trunk` needs to make a network for the weights of an image trunk."""
+    """The architecture of an image trunk, without its weights."""
 
     config: dict[str, Any]
-    """Configuration of the Hugging Face model."""
+    """The configuration of the Hugging Face model."""
     pooler: bool
-    """Whether it has its pooling layer."""
+    """Whether the model has a pooling layer."""
     size: list[int]
-    """Height and width of its images."""
+    """Height and width of the images."""
 
 
 def describe_trunk(trunk: Any) -> Architecture:
-    """Return the architecture of an image trunk; it holds no path and no weights.
+    """Return the architecture of an image trunk. It contains no paths and no weights.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def describe_trunk(trunk: Any) -> Architecture:
 
 
 def build_trunk(architecture: Architecture) -> ImageTrunk:
-    """Make an image trunk with random weights. No code but that of the extra `vision` is run."""
+    """Make an image trunk with random weights. Only code from the extra `vision` is run."""
     transformers = import_extra("transformers", "vision")
     facts = dict(architecture["config"])
     config = transformers.AutoConfig.for_model(facts.pop("model_type"), **facts)

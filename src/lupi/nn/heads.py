@@ -1,4 +1,4 @@
-"""Heads map features to the output tensor of a likelihood. The plain head is `torch.nn.Linear`.
+"""Heads, which map features to the output tensor of a likelihood. The plain head is `torch.nn.Linear`.
 
 The heteroscedastic heads follow Collier et al., "Correlated input-dependent label noise in large-scale image
 classification" (CVPR 2021), https://arxiv.org/abs/2105.10305.
@@ -18,11 +18,11 @@ SMALLEST_SCALE = 1e-3
 MANY = 1000
 """Number of outputs above which a head draws fewer samples."""
 LARGEST_BLOCK = 2**22
-"""Number of noisy logits that evaluation holds in memory at once, unless a single row has more."""
+"""Maximum number of noisy logits in memory at once in evaluation, unless a single row has more."""
 
 
 def limit_samples(samples: int, outputs: int) -> int:
-    """Return the number of samples for a head: in inverse proportion to many outputs, but at least a tenth.
+    """Return the number of samples for a head: above 1000 outputs inversely proportional to them, at least a tenth.
 
     Examples
     --------
@@ -40,10 +40,10 @@ def average_noisy_logits(
     noise: tuple[Tensor, Tensor],
     temperature: float,
 ) -> Tensor:
-    r"""Average probabilities over the noisy logits u = μ + V ε_R + d ε_K, and return the average as logits.
+    r"""Average the probabilities of the noisy logits u = μ + V ε_R + d ε_K, and return the average as logits.
 
-    p = (1/S) Σ_s softmax(u_s / τ), with a sigmoid in place of the softmax for a `Bernoulli` likelihood. The average is
-    taken of log-probabilities by log-sum-exp, so that a head that is confidently wrong still has a gradient.
+    p = (1/S) Σ_s softmax(u_s / τ), with a sigmoid instead of the softmax for a `Bernoulli` likelihood. The average is
+    computed with log-sum-exp, so that the gradient of a confidently wrong head does not vanish.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def average_noisy_logits(
     scale : Tensor
         d, [n, K].
     noise : (Tensor, Tensor)
-        Standard normal ε_R [(n,) S, R] and ε_K [(n,) S, K]; without the first dimension, all rows share the noise.
+        Standard normal ε_R, [(n,) S, R], and ε_K, [(n,) S, K]. Without the first dimension, all rows share the noise.
     temperature : float
         τ.
 
@@ -76,12 +76,13 @@ def average_noisy_logits(
 class HeteroscedasticHead(nn.Module):
     r"""Logits whose noise depends on the features: u = μ(φ) + V(φ) ε_R + d(φ) ε_K, with d = softplus(·) + 1e-3.
 
-    Training draws new noise for every row. Evaluation uses noise that is drawn once, when the head is created, so
-    predictions are repeatable and the exported graph contains no random operator.
+    Training draws new noise for every row. Evaluation uses noise drawn once, when the head is created, so predictions
+    are reproducible and the exported graph contains no random operators.
 
-    Time and memory of a training step are proportional to rows × outputs × samples. A head with more than 1000 outputs
-    therefore draws fewer samples, in inverse proportion to the outputs down to a tenth: by default 20 in training and
-    200 in evaluation for 5000 outputs. Evaluation works in blocks of rows, with at most 4 million noisy logits each.
+    The time and memory of a training step are proportional to rows × outputs × samples. A head with more than 1000
+    outputs therefore draws fewer samples, inversely proportional to the number of outputs, but at least a tenth. For
+    5000 outputs these are by default 20 in training and 200 in evaluation. Evaluation processes blocks of rows with at
+    most 4 million noisy logits each.
 
     Parameters
     ----------
@@ -134,7 +135,7 @@ class HeteroscedasticHead(nn.Module):
         self.register_buffer("evaluation_noise", torch.randn(factors + outputs, drawn))
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return logits, the logarithm of the averaged probabilities."""
+        """Return the logits of the averaged probabilities."""
         mean = self.mean(features)
         factor = None if self.factor is None else self.factor(features).unflatten(-1, (self.outputs, self.factors))
         scale = F.softplus(self.scale(features)) + SMALLEST_SCALE
@@ -143,7 +144,7 @@ class HeteroscedasticHead(nn.Module):
             rows, sources = features.shape[0], noise.shape[0]
             noise = draw_normal(rows, sources, self.samples, dtype=noise.dtype, device=noise.device)
         by_source = noise[..., : self.factors, :].mT, noise[..., self.factors :, :].mT
-        if self.training or torch.compiler.is_compiling():  # an exported graph takes any number of rows at once
+        if self.training or torch.compiler.is_compiling():  # an exported graph processes all rows at once
             return average_noisy_logits(self.likelihood, mean, factor, scale, by_source, self.temperature)
         every = torch.arange(features.shape[0], device=mean.device)
         blocks = torch.split(every, max(1, LARGEST_BLOCK // noise.numel()))
@@ -174,7 +175,7 @@ def probit_logits(mean: Tensor, scale: Tensor) -> Tensor:
 
 
 class ProbitHead(nn.Module):
-    """The heteroscedastic head for independent binary labels, in closed form: p = Φ(μ(φ)/d(φ)).
+    """Heteroscedastic head for independent binary labels in closed form: p = Φ(μ(φ)/d(φ)).
 
     Parameters
     ----------
@@ -204,7 +205,7 @@ class ProbitHead(nn.Module):
 
 
 class GaussianHead(nn.Module):
-    """Mean and variance of a Gaussian: μ(φ) and softplus(w·φ + b) + 1e-3.
+    """Predict the mean and variance of a Gaussian: μ(φ) and softplus(w·φ + b) + 1e-3.
 
     Parameters
     ----------
@@ -218,7 +219,7 @@ class GaussianHead(nn.Module):
         self.variance = nn.Linear(features, 1)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return mean and variance, [n, 2]."""
+        """Return the mean and the variance, [n, 2]."""
         return torch.cat([self.mean(features), F.softplus(self.variance(features)) + SMALLEST_SCALE], -1)
 
 

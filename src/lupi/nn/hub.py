@@ -1,6 +1,6 @@
 """Pretrained trunks φ(x): image and text models from Hugging Face, image models from timm.
 
-They are meant to be fine-tuned: gradients reach all their weights. Load a model once and copy it for every seed::
+They are meant to be fine-tuned, so all weights get gradients. Load a model once and copy it for every seed::
 
     trunk = pretrained("google/mobilenet_v1_1.0_224")
     parts = Parts(lambda: Projected(copy.deepcopy(trunk)), features=64, ...)
@@ -33,8 +33,8 @@ def pretrained(name: str | Path, *, size: int | Size | None = None, **options: A
     """Load a pretrained model as a trunk, in evaluation mode and in float32.
 
     An image model takes images [n, 3, height, width] with values from 0 to 255, and normalises them as in its
-    pretraining. A text model takes token ids (`token_ids`). The trunk's attribute `features` is the width of φ(x).
-    Needs the extra `vision`; for text models `text` is enough.
+    pretraining. A text model takes token ids (`token_ids`). The attribute `features` of the trunk is the width of φ(x).
+    This needs the extra `vision`, or `text` for text models only.
 
     To train several seeds together (`lupi.training.fit_seeds`), a vision transformer needs
     `attn_implementation="eager"`.
@@ -42,7 +42,7 @@ def pretrained(name: str | Path, *, size: int | Size | None = None, **options: A
     Parameters
     ----------
     name : str or Path
-        A name on the Hugging Face hub, a folder with such a model, or ``"timm:"`` followed by the name of a timm model.
+        A name on the Hugging Face Hub, a folder with such a model, or ``"timm:"`` followed by the name of a timm model.
     size : int or (int, int), optional
         Height and width to which images are resized; by default they are not resized.
     **options : Any
@@ -58,15 +58,15 @@ def pretrained(name: str | Path, *, size: int | Size | None = None, **options: A
 
 
 def resnet(width: float = 1.0, depths: Sequence[int] = (3, 4, 6, 3)) -> ImageTrunk:
-    """Make a ResNet of bottleneck blocks with random weights, by default ResNet-50, as a trunk for images.
+    """Make an image trunk: a ResNet with bottleneck blocks and random weights, by default a ResNet-50.
 
     The trunk takes images [n, 3, height, width] with values from 0 to 255, and normalises them as is usual for
-    ImageNet. Needs the extra `vision`.
+    ImageNet. This needs the extra `vision`.
 
     Parameters
     ----------
     width : float
-        Factor of the number of channels.
+        Factor that multiplies the number of channels.
     depths : sequence of int
         Number of blocks in each stage; a stage has twice as many channels as the one before.
 
@@ -86,7 +86,7 @@ def resnet(width: float = 1.0, depths: Sequence[int] = (3, 4, 6, 3)) -> ImageTru
 
 
 def token_ids(name: str | Path, texts: Sequence[str], *, length: int | None = None) -> Tensor:
-    """Tokenize texts for a pretrained model: token ids [texts, tokens], padded to the longest text.
+    """Tokenize texts for a pretrained model, and return token ids [texts, tokens], padded to the longest text.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def token_ids(name: str | Path, texts: Sequence[str], *, length: int | None = No
     texts : sequence of str
         The texts.
     length : int, optional
-        Maximum number of tokens per text; longer texts are truncated. By default the model's maximum.
+        Maximum number of tokens per text; longer texts are truncated. By default, the maximum of the model.
 
     Examples
     --------

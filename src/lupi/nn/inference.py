@@ -1,4 +1,4 @@
-"""Apply a module to many rows: in evaluation mode, without gradients, in bounded memory."""
+"""Apply a module to many rows in evaluation mode, without gradients and in bounded memory."""
 
 from collections.abc import Callable, Iterator
 
@@ -19,7 +19,7 @@ def device_of(module: nn.Module) -> torch.device:
 
 
 def over_examples(module: nn.Module, x: Source, size: int = ROWS_AT_ONCE, *, rows: Tensor | None = None) -> Tensor:
-    """Apply a module of x to every row, or to some `rows`, `size` rows at a time.
+    """Apply a module to every row of x, or to the given `rows`, in chunks of `size` rows.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def over_examples(module: nn.Module, x: Source, size: int = ROWS_AT_ONCE, *, row
 def over_annotations(
     module: nn.Module, function: Callable[[Batch], Tensor], data: Annotations, size: int = ROWS_AT_ONCE
 ) -> Tensor:
-    """Apply a method of a module, a function of a batch, to every annotation; the order is that of `data`."""
+    """Apply a function of a batch, such as a method of the module, to every annotation, in the order of `data`."""
     device = device_of(module)
     with evaluation(module):
         sorted_by_example = torch.cat([function(batch.to(device)) for batch in iterate_examples(data, size)])
@@ -69,7 +69,7 @@ def iterate_examples(data: Annotations, size: int = ROWS_AT_ONCE) -> Iterator[Ba
 
 
 def read_parts(x: Source, parts: tuple[Tensor, ...], device: torch.device) -> Iterator[Inputs]:
-    """Yield some rows after others, on a device."""
+    """Yield the rows of x part by part, on a device."""
     if not in_memory(x):
         yield from read_ahead(x, [Request(part) for part in parts], device)
         return

@@ -1,8 +1,8 @@
-"""Random numbers of one training: from generators of its own, so that trainings in threads do not disturb each other.
+"""Random number generators of a training run, so that runs in different threads do not affect each other.
 
-Torch's modules draw from global generators. `Noise` redirects them, within a block and for one thread, to generators of
-its own, whichever module draws: initial weights, dropout, Monte-Carlo samples. Code in the innermost loop calls
-`draw_normal`, which does without the redirection.
+Torch's modules draw from global generators, for initial weights, dropout or Monte Carlo samples. `Noise` redirects them
+to generators of its own, within a block and for one thread. Code in the innermost loop calls `draw_normal`, which needs
+no redirection.
 """
 
 import threading
@@ -16,9 +16,9 @@ from torch import Generator, Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 IN_PLACE = {torch.ops.aten.randn_like: "normal_", torch.ops.aten.rand_like: "uniform_"}
-"""What fills a tensor, for operators that take no generator in older versions of torch."""
+"""In-place replacements for operators that take no generator in older versions of torch."""
 turn = threading.RLock()
-"""Held by the thread that uses torch's global generators in place of its own."""
+"""Lock of the thread that uses torch's global generators in place of its own."""
 
 
 class Active(threading.local):
@@ -38,7 +38,7 @@ class Noise:
     seed : int
         The seed.
     device : torch.device or str
-        The device, besides the CPU, that has a generator.
+        A device that gets a generator in addition to the CPU.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class Noise:
 
     @contextmanager
     def use(self) -> Iterator[None]:
-        """Let `draw_normal` draw from these generators, in this thread."""
+        """Make `draw_normal` draw from these generators in this thread."""
         before, active.noise = active.noise, self
         try:
             yield
@@ -66,15 +66,15 @@ class Noise:
 
     @contextmanager
     def redirect(self) -> Iterator["Redirection"]:
-        """Let everything draw from these generators, in this thread; it slows every operator down."""
+        """Make all operators draw from these generators in this thread, which slows every operator down."""
         with self.use(), Redirection(self) as redirection:
             yield redirection
 
     @contextmanager
     def lend(self) -> Iterator[None]:
-        """Give torch's global generators the state of these, for compiled code, which knows no others.
+        """Set the state of torch's global generators, the only ones that compiled code can use, to that of these.
 
-        One thread can do so at a time, and the global generators are restored on exit.
+        Only one thread can do so at a time. The global generators are restored on exit.
         """
         with turn:
             owners = {"cpu": torch.default_generator}
@@ -93,23 +93,23 @@ class Noise:
                     owner.set_state(before[name])
 
     def get_state(self) -> dict[str, Tensor]:
-        """Return the states of the generators, by kind of device."""
+        """Return the states of the generators by type of device."""
         return {name: generator.get_state() for name, generator in self.generators.items()}
 
     def set_state(self, states: Mapping[str, Tensor]) -> None:
-        """Restore the states of the generators that there are."""
+        """Restore the states of the generators; states of other devices are ignored."""
         for name, generator in self.generators.items():
             if name in states:
                 generator.set_state(states[name].clone())  # torch crashes on a slice of a larger tensor
 
 
 class Redirection(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Passes a generator to every operator that draws random numbers without one.
+    """Pass a generator to every operator that draws random numbers without one.
 
     Attributes
     ----------
     used : bool
-        Whether there was any.
+        Whether any operator drew random numbers.
     """
 
     def __init__(self, noise: Noise) -> None:
@@ -159,7 +159,7 @@ def find_variant(operator: Any) -> Any:
 
 
 def drop(values: Tensor, p: float, train: bool | None, *, generator: Generator) -> tuple[Tensor, Tensor]:
-    """Return what `torch.native_dropout` returns, which takes no generator: the scaled values and the mask."""
+    """Return the scaled values and the mask, as `torch.native_dropout` does, which takes no generator."""
     if train is False or p == 0:
         return values.clone(), torch.ones_like(values, dtype=torch.bool)
     mask = torch.empty_like(values, dtype=torch.bool).bernoulli_(1 - p, generator=generator)
@@ -167,7 +167,7 @@ def drop(values: Tensor, p: float, train: bool | None, *, generator: Generator) 
 
 
 def draw_normal(*shape: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Draw standard normal numbers, from the noise of this thread if it has one.
+    """Draw standard normal numbers, from the `Noise` of this thread if there is one.
 
     Compiled code draws from torch's global generators (`Noise.lend`).
 
@@ -185,16 +185,16 @@ def draw_normal(*shape: int, dtype: torch.dtype, device: torch.device) -> Tensor
 
 @contextmanager
 def seed_noise(seed: int, device: torch.device | str = "cpu") -> Iterator[None]:
-    """Draw all random numbers of torch in this thread from generators with a seed of their own.
+    """Draw all random numbers of torch in this thread from separate generators with the given seed.
 
-    Torch's global generators neither matter nor change, and other threads are not disturbed.
+    Torch's global generators are neither used nor changed, and other threads are not affected.
 
     Parameters
     ----------
     seed : int
         The seed.
     device : torch.device or str
-        The device whose random numbers are seeded, besides the CPU's.
+        A device to seed in addition to the CPU.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Pairs of items and which of the two is preferred: the Bradley–Terry model as a trunk.
+"""Pairwise preferences: the Bradley–Terry model as a trunk.
 
 Bradley and Terry, "Rank analysis of incomplete block designs: I. The method of paired comparisons" (Biometrika 1952).
 """
@@ -12,7 +12,7 @@ from lupi.likelihoods import Likelihood
 from lupi.nn.inference import over_examples
 
 TOLERANCE = 1e-4
-"""Largest difference between P(a is preferred to b) and 1 − P(b is preferred to a) that counts as rounding."""
+"""Largest difference between P(a is preferred to b) and 1 − P(b is preferred to a) that is attributed to rounding."""
 
 
 class Pairwise(nn.Module):
@@ -24,7 +24,7 @@ class Pairwise(nn.Module):
     Parameters
     ----------
     reward : Module
-        f, which maps a batch of items to features [items, width]; of width 1, it is a reward up to scale and sign.
+        f, which maps a batch of items to features [items, width]. With width 1, it is the reward up to scale and sign.
 
     Examples
     --------
@@ -51,15 +51,15 @@ class Pairwise(nn.Module):
 
 
 def extract_reward(predictor: nn.Module) -> nn.Sequential:
-    """Return the reward r of a predictor of two classes, a module of single items.
+    """Return the reward r of a two-class predictor as a module that takes single items.
 
-    r(a) − r(b) is the log-odds of the second class, "a is preferred" if that is y = 1. Only differences of rewards have
-    a meaning. The module shares its weights with the predictor, except for those of the last layer.
+    r(a) − r(b) is the log-odds of the second class: of "a is preferred" if that is y = 1. Only differences of rewards
+    are meaningful. The module shares all weights with the predictor except those of the last layer.
 
     Parameters
     ----------
     predictor : Module
-        What a method with a `Pairwise` trunk ships, such as `predictor_` of an estimator.
+        The predictor of a method with a `Pairwise` trunk, such as `predictor_` of an estimator.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Factories for the parts that the networks of all methods are made of."""
+"""A factory for the parts of networks, shared by all methods."""
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
@@ -11,7 +11,7 @@ from lupi.nn.towers import Tower
 
 @dataclass(frozen=True)
 class Parts:
-    """Makes the parts of a network; every call returns a newly initialised part.
+    """Make the parts of a network. Every call returns a newly initialised part.
 
     Parameters
     ----------
@@ -26,12 +26,12 @@ class Parts:
     likelihood : Likelihood
         The likelihood of the labels.
     tower_widths : (int, int)
-        Widths of the tower's layers. Networks that see a alone have one layer of the first width.
+        Widths of the layers of the tower. Networks that see only a have one layer of the first width.
     tower_skip : bool
-        Whether the features skip the tower (`lupi.nn.Tower`).
+        Whether the head on the tower also sees the features directly (see `lupi.nn.Tower`).
     odd : bool
-        Whether φ is an odd function, as that of `lupi.nn.Pairwise` is: plain heads on it have no bias, so they are odd
-        too.
+        Whether φ is an odd function, as in `lupi.nn.Pairwise`. Plain heads on it then have no bias, so that they are
+        odd too.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class Parts:
             raise ValueError(f"Expected y to have two classes, since the trunk compares pairs, but got {got}.")
 
     def tower(self, random: int = 0) -> Tower:
-        """Make a tower whose privileged information is followed by `random` random features."""
+        """Make a tower for privileged information followed by `random` random features."""
         return Tower(self.privileged + random, self.features, self.tower_widths, skip=self.tower_skip)
 
     @property

@@ -1,4 +1,4 @@
-"""Read inputs that are not in memory ahead of time: in worker processes, and into the memory of a GPU."""
+"""Read inputs that are not in memory ahead of time, in worker processes, and copy them to a GPU."""
 
 import traceback
 from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ workers: ContextVar[int] = ContextVar("workers", default=0)
 
 
 class Request(NamedTuple):
-    """The rows of a batch, and the seed of the random numbers that reading them takes."""
+    """The rows of a batch, and the seed for reading them."""
 
     rows: Tensor
     seed: int = 0
@@ -33,7 +33,7 @@ class Failure(NamedTuple):
 
 
 class Reader:
-    """Reads whole batches of a source, in a worker process or in this one."""
+    """Read whole batches of a source, in a worker process or in this one."""
 
     def __init__(self, x: Source) -> None:
         self.x = x
@@ -45,18 +45,18 @@ class Reader:
                 return take_rows(self.x, rows, seed)
         try:
             return take_rows(self.x, rows, seed)
-        except Exception as error:  # whatever the source raises; torch would make it many lines long
+        except Exception as error:  # any error of the source; torch would print many lines
             kind = next(kind for kind in (OSError, ValueError, RuntimeError, Exception) if isinstance(error, kind))
             return Failure(kind, str(error), traceback.format_exc())
 
 
 def leave_noise(_: int) -> None:
-    """Let a worker process, a copy of this one in the middle of its work, draw from torch's global generator."""
+    """Make a worker process, which starts as a copy of this one, draw from torch's global generator."""
     active.noise = None
 
 
 def keep(batch: Any) -> Any:
-    """Return a batch as it is: `Reader` has collated it."""
+    """Return a batch unchanged, since `Reader` has collated it."""
     return batch
 
 
@@ -71,10 +71,10 @@ def use_workers(number: int) -> Iterator[None]:
 
 
 def read_ahead(x: Source, requests: Iterable[Request], device: torch.device) -> Iterator[Inputs]:
-    """Yield the inputs of every request, on a device, while workers read those of the next.
+    """Yield the inputs of every request on a device, while workers read the next ones.
 
-    The number of workers does not change the result. Random numbers that a source draws from torch follow from the
-    request's seed.
+    The number of workers does not change the result. Random numbers that a source draws from torch are determined by
+    the seed of the request.
 
     Examples
     --------
@@ -102,8 +102,8 @@ def read_ahead(x: Source, requests: Iterable[Request], device: torch.device) -> 
 
 
 def receive(batches: Any) -> Iterator[Inputs]:
-    """Yield what worker processes read; what goes wrong there is an error of one sentence."""
-    if getattr(batches, "_worker_pids_set", False):  # else torch raises the death of a worker anywhere, even at exit
+    """Yield the inputs that worker processes read; raise their errors as one sentence."""
+    if getattr(batches, "_worker_pids_set", False):  # else torch reports a dead worker anywhere, even at exit
         torch._C._remove_worker_pids(id(batches))
         batches._worker_pids_set = False
     while True:
@@ -125,7 +125,7 @@ def receive(batches: Any) -> Iterator[Inputs]:
 
 
 def copy_beside(inputs: Inputs, stream: torch.cuda.Stream) -> Inputs:
-    """Copy pinned inputs to a GPU while it computes: in a stream of their own, which the current one waits for."""
+    """Copy pinned inputs to a GPU while it computes, in a separate stream that the current stream waits for."""
     current = torch.cuda.current_stream(stream.device)
     with torch.cuda.stream(stream):
         copied = map_inputs(lambda values: values.to(stream.device, non_blocking=True), inputs)

@@ -1,4 +1,4 @@
-"""The tower ψ(φ(x), a), which joins features and privileged information."""
+"""The tower ψ(φ(x), a), which combines features and privileged information."""
 
 import torch
 import torch.nn.functional as F
@@ -6,10 +6,10 @@ from torch import Tensor, nn
 
 
 class Tower(nn.Module):
-    r"""The tower of the paper: layer 1 sees a alone, layer 2 sees [layer 1, φ(x)].
+    r"""The tower of the paper: layer 1 sees only a, and layer 2 sees [layer 1, φ(x)].
 
-    ψ = relu(W₂ [relu(W₁ a + b₁), φ] + b₂). Layer 2 is affine in [layer 1, φ]. For a fixed a it is therefore a linear
-    layer on φ plus an offset (`split_at`), which is computed once per row of a.
+    ψ = relu(W₂ [relu(W₁ a + b₁), φ] + b₂). Layer 2 is affine in [layer 1, φ] before the ReLU. For a fixed a, it is a
+    linear layer on φ plus an offset (`split_at`), which is computed once per row of a.
 
     Parameters
     ----------
@@ -44,13 +44,13 @@ class Tower(nn.Module):
         self.width = widths[1] + features * skip
 
     def forward(self, features: Tensor, a: Tensor) -> Tensor:
-        """Return ψ for pairs of features [n, F] and privileged information [n, P]."""
+        """Return ψ for features [n, F] and privileged information [n, P]."""
         hidden = F.relu(self.first(a))
         psi = F.relu(self.second(torch.cat([hidden, features], -1)))
         return torch.cat([psi, features], -1) if self.skip else psi
 
     def split_at(self, a: Tensor) -> tuple[Tensor, Tensor]:
-        """Split layer 2 for fixed rows a [S, P] into weights on φ, [width, F], and one offset per row, [S, width]."""
+        """Split layer 2 for fixed rows a, [S, P], into weights on φ, [width, F], and one offset per row, [S, width]."""
         on_hidden, on_features = self.second.weight.detach().tensor_split([self.first.out_features], 1)
         with torch.no_grad():
             offset = on_hidden @ F.relu(self.first(a)).T
@@ -58,7 +58,7 @@ class Tower(nn.Module):
 
 
 class FixedTower(nn.Module):
-    """The tower at one fixed row a: a linear layer on φ alone, and a ReLU."""
+    """The tower at a fixed row a: a linear layer on φ and a ReLU."""
 
     def __init__(self, tower: Tower, a: Tensor) -> None:
         super().__init__()

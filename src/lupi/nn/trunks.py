@@ -1,4 +1,4 @@
-"""Trunks φ(x). Any module that maps a batch of x to [examples, features] is one; `MLP` is the one for tables."""
+"""Trunks φ(x). Any module that maps a batch of x to [examples, features] can be a trunk; `MLP` is for tables."""
 
 from collections.abc import Callable, Sequence
 
@@ -15,7 +15,7 @@ class MLP(nn.Sequential):
     widths : sequence of int
         Widths of the layers, each followed by an activation.
     outputs : int, optional
-        Width of a last layer without an activation.
+        Width of a final layer without activation; by default there is none.
     activation : callable
         Makes the activation.
 
@@ -54,12 +54,12 @@ class MLP(nn.Sequential):
 
 
 class Projected(nn.Sequential):
-    """A trunk followed by a layer that reduces the number of features, as the paper does with pretrained trunks.
+    """A trunk followed by a layer that reduces the number of features, as in the paper for pretrained trunks.
 
     Parameters
     ----------
     trunk : Module
-        Its attribute `features` is the width of its output.
+        A trunk with an attribute `features`, the width of its output.
     width : int
         Number of features to project to.
 

@@ -1,7 +1,7 @@
 """Triton kernels for MobileNet: batch norm with ReLU6, and depthwise convolutions.
 
 Stacked replicas of a network have thousands of channels with few values each, for which torch's own kernels are slow.
-Here a channel is one contiguous row of values, and one program computes it. Triton comes with torch's CUDA builds, and
+Here a channel is a contiguous row of values, which one program processes. Triton comes with torch's CUDA builds and
 needs a C compiler.
 """
 
@@ -149,7 +149,7 @@ def block_size(values: int, largest: int) -> int:
 
 
 def merge_replicas(batch: int, dims: tuple[int | None, ...], tensors: tuple[Tensor, ...]) -> list[Tensor]:
-    """Merge the replicas, which vmap has along `dims`, into the dimension of the channels."""
+    """Merge the replicas, which vmap puts in the dimensions `dims`, into the dimension of the channels."""
     moved = [
         value.expand(batch, *value.shape) if dim is None else value.movedim(dim, 0)
         for value, dim in zip(tensors, dims, strict=True)
@@ -158,16 +158,17 @@ def merge_replicas(batch: int, dims: tuple[int | None, ...], tensors: tuple[Tens
 
 
 class NormReLU6(torch.autograd.Function):
-    """ReLU6 of batch norm of z, [channels, ...], in training, with the mean and variance of each channel.
+    """Batch norm of z, [channels, ...], in training mode, followed by ReLU6.
 
-    Updates the running mean and variance in place, as `torch.nn.BatchNorm1d` does.
+    Also returns the mean and variance of each channel, and updates the running mean and variance in place, as
+    `torch.nn.BatchNorm1d` does.
     """
 
     @staticmethod
     def forward(
         z: Tensor, weight: Tensor, bias: Tensor, running_mean: Tensor, running_var: Tensor, eps: float, momentum: float
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Compute y, mean and (biased) variance."""
+        """Compute y, the mean and the biased variance."""
         z = z.contiguous()
         channels, size = z.shape[0], z[0].numel()
         if size == 1:

@@ -1,4 +1,4 @@
-"""MobileNet v1: a small trunk for images, laid out so that many replicas train fast together.
+"""MobileNet v1: a small trunk for images, with a memory layout in which many replicas train fast together.
 
 Howard et al., "MobileNets: Efficient convolutional neural networks for mobile vision applications" (2017),
 https://arxiv.org/abs/1704.04861. Padding is TensorFlow's, as in the published weights.
@@ -40,7 +40,7 @@ class Pointwise(nn.Module):
 
 
 class FirstConvolution(Pointwise):
-    """A 3 × 3 convolution of stride 2 over all channels, as a pointwise convolution of patches."""
+    """A 3 × 3 convolution with stride 2 over all channels, computed as a pointwise convolution of patches."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__(9 * inputs, outputs)
@@ -54,7 +54,7 @@ class FirstConvolution(Pointwise):
 
 
 class Depthwise(nn.Module):
-    """A 3 × 3 depthwise convolution: each channel by itself."""
+    """A 3 × 3 depthwise convolution, applied to each channel separately."""
 
     def __init__(self, channels: int, stride: int) -> None:
         super().__init__()
@@ -96,15 +96,15 @@ class Layer(nn.Module):
 
 
 class MobileNet(nn.Module):
-    """Maps images [n, 3, height, width] with values from 0 to 255 to features [n, 1024 · width].
+    """Map images [n, 3, height, width] with values from 0 to 255 to features [n, 1024 · width].
 
     Parameters
     ----------
     width : float
         Factor that multiplies the number of channels of every layer.
     momentum : float
-        Weight of a batch in the running statistics; 0.01 in Keras. With 0 the statistics are fixed, and training
-        normalises by them too.
+        Weight of a batch in the running statistics; 0.01 in Keras. With 0 the statistics are fixed, and are used in
+        training too.
 
     Attributes
     ----------
@@ -136,14 +136,14 @@ class MobileNet(nn.Module):
         return [layer for layer in self.layers if isinstance(layer, Layer)]
 
     def train(self, mode: bool = True) -> Self:
-        """Set the mode; with fixed statistics, batch norm stays in evaluation mode."""
+        """Set training or evaluation mode; with fixed statistics, batch norm stays in evaluation mode."""
         super().train(mode)
         for layer in self.list_layers():
             layer.norm.train(mode and layer.norm.momentum != 0)
         return self
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return features, the mean over height and width."""
+        """Return the features, averaged over height and width."""
         if x.shape[2] % 32 or x.shape[3] % 32:
             raise ValueError(
                 f"Expected height and width of images to be multiples of 32, but got {x.shape[2]} × {x.shape[3]}."
@@ -155,7 +155,7 @@ class MobileNet(nn.Module):
 
     @classmethod
     def from_npz(cls, path: str | Path, images: Tensor, *, momentum: float = 0.1) -> Self:
-        """Load published weights, whose batch norm is folded into the convolutions, and restore batch norm.
+        """Load published weights, in which batch norm is folded into the convolutions, and restore batch norm.
 
         Parameters
         ----------
@@ -164,9 +164,9 @@ class MobileNet(nn.Module):
             `Conv2d_1_depthwise/...` (1, height, width, channel), `Conv2d_1_pointwise/...`, and so on to 13, of any
             width.
         images : Tensor
-            Images whose activations set the statistics of batch norm, so that it is the identity on them.
+            Images from which the statistics of batch norm are computed, so that batch norm is the identity on them.
         momentum : float
-            The same as for the class.
+            As for the class.
 
         Returns
         -------
@@ -203,7 +203,7 @@ def read_arrays(path: str | Path) -> dict[str, NDArray[Any]]:
     try:
         with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
-    except (ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:  # what numpy raises for other files
+    except (ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:  # the errors of numpy for other files
         raise ValueError(f"Expected {path} to be an .npz file, but it cannot be read.") from error
 
 
