@@ -1,4 +1,4 @@
-"""How is a method trained? With one loop, in plain torch or through a Lightning Fabric."""
+"""Train methods with one loop, in plain torch or with Lightning Fabric."""
 
 from lupi.nn.noise import seed_noise
 from lupi.training.augmentation import RandomCrop, RandomFlip, RandomResizedCrop

@@ -1,4 +1,4 @@
-"""Parts of a batch, whose gradients add up to that of the batch."""
+"""Gradient accumulation: split a batch into parts whose gradients add up to that of the batch."""
 
 from collections.abc import Iterator
 from functools import partial

@@ -1,6 +1,6 @@
-"""Random changes of images in training, drawn for each image and computed for a whole batch on its device.
+"""Data augmentation for images, drawn for each image and computed for a whole batch on its device.
 
-Images are [n, channels, height, width], of 8-bit integers or floating-point numbers, and keep their type.
+Images are [n, channels, height, width] with 8-bit integers or floating-point numbers, and keep their type.
 """
 
 import math
@@ -47,7 +47,7 @@ class RandomCrop(nn.Module):
 
 
 class RandomFlip(nn.Module):
-    """Mirror images left to right.
+    """Flip images horizontally.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class RandomFlip(nn.Module):
         self.p = check_number("p", p, maximum=1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the images, some of them mirrored."""
+        """Return the images, some of them flipped."""
         flipped = torch.rand(x.shape[0], 1, 1, 1, device=x.device) < self.p
         return torch.where(flipped, x.flip(-1), x)
 
@@ -75,16 +75,16 @@ class RandomFlip(nn.Module):
 
 
 class RandomResizedCrop(nn.Module):
-    """Resize a random part of every image, with bilinear interpolation, as is usual for ImageNet.
+    """Crop a random part of every image and resize it with bilinear interpolation, as is usual for ImageNet.
 
     Parameters
     ----------
     size : int
         Height and width of the result.
     scale : (float, float)
-        Smallest and largest area of the part, as a share of the image's.
+        Smallest and largest area of the crop, as a share of the area of the image.
     ratio : (float, float)
-        Smallest and largest ratio of its width to its height. Parts end at the edges of the image.
+        Smallest and largest aspect ratio (width to height) of the crop. Crops end at the edges of the image.
 
     Examples
     --------
@@ -103,7 +103,7 @@ class RandomResizedCrop(nn.Module):
         self.scale, self.ratio = scale, ratio
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the resized parts."""
+        """Return the resized crops."""
         images, channels, height, width = x.shape
         area, ratio, *place = torch.rand(4, images, device=x.device)
         area = self.scale[0] + area * (self.scale[1] - self.scale[0])

@@ -1,4 +1,4 @@
-"""The state of a training on disk, from which an interrupted run resumes."""
+"""Checkpoints, from which an interrupted run can be resumed."""
 
 import zlib
 from collections.abc import Mapping
@@ -20,11 +20,11 @@ from lupi.training.settings import Settings
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where, and how often, to save the state of a training. It is also saved at the end of every stage.
+    """Where and how often to save the state of training. It is also saved at the end of every stage.
 
-    A run can be extended: with more `epochs`, training goes on from the checkpoint as if it had had them from the
-    beginning. That is impossible if the schedule depends on their number ("cosine"), or if the method trains in stages
-    and the first has ended. A run that was stopped early stays as it is.
+    A run can be extended: with more `epochs`, training continues from the checkpoint as if `epochs` had had this value
+    from the start. This is not possible if the schedule depends on the number of epochs ("cosine"), or if the method
+    trains in stages and the first has ended. A run that stopped early is not continued.
 
     Parameters
     ----------
@@ -33,8 +33,8 @@ class Checkpoint:
     every : int
         Number of steps between two saves.
     seconds : float
-        Least number of seconds between two saves, and before the first, so that short trainings save nothing. It must
-        be 0 with several processes, which save together.
+        Minimum number of seconds between two saves, and before the first one, so that short runs save nothing. It must
+        be 0 if several processes train together, since they save at the same step.
     """
 
     path: str | Path
@@ -46,7 +46,7 @@ class Checkpoint:
         check_number("seconds", self.seconds)
 
     def is_due(self, step: int, *, last: bool, since: float) -> bool:
-        """Return whether to save after a step, maybe the `last` of a stage, `since` seconds after the save before.
+        """Return whether to save after a step, `since` seconds after the last save; `last` marks the end of a stage.
 
         Examples
         --------
@@ -56,7 +56,7 @@ class Checkpoint:
         return (last or step % self.every == 0) and since >= self.seconds
 
     def read(self, run: dict[str, Any]) -> dict[str, Any] | None:
-        """Read the state, after checking that it belongs to the same run; return None if there is none."""
+        """Read the state and check that it belongs to the same run; return None if there is no file."""
         path = Path(self.path)
         if not path.exists():
             return None
@@ -76,7 +76,7 @@ class Checkpoint:
         return state
 
     def check_extension(self, state: dict[str, Any], before: int, epochs: int) -> None:
-        """Raise an error if a run of more epochs would not have reached this state."""
+        """Raise an error if a run with more epochs would not have reached this state."""
         reason = "the first stage of the method has ended" if state["stage"] > 0 else None
         if state["schedule"] == "cosine":
             reason = "the schedule 'cosine' depends on them"
@@ -93,7 +93,7 @@ class Checkpoint:
 def describe_run(
     method: Method, data: Data, validation: Data | None, settings: Settings, seeds: list[int]
 ) -> dict[str, Any]:
-    """Describe a run, to tell its checkpoint from those of other runs."""
+    """Describe a run, to distinguish its checkpoint from those of other runs."""
     return {
         "method": type(method).__name__,
         "checksum of the network and its options": zlib.crc32(describe_network(method).encode()),

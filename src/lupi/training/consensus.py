@@ -1,4 +1,4 @@
-"""Stop methods whose predictor aims at the truth by the consensus of held-out labels, not by the labels themselves."""
+"""Early stopping on the consensus of held-out labels, for methods whose predictor estimates the true label."""
 
 import copy
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ PREFIX = "consensus."
 
 
 def stop_by_consensus(stages: Iterator[Stage]) -> Iterator[Stage]:
-    """Yield stages, those of methods that predict the truth after a stage that trains what forms the consensus."""
+    """Yield the stages; before each stage of methods that predict the truth, yield one that trains No PI."""
     for stage in stages:
         if stage.validate is None and all(method.predicts_truth for method in list_methods(stage)):
             yield from add_consensus(stage)
@@ -26,10 +26,10 @@ def stop_by_consensus(stages: Iterator[Stage]) -> Iterator[Stage]:
 
 
 def add_consensus(stage: Stage) -> Iterator[Stage]:
-    """Yield two stages in place of one: No PI, then the stage itself, which stops by what No PI makes of the labels.
+    """Yield a stage that trains No PI, then the stage itself, which stops by the consensus of the held-out labels.
 
-    No PI starts from the weights of the predictor. The second stage watches the loss of its predictor on P(true label |
-    all held-out labels, x), whose prior is No PI's prediction.
+    No PI starts from the weights of the predictor. The second stage monitors the loss of its predictor on P(true label
+    | all held-out labels, x), whose prior is the prediction of No PI.
 
     Parameters
     ----------
@@ -58,12 +58,12 @@ def add_consensus(stage: Stage) -> Iterator[Stage]:
 
 
 def form_consensus(network: NoPI, data: Annotations) -> Annotations:
-    """Replace the labels of each example by their consensus, P(true label | all labels, x).
+    """Replace the labels of each example with their consensus, P(true label | all labels, x).
 
     Parameters
     ----------
     network : NoPI
-        Its predictions are the prior; it should not have seen the labels.
+        The network whose predictions are the prior. It should not have been trained on the labels.
     data : Annotations
         Held-out annotations.
     """

@@ -1,4 +1,4 @@
-"""A training step recorded as a CUDA graph: one launch instead of hundreds of small kernels."""
+"""Record a training step as a CUDA graph: one launch instead of hundreds of small kernels."""
 
 import random
 import warnings
@@ -9,28 +9,28 @@ import torch
 from torch import Tensor
 
 WARM = 3
-"""Eager steps per batch shape before recording: they allocate what persists, such as momenta."""
+"""Number of eager steps per batch shape before recording; they allocate persistent tensors such as momenta."""
 
 
 SMALL = 10_000_000
-"""Steps of networks of up to this number of parameters are recorded by default; larger ones keep a GPU busy."""
+"""Maximum number of parameters of a network whose steps are recorded by default; larger ones keep a GPU busy anyway."""
 
 
 class GraphedSteps:
-    """Takes steps, functions of some tensors: eagerly at first, then by replaying a graph per shape of the first.
+    """Run training steps, first eagerly and then by replaying a CUDA graph for each shape of the first input.
 
-    The eager steps are ordinary training steps, so a replayed training equals an eager one. The next step of the same
-    shape overwrites what a step returns.
+    The eager steps are ordinary training steps, so replayed training equals eager training. The result of a step is
+    overwritten by the next step with the same shape.
 
     Parameters
     ----------
     device : torch.device or str
         The GPU.
     generator : torch.Generator
-        What steps draw their random numbers from; every replay draws new ones.
+        The generator that steps draw random numbers from; every replay draws new ones.
     watched : torch.Generator, optional
-        If given, steps are recorded only if that is possible: if they do not wait for the GPU, and take no random
-        numbers from this generator of the CPU, whose values a graph would repeat.
+        A generator of the CPU. If given, steps are recorded only if this is possible: if they neither wait for the GPU
+        nor draw from this generator, whose numbers a graph would repeat.
     """
 
     def __init__(
@@ -43,10 +43,10 @@ class GraphedSteps:
         self.graphs: dict[torch.Size, tuple[torch.cuda.CUDAGraph, tuple[Tensor, ...], Any]] = {}
 
     def __call__(self, step: Callable[..., Any], *inputs: Tensor) -> Any:
-        """Take a step; every call gets the same function and tensors of the same kind.
+        """Run a step. Every call must pass the same function, and tensors of the same kinds.
 
-        It must neither synchronise with the GPU nor depend on the values of a tensor. No reference to it is kept,
-        which would delay freeing its memory until the garbage collector runs.
+        The step must neither synchronise with the GPU nor depend on the values of a tensor. No reference to it is kept,
+        because that would delay freeing its memory until the garbage collector runs.
         """
         shape = inputs[0].shape
         with torch.cuda.device(self.device):
@@ -75,7 +75,7 @@ class GraphedSteps:
         return bool(self.graphs) and not self.refused
 
     def try_out(self, step: Callable[..., Any], *inputs: Tensor) -> Any:
-        """Take a step without a graph, and refuse to record further ones if it does what a graph cannot."""
+        """Run a step eagerly, and disable recording if the step does something that a graph cannot."""
         assert self.watched is not None
         states, mode = (self.watched.get_state(), random.getstate()), torch.cuda.get_sync_debug_mode()
         with warnings.catch_warnings(record=True) as caught:
@@ -95,7 +95,7 @@ class GraphedSteps:
         return result
 
     def run_eagerly(self, step: Callable[..., Any], *inputs: Tensor) -> Any:
-        """Take a step without a graph, on the stream on which graphs are recorded."""
+        """Run a step eagerly, on the stream on which graphs are recorded."""
         before = torch.cuda.current_stream()
         self.stream.wait_stream(before)
         with torch.cuda.stream(self.stream):
@@ -104,13 +104,13 @@ class GraphedSteps:
         return result
 
     def record(self, step: Callable[..., Any], *inputs: Tensor) -> tuple[torch.cuda.CUDAGraph, tuple[Tensor, ...], Any]:
-        """Record a step without taking it."""
+        """Record a step without running it."""
         graph, static = torch.cuda.CUDAGraph(), tuple(value.clone() for value in inputs)
         graph.register_generator_state(self.generator)
         try:
             with torch.cuda.graph(graph, stream=self.stream):
                 result = step(*static)
-        except RuntimeError as error:  # raised by a recording that breaks off, whatever the cause
+        except RuntimeError as error:  # raised when recording fails, whatever the cause
             if isinstance(error.__context__, KeyboardInterrupt):
                 raise error.__context__ from None
             raise

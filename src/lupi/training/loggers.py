@@ -1,6 +1,6 @@
 """Callbacks that log every epoch to TensorBoard, MLflow or Weights & Biases.
 
-With several processes, every one calls its callbacks: pass a logger in one of them only.
+If several processes train together, each calls its own callbacks, so pass a logger in only one of them.
 """
 
 import importlib
@@ -22,7 +22,7 @@ def to_tensorboard(writer: Any) -> Logger:
     Parameters
     ----------
     writer : torch.utils.tensorboard.SummaryWriter, str or Path
-        A writer, or the folder of a new one.
+        A writer, or the folder for a new one.
 
     Examples
     --------
@@ -57,12 +57,12 @@ def to_mlflow() -> Logger:
 def to_wandb(run: Any = None) -> Logger:
     """Return a callback that logs to a run of Weights & Biases.
 
-    Stages count their epochs from 1, but the steps of a run only grow, so the epoch is logged as a value.
+    Every stage counts its epochs from 1, but the steps of a run cannot decrease, so the epoch is logged as a value.
 
     Parameters
     ----------
     run : wandb.Run, optional
-        By default the active run.
+        The run; by default the active one.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def to_wandb(run: Any = None) -> Logger:
 
 
 def flatten_row(row: Epoch) -> dict[str, float]:
-    """Return the numbers of an epoch by stage and name, and by number for replicas that have not stopped.
+    """Return the numbers of an epoch by stage and name and, for replicas that have not stopped, by replica.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def flatten_row(row: Epoch) -> dict[str, float]:
 
 
 def import_package(module: str, package: str) -> Any:
-    """Import a module of a package that lupi does not install."""
+    """Import a module of an optional package."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""The order in which a GPU stores the weights of convolutions."""
+"""The memory format of convolutions on a GPU."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,11 +9,11 @@ from torch import nn
 
 @contextmanager
 def channels_last(modules: Sequence[nn.Module], device: torch.device) -> Iterator[None]:
-    """Store the weights of 2-D convolutions with channels last while they train on a GPU.
+    """Store the weights of 2-D convolutions in the channels-last format while they are trained on a GPU.
 
-    Its fast kernels need that order in mixed precision. A convolution with such weights converts its input and returns
-    its output in the same order, so the input of the network need not change. On exit the weights are contiguous, as
-    files of weights need them.
+    The fast kernels for mixed precision need this format. A convolution with such weights converts its input and
+    returns its output in the same format, so the input of the network need not change. On exit the weights are
+    contiguous again, as needed to save them.
     """
     convolutions = [
         part

@@ -16,14 +16,13 @@ from lupi.methods.base import Method
 
 
 class Mixup(nn.Module):
-    """The losses of a method on pairs of annotations (x, a, y) and (x', a', y') of a batch.
+    """The mixup losses of a method on pairs of annotations (x, a, y) and (x', a', y') of a batch.
 
-    They are λ L(x̃, ã, y) + (1 − λ) L(x̃, ã, y') with x̃ = λ x + (1 − λ) x' and ã = λ a + (1 − λ) a'. Where a loss is
-    linear in y, this mixes y too; for all others, and for classes, it is the loss of a label that is y with
-    probability λ. Each label has the weight of its annotation. The network runs once.
+    They are λ L(x̃, ã, y) + (1 − λ) L(x̃, ã, y') with x̃ = λ x + (1 − λ) x' and ã = λ a + (1 − λ) a'. If a loss is
+    linear in y, this is the same as mixing y; otherwise it is the expected loss for a label that is y with probability
+    λ. Each label has the weight of its annotation. The network runs once.
 
-    The partner of annotation i is that in the other half of the batch, i + ⌊n / 2⌋ modulo n. Since batches are in
-    random order, so are the pairs.
+    Annotation i is paired with annotation (i + ⌊n / 2⌋) modulo n. The pairs are random because batches are shuffled.
 
     Parameters
     ----------
@@ -47,7 +46,7 @@ class Mixup(nn.Module):
         self.method, self.leading = method, leading
 
     def losses(self, batch: Batch, weight: Tensor) -> dict[str, Tensor]:
-        """Return the mixed losses; `weight` is λ, one number or one per replica."""
+        """Return the mixup losses; `weight` is λ, one number or one per replica."""
         x = batch.x
         if not isinstance(x, Tensor):
             raise ValueError(f"Expected `x` to be one tensor with `mixup`, but got {', '.join(x)}.")
@@ -58,7 +57,7 @@ class Mixup(nn.Module):
         row = torch.arange(batch.row.shape[0], device=batch.row.device)
         mixed = Batch(self.mix(x, weight), row, self.mix(batch.a, weight), batch.y, one_to_one=True)
         both = [None if own is None else torch.stack([own, self.partner(own)]) for own in (batch.y, batch.weight)]
-        # What does not depend on y, such as the trunk, has no second dimension under vmap and runs once.
+        # Operations that do not depend on y, such as the trunk, are not batched by vmap and run once.
         losses = vmap(
             lambda y, weights: self.method.losses(mixed._replace(y=y, weight=weights)),
             in_dims=(0, None if batch.weight is None else 0),
@@ -77,12 +76,12 @@ class Mixup(nn.Module):
 
 
 def draw_weights(alpha: float, steps: int, entropy: Sequence[int]) -> Tensor:
-    """Draw λ ~ Beta(α, α) for every step, determined by `entropy`.
+    """Draw λ ~ Beta(α, α) for every step; `entropy` is the seed.
 
     Examples
     --------
     >>> draw_weights(1e6, 3, (0,)).round(decimals=2)
     tensor([0.5000, 0.5000, 0.5000])
     """
-    source = np.random.SeedSequence(entropy, spawn_key=(1,))  # not the source of the order of batches
+    source = np.random.SeedSequence(entropy, spawn_key=(1,))  # independent of the order of batches
     return torch.from_numpy(np.random.default_rng(source).beta(alpha, alpha, steps).astype(np.float32))

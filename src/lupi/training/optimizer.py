@@ -16,9 +16,9 @@ from lupi.training.settings import Settings
 
 
 def make_optimizer(method: Method, settings: Settings, *, recorded: bool = False) -> torch.optim.Optimizer:
-    """Make the optimizer of a method's parameters, with one group for each learning rate and decay.
+    """Make the optimizer of a method, with one parameter group for each learning rate and weight decay.
 
-    If it is `recorded` in a CUDA graph, learning rates are tensors, which can change between replays.
+    If steps are `recorded` as a CUDA graph, learning rates are tensors, so that they can change between replays.
     """
     groups = group_parameters(method, settings)
     if recorded:
@@ -39,7 +39,7 @@ def make_optimizer(method: Method, settings: Settings, *, recorded: bool = False
 
 
 def group_parameters(method: Method, settings: Settings) -> list[dict[str, Any]]:
-    """Group the parameters that train; those with the rate `learning_rate` come first."""
+    """Group the trainable parameters; those with the rate `learning_rate` come first."""
     leading, default = int(isinstance(method, Replicas)), settings.learning_rate
     own = not isinstance(settings.optimizer, str)  # has a weight decay of its own
     decay = settings.weight_decay or 2 * settings.l2
@@ -57,7 +57,7 @@ def group_parameters(method: Method, settings: Settings) -> list[dict[str, Any]]
 
 
 def check_optimizer(optimizer: Any, settings: Settings) -> torch.optim.Optimizer:
-    """Check what a user's function has made."""
+    """Check the optimizer that a user's function returned."""
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise ValueError(f"Expected `optimizer` to make a torch.optim.Optimizer, but got {type(optimizer).__name__}.")
     name = type(optimizer).__name__
@@ -69,7 +69,7 @@ def check_optimizer(optimizer: Any, settings: Settings) -> torch.optim.Optimizer
 
 
 def works_elementwise(make: Callable[..., Any]) -> bool:
-    """Return whether an optimizer changes stacked weights as it would change each, which a trial shows.
+    """Return whether an optimizer updates stacked weights as it would update each of them alone, by trying it out.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def works_elementwise(make: Callable[..., Any]) -> bool:
         with seed_noise(0):
             together = train(start, gradients)
             apart = [train(start[number], gradients[:, number]) for number in range(2)]
-    except (RuntimeError, ValueError, TypeError):  # such as for matrices only
+    except (RuntimeError, ValueError, TypeError):  # such as optimizers for matrices only
         return False
     return torch.allclose(together, torch.stack(apart))
 

@@ -1,4 +1,4 @@
-"""The parts of a method by name: learning rates of their own, and parts that do not train."""
+"""Learning rates of parts of a method, and frozen parts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,9 +11,9 @@ from lupi.training.replicas import Replicas
 
 
 def name_parameters(method: Method, *, nested: bool = False) -> list[tuple[Tensor, list[str]]]:
-    """List the parameters of a method with all of their names; those of `Replicas` are the stacked ones.
+    """List the parameters of a method with all of their names; for `Replicas`, the stacked parameters.
 
-    With `nested`, names within the methods that it contains follow, such as "trunk.weight" for "student.trunk.weight".
+    With `nested`, the names include those within nested methods, such as "trunk.weight" for "student.trunk.weight".
     """
     one = method.members[0] if isinstance(method, Replicas) else method
     names: dict[Tensor, list[str]] = {}
@@ -37,7 +37,7 @@ def belongs(names: Sequence[str], part: str) -> bool:
 
 
 def find_rate(names: Sequence[str], rates: Mapping[str, float] | None, default: float) -> float:
-    """Return the learning rate of a parameter: that of the innermost part that it belongs to.
+    """Return the learning rate of a parameter, that of the innermost part it belongs to.
 
     Examples
     --------
@@ -49,13 +49,13 @@ def find_rate(names: Sequence[str], rates: Mapping[str, float] | None, default: 
 
 
 def check_parts(method: Method, rates: Mapping[str, float] | None) -> None:
-    """Check that every part with a learning rate has parameters, maybe in networks that only stages train."""
+    """Check that every part with a learning rate has parameters, in the method or in networks of its stages."""
     if not rates:
         return
     names = list_names([method])
     left = [part for part in rates if not belongs(names, part)]
     if left:
-        with seed_noise(0):  # making networks draws weights
+        with seed_noise(0):  # new networks draw initial weights
             made = [one for own in list_contained(method) for one in own.make_temporary()]
         names += list_names(made)
     for part in left:
@@ -65,13 +65,13 @@ def check_parts(method: Method, rates: Mapping[str, float] | None) -> None:
 
 
 def list_names(methods: Sequence[Method]) -> list[str]:
-    """List the names of the parameters within methods and within those that they contain."""
+    """List the names of the parameters of methods and of the methods nested in them."""
     every = [own for method in methods for own in list_contained(method)]
     return [name for own in every for name, _ in own.named_parameters(remove_duplicate=False)]
 
 
 def list_contained(method: Method) -> list[Method]:
-    """List a method and those that it contains."""
+    """List a method and the methods nested in it."""
     return [module for module in method.modules() if isinstance(module, Method)]
 
 
@@ -90,9 +90,9 @@ def freeze_parts(method: Method, rates: Mapping[str, float] | None) -> Iterator[
 
 
 def set_training_mode(method: Method) -> None:
-    """Put a method in training mode, but modules whose parameters are all frozen in evaluation mode.
+    """Set a method to training mode, except for modules with only frozen parameters, which stay in evaluation mode.
 
-    Such a module is a fixed function: batch norm keeps its statistics, and nothing is dropped out.
+    A frozen module is a fixed function: batch norm keeps its statistics, and dropout is off.
     """
     method.train()
     named = name_parameters(method)

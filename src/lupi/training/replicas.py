@@ -1,9 +1,9 @@
-"""Many seeds of a method as one model: their networks are stacked, and one step trains them all.
+"""Train many seeds of a method as one stacked model.
 
-The parameters of the replicas are stacked along a new first dimension, and `torch.func.vmap` computes every replica's
-losses on its own batch. The gradient of the sum of losses is, for each replica, that of its own loss. An elementwise
-optimizer, such as SGD or Adam, is then as many independent optimizers. While they train, the parameters of a replica
-are views of the stacked ones, so each replica is a usable method at any time.
+The parameters of the replicas are stacked along a new first dimension, and `torch.func.vmap` computes the losses of
+each replica on its own batch. For each replica, the gradient of the sum of losses is that of its own loss, so an
+elementwise optimizer such as SGD or Adam trains all replicas independently. During training, the parameters of a
+replica are views of the stacked ones, so each replica can be used at any time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from lupi.methods.base import Method, Stage, join_stages
 
 @dataclass(frozen=True)
 class StackedAnnotations:
-    """The training sets of replicas, all of one size, from which batches are drawn together.
+    """The training sets of replicas, which have the same size, and from which batches are drawn together.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class StackedAnnotations:
 
     @cached_property
     def whole(self) -> Annotations:
-        """All sets, concatenated, for batches; examples that all sets share are stored once, annotators are dropped."""
+        """All sets, concatenated to draw batches; examples shared by all sets are stored once, without annotators."""
         first, *others = self.parts
         if all(part is first for part in others):
             return first
@@ -77,7 +77,7 @@ class StackedAnnotations:
 
     @cached_property
     def start(self) -> Tensor:
-        """[replicas, 1] first position of each replica's annotations in `whole`."""
+        """[replicas, 1] the position of the first annotation of each replica in `whole`."""
         apart = len(self) if len(self.whole) > len(self) else 0
         return (apart * torch.arange(len(self.parts), device=self.whole.row.device)).unsqueeze(1)
 
@@ -108,19 +108,19 @@ class StackedAnnotations:
         return self.gather(self.find_examples(example))
 
     def find_annotations(self, index: Tensor) -> Draw:
-        """Return where annotations [replicas, size] and their examples are in `whole`."""
+        """Return the positions in `whole` of annotations [replicas, size] and of their examples."""
         index = index + self.start
         return Draw(self.whole.row[index], torch.arange(index.shape[1], device=index.device), index, True)
 
     def find_examples(self, example: Tensor) -> Draw:
-        """Return where examples [replicas, size] and all of their annotations are in `whole`."""
+        """Return the positions in `whole` of examples [replicas, size] and of all their annotations."""
         place = (example * self.each).unsqueeze(2) + torch.arange(self.each, device=example.device)
         index = self.order.gather(1, place.flatten(1)) + self.start
         row = torch.arange(example.shape[1], device=index.device).repeat_interleave(self.each)
         return Draw(self.whole.row[index[:, :: self.each]], row, index, self.each == 1)
 
     def gather(self, draw: Draw, x: Inputs | None = None) -> Batch:
-        """Return the batch of a draw; `x` are its inputs [replicas · size, ...], if they were read before."""
+        """Return the batch of a draw; `x` holds its inputs [replicas · size, ...] if they were read before."""
         flat = Draw(draw.example.flatten(), draw.row, draw.annotation.flatten(), draw.one_to_one)
         batch = self.whole.gather(flat, x)
         a, y, weight = (
@@ -133,12 +133,12 @@ class StackedAnnotations:
         return Batch(x, draw.row, a, y, draw.one_to_one, weight)
 
     def outline(self) -> StackedAnnotations:
-        """Return the same examples and annotations on the CPU, without a, y and weights, to find draws there."""
+        """Return a copy on the CPU without a, y and weights, to compute draws there."""
         outlined = {id(part): part.outline() for part in self.parts}
         return StackedAnnotations([outlined[id(part)] for part in self.parts])
 
     def to(self, device: torch.device | str) -> StackedAnnotations:
-        """Move to a device; a set that several seeds share is moved once."""
+        """Move all sets to a device; a set that several seeds share is moved once."""
         moved = {id(part): part.to(device) for part in self.parts}
         return StackedAnnotations([moved[id(part)] for part in self.parts])
 
@@ -147,7 +147,7 @@ class StackedAnnotations:
         return StackedAnnotations([part.without_privileged() for part in self.parts])
 
     def with_gold(self) -> StackedAnnotations:
-        """Replace labels by true labels that are known; a set that several seeds share stays shared."""
+        """Replace labels with known true labels; a set that several seeds share stays shared."""
         replaced = {id(part): part.with_gold() for part in self.parts}
         return StackedAnnotations([replaced[id(part)] for part in self.parts])
 
@@ -173,10 +173,10 @@ def concatenate_rows(rows: Sequence[Tensor | SparseRows]) -> Tensor | SparseRows
 
 
 class Replicas(Method):
-    """Methods of the same kind, one per seed, that train together.
+    """Train methods of the same kind together, one per seed.
 
-    The members may differ in their parameters and buffers alone. Noise in training is independent between replicas,
-    and differs from the noise of a member that trains alone.
+    The members may differ only in their parameters and buffers. Noise in training is independent between replicas, and
+    differs from that of a member trained alone.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ class Replicas(Method):
         self.stacked_losses: Callable[[dict[str, Tensor], Batch], dict[str, Tensor]]
 
     def stack(self) -> None:
-        """Stack the parameters and buffers of the members, which become views of the stacked ones."""
+        """Stack the parameters and buffers of the members, and turn the originals into views of the stacked ones."""
         for name, first in self.members[0].named_parameters():
             every = [member.get_parameter(name) for member in self.members]
             stacked = nn.Parameter(torch.stack([value.detach() for value in every]), first.requires_grad)
@@ -241,11 +241,11 @@ class Replicas(Method):
         self.stacked = {}
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the losses of every replica on its own batch, [replicas]; `row` is the same for all."""
+        """Return the losses of every replica on its own batch, [replicas]; `row` is shared."""
         return self.stacked_losses(self.stacked, batch)
 
     def predictor(self) -> nn.Module:
-        """Return the predictors of all replicas side by side, [examples, replicas, ...]."""
+        """Return a module that outputs the predictions of all replicas, [examples, replicas, ...]."""
         return SideBySide([member.predictor() for member in self.members])
 
     def observe(self, data: Any) -> None:
@@ -261,9 +261,9 @@ class Replicas(Method):
 
 
 def split_history(history: Sequence[dict[str, Any]], replicas: int) -> list[list[dict[str, Any]]]:
-    """Split the history of replicas into one per replica, with the epochs before it stopped.
+    """Split the history of replicas into one history per replica, which ends when the replica stopped.
 
-    In a stage that trains several networks for each replica, a loss stays a list, with one number per network.
+    In a stage that trains several networks per replica, a loss is a list with one number per network.
 
     Examples
     --------
@@ -313,7 +313,7 @@ def make_stacked_losses(
 
 
 class Losses(nn.Module):
-    """Exposes `losses` as `forward`, which `functional_call` needs."""
+    """Expose `losses` as `forward`, as `functional_call` requires."""
 
     def __init__(self, method: nn.Module) -> None:
         super().__init__()
@@ -325,7 +325,7 @@ class Losses(nn.Module):
 
 
 class SideBySide(nn.Module):
-    """Several predictors of the same x."""
+    """Apply several predictors to the same x."""
 
     def __init__(self, predictors: Sequence[nn.Module]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The options of the training loop."""
+"""The settings of the training loop."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ SMALLEST_BATCH, LARGEST_BATCH, MOST_BATCHES = 32, 4096, 2048
 
 
 def choose_batch_size(annotations: int) -> int:
-    """Return the smallest power of two, from 32 to 4096, with which an epoch has at most 2048 batches if possible.
+    """Return the smallest power of two, from 32 to 4096, with at most 2048 batches per epoch if possible.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def choose_batch_size(annotations: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How to train.
+    """The settings of the training loop.
 
     Parameters
     ----------
@@ -42,19 +42,19 @@ class Settings:
     batch_size : int
         Number of annotations or examples in a batch, depending on `draw`.
     draw : {"annotations", "examples"}
-        Draw batches of annotations, or of examples with all of their annotations.
+        Whether to draw batches of annotations, or of examples with all of their annotations.
     accumulate : int
-        Number of parts in which a batch is processed, to save memory: their gradients add up to that of the batch.
-        Batch norm and `mixup` see one part at a time.
+        Number of parts in which to process a batch, to save memory. The gradients are accumulated. Batch norm and
+        `mixup` see one part at a time.
     optimizer : {"adam", "adamw", "sgd"} or callable
-        Adam and AdamW are torch's fused implementations. A callable takes parameter groups and `lr`, as
-        `torch.optim.RMSprop` and ``functools.partial(torch.optim.RMSprop, alpha=0.9)`` do.
+        Adam and AdamW are torch's fused implementations. A callable takes parameter groups and `lr`, for example
+        `torch.optim.RMSprop` or ``functools.partial(torch.optim.RMSprop, alpha=0.9)``.
     learning_rate : float
         Learning rate, before `warmup` and `schedule`.
     learning_rates : dict of str to float, optional
-        Learning rates of parts of the method, such as ``{"trunk": 1e-5}``; all others have `learning_rate`. A part is
-        named like its attribute, or by the beginning of its parameters' names, such as "trunk.0", and the innermost
-        part counts. A part of rate 0 is frozen: see `lupi.training.fit`.
+        Learning rates of parts of the method, such as ``{"trunk": 1e-5}``; all other parts have `learning_rate`. The
+        name of a part is its attribute, or a prefix of its parameter names such as "trunk.0". For nested parts, the
+        innermost one counts. A part with rate 0 is frozen (see `lupi.training.fit`).
     momentum : float
         Momentum of "sgd".
     eps : float
@@ -62,8 +62,8 @@ class Settings:
     l2 : float
         λ of the paper's penalty λ‖w‖² on all weights except biases and norms (`weight_decay` = 2λ in torch).
     weight_decay : float
-        Decoupled weight decay of "adamw", or what a callable `optimizer` makes of it; not of biases and norms. If it is
-        0, a callable uses its own.
+        Weight decay of all weights except biases and norms: decoupled for "adamw", else as a callable `optimizer`
+        defines it. If it is 0, a callable uses its own default.
     schedule : {"constant", "step", "cosine"}
         "step" multiplies the learning rate by `factor` at each of the `milestones`.
     milestones : tuple of float
@@ -71,40 +71,41 @@ class Settings:
     factor : float
         Factor of "step".
     warmup : float
-        Number of epochs in which the learning rate grows from zero.
+        Number of epochs in which the learning rate increases from zero.
     clip : float, optional
-        Maximum norm of the gradient. It limits losses that train different parameters separately, so the two losses of
-        TRAM do not affect each other.
+        Maximum norm of the gradient. Losses that train different parameters are clipped separately, so the two losses
+        of TRAM do not affect each other.
     mixup : float
-        α of mixup (Zhang et al., 2018), 0 for none. Every step draws one λ ~ Beta(α, α), as the authors' code does, and
-        trains on λ (x, a) + (1 − λ) (x', a') with the loss λ L(y) + (1 − λ) L(y'), where (x', a', y') is another
+        α of mixup (Zhang et al., 2018); 0 for no mixup. Every step draws one λ ~ Beta(α, α), as in the authors' code,
+        and trains on λ (x, a) + (1 − λ) (x', a') with the loss λ L(y) + (1 − λ) L(y'), where (x', a', y') is another
         annotation of the batch. x must be floating-point.
     precision : {"float32", "tfloat32", "bfloat16"}
-        "tfloat32" lets a GPU round the factors of matrix products to 10 bits, as torch does for cuDNN's convolutions
-        by default (`torch.backends.cudnn.allow_tf32`); "bfloat16" is mixed precision. A Fabric uses its own.
+        With "tfloat32" a GPU rounds the factors of matrix products to 10 bits, as torch does for cuDNN's convolutions
+        by default (`torch.backends.cudnn.allow_tf32`); "bfloat16" is mixed precision. A Fabric uses its own precision.
     compile : bool
-        Compile the losses and their gradients. It takes half a minute, which pays for long trainings of small networks.
+        Whether to compile the losses and their gradients. Compilation takes half a minute, so it pays off for long
+        training of small networks.
     cuda_graph : bool, optional
-        Record a step as a CUDA graph and replay it, with one launch instead of hundreds: for small networks on a GPU.
-        Has no effect on a CPU, if x is not in memory, or if batches differ in shape, as they do when a single method
-        draws annotations of examples that have several. By default, steps of networks of up to 10 million parameters
-        are recorded where that is possible. Turn it off for a network whose `forward` changes attributes that are no
-        tensors.
+        Whether to record a step as a CUDA graph and replay it, with one launch instead of hundreds. This speeds up
+        small networks on a GPU. It has no effect on a CPU, if x is not in memory, or if batches differ in shape, as
+        they do when a single method draws annotations and examples have several. By default, steps of networks with up
+        to 10 million parameters are recorded where possible. Turn it off for a network whose `forward` changes
+        attributes other than tensors.
     patience : int, optional
-        Stop when the held-out loss has not fallen for this number of checks, at the end of that epoch, and restore the
-        best weights. It is the loss of the marginal head if there is one, else the sum of all losses. Methods whose
-        predictor aims at the truth ("pi-dual", "pi-transition") stop by the loss of the predictor on the consensus of
-        the held-out labels, P(true label | all labels, x), for which a No PI network is trained first.
+        Stop when the held-out loss has not decreased for this number of checks, at the end of the epoch, and restore
+        the best weights. The held-out loss is that of the marginal head if there is one, else the sum of all losses.
+        Methods that predict the true label ("pi-dual", "pi-transition") use the loss of the predictor on the consensus
+        of the held-out labels, P(true label | all labels, x), for which a No PI network is trained first.
     checks : int
-        Number of evenly spaced checks of the held-out loss per epoch, at most one per step, if there is a `patience`.
-        The last one is at the end of the epoch, and the history contains its losses.
+        Number of evenly spaced checks of the held-out loss per epoch, at most one per step, if `patience` is given. The
+        last check is at the end of the epoch, and its losses are part of the history.
     workers : int
         Number of processes that read x ahead if it is not in memory, such as images in files; 0 to read it in this
-        process. Their number does not change the result.
+        process. The number of workers does not change the result.
     augment : Module, optional
-        Changes x at random, on the device and in training only, such as
-        ``nn.Sequential(RandomCrop(4), RandomFlip())``. Held-out annotations, teachers and out-of-fold predictions see x
-        as it is. torchvision's v2 transforms change all images of a batch alike.
+        Data augmentation of x, applied on the device and in training only, such as
+        ``nn.Sequential(RandomCrop(4), RandomFlip())``. It is not applied to held-out annotations, nor when teachers or
+        cross-fitted networks predict. torchvision's v2 transforms apply the same change to all images of a batch.
 
     Examples
     --------
@@ -170,7 +171,7 @@ class Settings:
                     else check_number
                 )
                 value = check_positive(name, value) if name == "clip" else check(name, value)
-            object.__setattr__(self, name, value)  # Python's own numbers, which a checkpoint can store
+            object.__setattr__(self, name, value)  # plain Python numbers, which a checkpoint can store
         if self.weight_decay and self.optimizer in ("adam", "sgd"):
             raise ValueError(f"Expected `weight_decay` with optimizer 'adamw', but got {self.optimizer!r}: use `l2`.")
         if self.l2 and self.optimizer not in ("adam", "sgd"):
@@ -181,7 +182,7 @@ class Settings:
                 raise ValueError(f"Expected `cuda_graph` to be off with this `{name}`, but got {self.cuda_graph}.")
 
     def rate(self, epoch: float) -> float:
-        """Return the factor of the learning rate at a time in epochs.
+        """Return the factor of the learning rate at a point in training, in epochs.
 
         Examples
         --------
@@ -198,7 +199,7 @@ class Settings:
 
 
 def check_rates(rates: Any) -> dict[str, float] | None:
-    """Check learning rates of parts, and return a copy with Python's own numbers."""
+    """Check the learning rates of parts, and return a copy with plain Python floats."""
     if rates is None:
         return None
     if not (isinstance(rates, Mapping) and all(isinstance(part, str) for part in rates)):
