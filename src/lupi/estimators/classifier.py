@@ -26,51 +26,52 @@ from lupi.tabular import soft_labels
 class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
     """Classifier that learns from privileged information and predicts without it.
 
-    A 1-D y is multi-class; a 2-D y of 0 and 1 is multi-label, or with `soft` the probabilities of classes.
+    A 1-D y is multi-class. A 2-D y holds 0 and 1 for multi-label classification or, with `soft`, class probabilities.
 
     Parameters
     ----------
     method : str or callable
-        "auto" mixes several methods, explains the labels by the mixture, and trains one network on the result. "tram"
-        is the paper's method, and `lupi.methods.names()` lists all. Or a callable that makes a `lupi.methods.Method`
-        from `lupi.nn.Parts`.
+        Name of the method, or a callable that makes a `lupi.methods.Method` from `lupi.nn.Parts`. "auto" mixes several
+        methods, denoises the labels with the mixture, and trains one network on the result. "tram" is the paper's
+        method. `lupi.methods.names()` lists all names.
     method_options : dict, optional
         Options of the method.
     members : int
         Number of networks to train and average.
     trunk : Module or callable, optional
-        Network φ(x) for images, text or anything else it accepts: a module, which is copied, or a callable that makes
-        one. The default is an MLP on columns, which are standardised or one-hot encoded.
+        Network φ(x) for images, text or any other input: a module, which is copied, or a callable that makes one. The
+        default is an MLP on columns, which are standardised or one-hot encoded.
     hidden : sequence of int
         Hidden widths of the default trunk.
     kind : dict, optional
-        Kinds of columns of X that should not be recognised, by name: "number", "category", "text" or "vector". By
-        default, strings of three words or more are text, which is encoded by TF-IDF, other strings are categories, and
-        lists or arrays of numbers are vectors, whose numbers become columns. Columns that look like identifiers, or are
-        named like true labels, are refused. A missing number is replaced by the mean, and one more feature says where.
+        Kinds of columns of X, by name: "number", "category", "text" or "vector". Kinds of other columns are recognised.
+        Strings of three words or more are text, which is encoded with TF-IDF; other strings are categories; lists or
+        arrays of numbers are vectors, whose numbers become columns. Columns that look like identifiers, or are named
+        like true labels, are rejected. A missing number is replaced with the mean and marked by an additional feature.
     tower : (int, int)
-        Widths of the tower, which joins features and privileged information.
+        Widths of the tower, which combines features and privileged information.
     tower_skip : bool
         Whether the conditional head also sees the features directly, as in the paper's ImageNet variant.
     numbers : str or mapping
-        Encoding of privileged numbers: "quantile", "standardize" or "category", for all columns or by column. By
-        column, strings may be "category" or "text"; by default they are recognised, and identifiers are refused. Lists
-        or arrays of numbers are vectors, which are standardised.
+        Encoding of privileged numbers: "quantile", "standardize" or "category", for all columns or by column. In a
+        mapping, columns of strings may be "category" or "text"; by default this is recognised, and identifiers are
+        rejected. Lists or arrays of numbers are vectors, which are standardised.
     quantiles : int
         Number of quantile bins.
     annotator : str or int, optional
-        Column of `privileged` that says who gave each label, by its name or, for arrays, its number. By default the
-        first column that is named like one, such as ``annotator`` or ``worker_id``, and whose values repeat; no such
-        column, no annotators. It also counts as privileged, and a missing id is an annotator of its own.
+        Column of `privileged` with the annotator of each label, by name or, for arrays, by number. By default it is the
+        first column that has a typical name, such as ``annotator`` or ``worker_id``, and repeated values; if there is
+        none, annotators are unknown. The column is also used as privileged information. A missing id counts as one
+        more annotator.
     trust : dict, optional
-        Annotators who are trusted, by name, and the probability that a label of theirs is right, such as
-        ``{"expert": 0.98}``. It counts like 100 labels of theirs whose truth is known. Methods with a model of the
-        annotators use it: "auto", "label-posterior", "stack" and "dawid-skene".
+        For each trusted annotator, by name, the probability that a label is correct, such as ``{"expert": 0.98}``. It
+        counts as much as 100 of the annotator's labels with known truth. Methods with a model of the annotators use it:
+        "auto", "label-posterior", "stack" and "dawid-skene".
     epochs : int
-        Passes over the data.
+        Number of passes over the data.
     batch_size : int, optional
-        Annotations per batch. By default 32 and, for more than 65 536 annotations, the smallest power of two with which
-        an epoch has at most 2048 batches, up to 4096.
+        Number of annotations per batch. By default 32; for more than 65 536 annotations, the smallest power of two with
+        at most 2048 batches per epoch, up to 4096.
     learning_rate : float
         Learning rate.
     learning_rates : dict of str to float, optional
@@ -79,57 +80,57 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
     l2 : float
         Weight λ of the penalty λ‖w‖² on the weights.
     patience : int, optional
-        Stop after this many epochs without a lower held-out loss, and keep the best weights. "pi-dual" and
-        "pi-transition" stop by the consensus of the held-out labels, for which a No PI network is trained first.
-        "auto", "label-posterior" and "stack" ignore it and hold nothing out: their networks stop by the folds that they
-        have not seen.
+        Stop after this many epochs without a lower held-out loss, and restore the best weights. "pi-dual" and
+        "pi-transition" use the loss on the consensus of the held-out labels, for which a No PI network is trained
+        first. "auto", "label-posterior" and "stack" ignore `patience` and hold no data out: each of their networks uses
+        the fold that it is not trained on for early stopping.
     validation_fraction : float
         Fraction of the examples to hold out, with their noisy labels, if `patience` is given and the method uses it.
     training : dict, optional
         Further options of `lupi.training.Settings`: optimizer, schedule, clip, precision and so on.
     dtype : {"float32", "float64"}
-        Precision to train and predict in. In "float64" results are exact to many more digits, at the price of speed and
-        memory, and `precision` in `training` has no effect.
+        Data type for training and prediction. "float64" is more exact, but slower, and takes more memory; `precision`
+        in `training` then has no effect.
     device : str
-        Device to train and predict on.
+        Device for training and prediction.
     fabric : lightning.fabric.Fabric, optional
-        For several devices, processes or machines.
+        A Fabric, to train on several devices, processes or machines.
     checkpoint : lupi.training.Checkpoint, optional
-        Where to keep the state of training, and to resume from.
+        Where to save the state of training, and to resume from.
     random_state : int, RandomState or None
-        Seed of initial weights, batches and noise.
+        Seed for initial weights, batches and noise.
     warm_start : bool
-        Whether another `fit` continues from the weights of the last one, with its classes and encodings. The optimizer
-        starts afresh, and so do networks that train only to teach others.
+        Whether the next call of `fit` continues from the current weights, with the same classes and encodings. The
+        optimizer is reset, and so are networks that only teach others.
     verbose : bool
         Whether to show progress.
     callbacks : sequence of callable, optional
-        Each is called after every epoch with its row of `history_` and the network, for instance to log it
-        (`lupi.training.to_tensorboard`). If one returns true, the stage of the method that the row names ends.
+        Functions to call after every epoch with its row of `history_` and the network, for instance to log it
+        (`lupi.training.to_tensorboard`). If one returns true, the current stage of the method ends.
     class_weight : dict or "balanced", optional
-        Weights of the classes, as scikit-learn's `compute_sample_weight` takes them; they multiply `sample_weight`. The
-        weight of a soft label is the mean over its classes.
+        Weights of the classes, as for scikit-learn's `compute_sample_weight`; they multiply `sample_weight`. The weight
+        of a soft label is the expected weight of its classes.
     soft : bool
-        Whether the columns of y are probabilities of classes, such as those of a language model. Their names are the
-        class labels, or those of `classes`. The model of the annotators that "auto", "label-posterior" and
-        "dawid-skene" have takes the most probable class.
+        Whether the columns of y are class probabilities, such as those of a language model. The class labels are
+        `classes` or the column names. The model of the annotators in "auto", "label-posterior" and "dawid-skene" uses
+        only the most probable class.
     classes : sequence, optional
-        The class labels of the columns of a soft y; by default the names of its columns, or their numbers.
+        The class labels of the columns of a soft y; by default the column names or numbers.
 
     Attributes
     ----------
     classes_ : ndarray
         The class labels; for multi-label y the column numbers.
     method_ : Method
-        The whole network.
+        The trained method, with its whole network.
     predictor_ : Module
-        The part that predicts, from encoded inputs to logits.
+        The part of the network that predicts; it maps encoded inputs to logits.
     history_ : list of dict
         Losses of every epoch of the last `fit`.
     n_iter_ : int
-        Number of epochs that were trained, over all stages of the method.
+        Total number of epochs over all stages of the method.
     mixture_ : dict
-        For "auto", the weights of the methods that it has mixed: whether privileged information mattered.
+        For "auto", the weights of the methods in the mixture. They show whether privileged information mattered.
 
     Examples
     --------
@@ -205,17 +206,17 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
         return np.asarray(p @ soft_labels.check_weights(weights, "`class_weight`"))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the probabilities of the classes, or of each label to be 1."""
+        """Return the class probabilities or, if multi-label, the probability that each label is 1."""
         return self._predict(X)
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the logarithms of `predict_proba`, which are finite where those are rounded to zero."""
+        """Return the logarithms of `predict_proba`. They are finite even where probabilities are rounded to zero."""
         output = self._outputs(X)
         log_p = logsigmoid(output) if self.multi_label_ else Categorical().log_probabilities(output)
         return self._check_finite(log_p.numpy())
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy of `predict`; the label of a soft y is its most probable class."""
+        """Return the accuracy of `predict`. A soft y counts as its most probable class."""
         if self.soft and np.ndim(y) == 2:
             y = self.classes_[check_probabilities(read_targets(y)).argmax(1)]
         return float(super().score(X, y, sample_weight))
@@ -225,7 +226,7 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
         return self._predict_given(X, privileged)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class, or 1 for each label with a probability over one half."""
+        """Return the most probable class or, if multi-label, 1 for each label with a probability above 0.5."""
         p = self.predict_proba(X)
         return (p > 0.5).astype(int) if self.multi_label_ else self.classes_[p.argmax(1)]
 
@@ -239,7 +240,7 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
 
 
 def check_labels(y: NDArray[Any]) -> NDArray[Any]:
-    """Return labels as an array of one type; raise a `ValueError` if they are no classes."""
+    """Return labels as an array of one type; raise a `ValueError` if they cannot be classes."""
     y = column_or_1d(y, warn=True)
     if y.dtype == object:
         kinds = {type(label) for label in y}

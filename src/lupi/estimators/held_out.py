@@ -1,4 +1,4 @@
-"""Held-out data for the history and early stopping: a part of the examples, or a set of its own."""
+"""Held-out data for the history and early stopping: a part of the examples, or a separate data set."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,9 +25,9 @@ def hold_out(data: Annotations, fraction: float, seed: int) -> tuple[Annotations
 
 
 def encode_eval_set(model: Any, eval_set: Any, width: int) -> Annotations:
-    """Return held-out data, (X, y) or (X, y, privileged), as annotations of an estimator with fitted encoders.
+    """Encode held-out data, (X, y) or (X, y, privileged), with the fitted encoders of an estimator.
 
-    `width` is the number of privileged features, which are zero if they are not given.
+    `width` is the number of privileged features; they are zero if none are given.
     """
     if not isinstance(eval_set, Sequence) or isinstance(eval_set, str) or len(eval_set) not in (2, 3):
         got = f"{len(eval_set)} values" if isinstance(eval_set, Sequence) else type(eval_set).__name__
@@ -48,7 +48,7 @@ def check_eval_set(model: Any, eval_set: Any) -> None:
     """Raise an error if the held-out loss of a method needs privileged information that is not given."""
     method = model.method_
     if method.predicts_truth and model.patience is not None:
-        return  # it stops by the loss of its predictor
+        return  # early stopping uses the loss of the predictor
     if method.uses_privileged and "marginal" not in method.gradients and len(eval_set) == 2:
         raise ValueError(
             f"Expected `eval_set` to be (X, y, privileged) for method {model.method!r}, whose loss needs privileged "

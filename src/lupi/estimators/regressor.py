@@ -27,9 +27,10 @@ class PrivilegedRegressor(RegressorMixin, PrivilegedEstimator):
     y_mean_, y_scale_ : float
         Mean and standard deviation of y.
     method_ : Method
-        The whole network.
+        The trained method, with its whole network.
     predictor_ : Module
-        The part that predicts, from encoded inputs to the mean of the standardised y and, for "het-tram", its variance.
+        The part of the network that predicts; it maps encoded inputs to the mean of the standardised y and, for
+        "het-tram", to its variance.
     history_ : list of dict
         Losses of every epoch.
 
@@ -67,7 +68,7 @@ class PrivilegedRegressor(RegressorMixin, PrivilegedEstimator):
         return torch.from_numpy(((y - self.y_mean_) / self.y_scale_).astype(self.dtype))
 
     def _decode(self, output: Tensor) -> Tensor:
-        # Tensors, since an ONNX file rounds plain numbers to float32.
+        # Use tensors, since an ONNX export rounds plain numbers to float32.
         scale, mean = torch.tensor([self.y_scale_, self.y_mean_], dtype=output.dtype).unbind()
         return self.likelihood_.mean(output) * scale + mean
 
@@ -79,8 +80,8 @@ class PrivilegedRegressor(RegressorMixin, PrivilegedEstimator):
         X : array or table
             Inputs.
         return_std : bool
-            Whether to return the standard deviation of y, too. Only methods whose network predicts a variance have one,
-            such as "het-tram".
+            Whether to also return the standard deviation of y. This needs a method that predicts a variance, such as
+            "het-tram".
 
         Returns
         -------
