@@ -1,4 +1,4 @@
-"""How a table becomes arrays: read files and exports, assign roles and kinds to columns, encode values."""
+"""Turn tables into arrays: read files and exports, assign roles and kinds to columns, and encode values."""
 
 from lupi.tabular.columns import Schema
 from lupi.tabular.dataset import TableDataset, read_dataset

@@ -1,4 +1,4 @@
-"""Files that a table names: they lie in the table's folder or below it, wherever the program runs."""
+"""Find the files that a table names. They must be in the folder of the table or in a subfolder."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ from lupi.tabular.values import Column
 
 
 def folder_of(path: str | Path) -> Path:
-    """Return the folder that the paths in a table are relative to: its own, or itself if it is a folder.
+    """Return the folder that paths in a table are relative to: the table's folder, or the table if it is a folder.
 
     Examples
     --------
@@ -24,7 +24,7 @@ def folder_of(path: str | Path) -> Path:
 def find_beside(folder: Path, name: str) -> Path | None:
     """Return the file that a table in a folder names, or None if its path is absolute or leads out of the folder.
 
-    Whoever writes a table chooses what is read, so a table reaches nothing but what lies beside it.
+    The author of a table chooses which files are read, so only files beside the table can be reached.
 
     Examples
     --------
@@ -40,7 +40,7 @@ def find_beside(folder: Path, name: str) -> Path | None:
 
 
 def find_files(column: Column, folder: Path, rows: RowNumbers) -> Column:
-    """Return the paths of the files that a column names, or raise a `ValueError` with the row of one that is not there.
+    """Return the paths of the files that a column names; raise a `ValueError` with the row of a missing file.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def find_files(column: Column, folder: Path, rows: RowNumbers) -> Column:
     folder : Path
         The table's folder.
     rows : sequence of int
-        Numbers of the rows, for messages.
+        Row numbers, for messages.
     """
     found = {name: find_beside(folder, str(name)) for name in column.unique()}
     for row, name in zip(rows, column, strict=True):

@@ -1,4 +1,4 @@
-"""The columns of a training table, as a model stores them, and how other tables match them."""
+"""The columns of a training table, as a model stores them, and checks that other tables match them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -23,9 +23,9 @@ CSV_TYPES = {"number": pa.float64(), "boolean": pa.bool_(), "string": pa.string(
 
 @dataclass(frozen=True)
 class InputColumn:
-    """An input column: its kind, and the family of types that it was stored as in training.
+    """An input column: its kind, and the family of its data type in the training table.
 
-    Vectors have a width, and maybe the name of the file that holds them.
+    Vectors also have a width and, if they are stored in a file, its name.
     """
 
     kind: str
@@ -35,7 +35,7 @@ class InputColumn:
 
 
 def stored_as(kind: pa.DataType) -> str:
-    """Return the family of an Arrow type: boolean, number, string, date, duration, vector, or the type's own name."""
+    """Return the family of an Arrow type: boolean, number, string, date, duration, vector, or the name of the type."""
     types = pa.types
     if types.is_dictionary(kind):
         return stored_as(kind.value_type)
@@ -51,13 +51,13 @@ def stored_as(kind: pa.DataType) -> str:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Return whether an Arrow type is one of lists."""
+    """Return whether an Arrow type is a list type."""
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 @dataclass(frozen=True)
 class Schema:
-    """What a model folder stores about its training table."""
+    """The description of the training table that is stored in a model folder."""
 
     roles: Roles
     task: str
@@ -70,7 +70,7 @@ class Schema:
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Self:
-        """Read the result of `to_json`, or raise a `ValueError` if it is something else."""
+        """Read the result of `to_json`; raise a `ValueError` if it is invalid."""
         schema: Self = from_json(facts, cls)
         for name, column in schema.inputs.items():
             if column.kind not in KINDS:
@@ -80,13 +80,13 @@ class Schema:
         return schema
 
     def csv_types(self, keep: Iterable[str]) -> dict[str, pa.DataType]:
-        """Return the types to read columns of a CSV file with; the columns to `keep` are read as strings."""
+        """Return the types with which to read the columns of a CSV file; the columns in `keep` are read as strings."""
         strings = dict.fromkeys(keep, pa.string())
         return strings | {name: CSV_TYPES.get(column.stored, pa.string()) for name, column in self.inputs.items()}
 
 
 def privileged_encoding(kinds: Mapping[str, str]) -> dict[str, str]:
-    """Return how `PrivilegedEncoder` encodes privileged columns of these kinds.
+    """Return the encodings of `PrivilegedEncoder` for privileged columns of the given kinds.
 
     Examples
     --------
@@ -99,17 +99,16 @@ def privileged_encoding(kinds: Mapping[str, str]) -> dict[str, str]:
 def clean_inputs(
     frame: FrameType, inputs: Mapping[str, InputColumn], rows: RowNumbers | None = None, folder: Path = Path()
 ) -> FrameType:
-    """Return the input columns with the types of their kinds, and refuse missing values of kinds that need one.
+    """Convert the input columns to the types of their kinds, and reject missing values where they are not allowed.
 
     Parameters
     ----------
     frame : DataFrame or Columns
-        Rows of a table. `Columns` are cleaned when they are read, and vectors at once.
+        Rows of a table. `Columns` are cleaned when they are read, except for vectors, which are cleaned at once.
     inputs : mapping
         The input columns.
     rows : sequence of int, optional
-        Numbers of the rows of a DataFrame in the table, for messages and as the index; by default they are counted from
-        0.
+        Row numbers of a DataFrame in the table, for messages and as the index; by default they are counted from 0.
     folder : Path
         The folder of the files that columns name; by default the working directory.
 
@@ -133,7 +132,7 @@ def clean_inputs(
 
 
 def clean(values: Column, column: InputColumn, rows: RowNumbers, folder: Path) -> Any:
-    """Return an input column with the type of its kind, vectors as a DataFrame; refuse missing values if it must."""
+    """Convert an input column to the type of its kind (vectors to a DataFrame), and check for missing values."""
     missing = values.isna().to_numpy()
     if missing.any() and not KINDS[column.kind].may_be_missing:
         got = f"row {rows[int(np.argmax(missing))]} has none"
@@ -147,7 +146,7 @@ def clean(values: Column, column: InputColumn, rows: RowNumbers, folder: Path) -
 
 
 def estimator_kinds(inputs: Mapping[str, InputColumn]) -> dict[str, str]:
-    """Return the parameter `kind` of an estimator of cleaned inputs, so that it does not recognise them once more.
+    """Return the parameter `kind` of an estimator for cleaned inputs, so that kinds are not recognised a second time.
 
     Vectors have become columns of numbers.
 
@@ -166,7 +165,7 @@ def estimator_kinds(inputs: Mapping[str, InputColumn]) -> dict[str, str]:
 
 
 def check_matches(schema: pa.Schema, inputs: Mapping[str, InputColumn], path: str | Path) -> None:
-    """Raise a `ValueError` unless a table has the input columns of training, stored in a compatible way."""
+    """Raise a `ValueError` unless a table has the input columns of the training table, with compatible types."""
     missing = [name for name in inputs if name not in schema.names]
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
@@ -174,7 +173,7 @@ def check_matches(schema: pa.Schema, inputs: Mapping[str, InputColumn], path: st
     for name, column in inputs.items():
         stored = stored_as(schema.field(name).type)
         as_string = is_separated(path) and column.stored == "string"  # a CSV column can always be read as strings
-        empty = stored == "null"  # at least in the beginning of the file; rows without a value are found when read
+        empty = stored == "null"  # at least at the start of the file; missing values are checked when rows are read
         if not (as_string or empty or KINDS[column.kind].accepts(column.stored, stored)):
             raise ValueError(
                 f"Expected column {name!r} of {path} to be a {column.stored} as in training, but it is a {stored}."

@@ -1,4 +1,4 @@
-"""Tables of other libraries as pandas: polars, Arrow and Hugging Face Datasets, none of which is imported."""
+"""Convert tables of polars, Arrow and Hugging Face Datasets to pandas, without importing these libraries."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 
 def to_pandas(table: pa.Table) -> pd.DataFrame:
-    """Convert an Arrow table to pandas; decimals become floats, dictionaries their values.
+    """Convert an Arrow table to pandas, with decimals as floats and dictionary columns as their values.
 
     Examples
     --------
@@ -31,7 +31,7 @@ def to_pandas(table: pa.Table) -> pd.DataFrame:
 
 
 def to_column(name: str, column: pa.ChunkedArray) -> "pd.Series[Any]":
-    """Convert a column of Arrow to pandas, as `to_pandas` does, but strings to codes.
+    """Convert an Arrow column to pandas as `to_pandas` does, but with strings as categories.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def to_column(name: str, column: pa.ChunkedArray) -> "pd.Series[Any]":
 
 
 def code_strings(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column of strings as one of codes and distinct strings, chunk by chunk, and any other as it is."""
+    """Dictionary-encode a column of strings, chunk by chunk; return any other column unchanged."""
     if not is_string(column.type):
         return column
     return pa.chunked_array(
@@ -54,7 +54,7 @@ def code_strings(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def join_codes(name: str, column: pa.ChunkedArray) -> pd.Categorical:
-    """Return a column of Arrow dictionaries, which differ between chunks, as a categorical of pandas."""
+    """Convert a column of Arrow dictionaries, which may differ between chunks, to a pandas categorical."""
     with explain_strings(name, column):
         column = column.unify_dictionaries()
         distinct = column.chunk(0).dictionary if column.num_chunks else pa.array([], pa.string())
@@ -69,17 +69,17 @@ def join_codes(name: str, column: pa.ChunkedArray) -> pd.Categorical:
 
 
 def is_string(kind: pa.DataType) -> bool:
-    """Return whether an Arrow type is one of strings."""
+    """Return whether an Arrow type is a string type."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 @contextmanager
 def explain_strings(name: str, column: pa.ChunkedArray) -> Iterator[None]:
-    """Turn an error of Arrow into one that names the first string of a column that is not UTF-8."""
+    """Turn an Arrow error into one that names the first string of a column that is not UTF-8."""
     try:
         yield
     except pa.ArrowException as error:
-        for row, value in enumerate(column if "UTF8" in str(error) else ()):  # other columns may not be looked into
+        for row, value in enumerate(column if "UTF8" in str(error) else ()):  # other columns may not be iterable
             try:
                 value.as_py()
             except UnicodeDecodeError as wrong:
@@ -89,12 +89,12 @@ def explain_strings(name: str, column: pa.ChunkedArray) -> Iterator[None]:
 
 
 def as_pandas(table: Any) -> Any:
-    """Return a table or column of another library as one of pandas, and anything else as it is.
+    """Convert a table or column of another library to pandas; return anything else unchanged.
 
     Parameters
     ----------
     table
-        A DataFrame, LazyFrame or Series of polars, a table or column of Arrow, or a ``Dataset`` of Hugging Face.
+        A polars DataFrame, LazyFrame or Series, an Arrow table or column, or a Hugging Face ``Dataset``.
 
     Examples
     --------

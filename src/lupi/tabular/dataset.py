@@ -38,16 +38,15 @@ class AnnotationTable:
     Parameters
     ----------
     columns : Columns
-        The columns in use, as they are in the table, of the rows that have a label; their index counts the table's
-        rows.
+        The columns in use, unconverted, for the rows that have a label. The index holds the row numbers of the table.
     schema : Schema
         Roles, kinds and task.
     annotator : str or None
-        The column of annotators, as the spec names it or found by its name.
+        The column of annotators, given in the spec or recognised by its name.
     choices : list of str
-        What was recognised, in sentences.
+        Sentences that say what was recognised.
     notes : list of str
-        What deserves a second look.
+        Warnings about the table.
     """
 
     columns: Columns
@@ -58,7 +57,7 @@ class AnnotationTable:
 
 
 def read_annotations(spec: TableSpec) -> AnnotationTable:
-    """Open a table and recognise its columns, reading them one by one.
+    """Open a table and recognise its columns, which are read one by one.
 
     Parameters
     ----------
@@ -117,7 +116,7 @@ def read_annotations(spec: TableSpec) -> AnnotationTable:
 
 
 def join_vectors(table: Columns, types: pa.Schema, files: Mapping[str, str], path: Path) -> tuple[Columns, pa.Schema]:
-    """Return a table with the vectors of files, which are read into memory, and the types of its columns."""
+    """Add the vectors stored in files, which are read into memory; return the table and the types of its columns."""
     names = read_schema(open_table(path)).names
     numbers = read_table(path, [name for name in files if name in names] or names[:1])
     vectors = add_vectors(numbers, files, path).select(list(files))
@@ -130,7 +129,7 @@ def join_vectors(table: Columns, types: pa.Schema, files: Mapping[str, str], pat
 def drop_unlabelled(
     frame: pd.DataFrame, target: Sequence[str], *, classes: bool, of: str = "the table"
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Return the rows that have a label, and a note on the others; see `lupi.tabular.targets.find_unlabelled`."""
+    """Return the rows that have a label, and a note on the others (see `lupi.tabular.targets.find_unlabelled`)."""
     unlabelled = targets.find_unlabelled(frame[list(target)], classes=classes)
     if unlabelled.all():
         raise ValueError(f"Expected target {target[0]!r} of {of} to have values, but all are missing.")
@@ -144,7 +143,7 @@ def drop_unlabelled(
 
 
 def choose_annotator(spec: TableSpec, table: Columns, schema: Schema) -> tuple[str | None, str]:
-    """Return the column of annotators, if any, and how it was found: as the spec names it, or by its name."""
+    """Return the column of annotators, if any, and a sentence that says whether it was given or recognised."""
     if spec.annotator is not None:
         return spec.annotator, f"Annotators: {spec.annotator}."
     name = recognizing.find_annotator(table.select(list(schema.privileged)), schema.privileged)
@@ -177,7 +176,7 @@ def count_kinds(inputs: Mapping[str, InputColumn]) -> str:
 class TableRows:
     """Rows of a table: inputs, coded targets, and the number of each row's example.
 
-    If labels are `soft`, [rows, classes], the target is their most probable class.
+    If there are `soft` labels, [rows, classes], the target is the most probable class.
     """
 
     X: pd.DataFrame
@@ -203,15 +202,15 @@ class TableDataset:
     task : {"classification", "multi-label", "regression"}
         The task.
     classes : tuple
-        The classes that y counts, or the names of several targets; empty for regression.
+        The classes that y encodes, or the names of several targets; empty for regression.
     train : TableRows
         The annotations.
     privileged : DataFrame
-        Their privileged columns.
+        The privileged columns of the annotations.
     test : TableRows or None
         The rows of a test table.
     unencoded : dict
-        Input columns for `fit_encoders`, to be fitted on training rows only; empty if X is encoded.
+        Input columns whose encoders are to be fitted on training rows only, with `fit_encoders`; empty if X is encoded.
     annotator : str or None
         The column of annotators.
     annotators : ndarray or None
@@ -219,13 +218,13 @@ class TableDataset:
     gold : Series or None
         The true label of each row.
     ids : Series or None
-        The example ids as they are in the table.
+        The example ids of the table.
     choices, notes : list of str
-        What was recognised, and what deserves a second look.
+        Sentences that say what was recognised, and warnings about the table.
     rows : ndarray
-        The number of each row in the table, which may have rows without a label between them.
+        The row numbers in the table; rows without a label are skipped.
     digest : str
-        Fingerprint of names and values.
+        A hash of the names and values.
     """
 
     schema: Schema
@@ -246,16 +245,16 @@ class TableDataset:
 
 
 def read_dataset(spec: TableSpec, *, test: Path | None = None, device: str = "cpu") -> TableDataset:
-    """Read a table, and maybe a test table, into arrays.
+    """Read a table, and optionally a test table, into arrays.
 
     Parameters
     ----------
     spec : TableSpec
         The table and the roles of its columns.
     test : Path, optional
-        A table with the same inputs and target, whose labels are true.
+        A table with the same inputs and target that holds true labels.
     device : str
-        Where a Hugging Face text encoder computes.
+        Device of a Hugging Face text encoder.
 
     Examples
     --------
@@ -315,7 +314,7 @@ def read_dataset(spec: TableSpec, *, test: Path | None = None, device: str = "cp
 
 
 def read_test(path: Path, schema: Schema, train: pd.DataFrame, *, soft: bool) -> tuple[pd.DataFrame, list[str]]:
-    """Read a test table, which has the input columns and the target, with the types of training; with notes on it."""
+    """Read the input columns and the target of a test table with the types of training, and return notes on it."""
     stored, target = read_schema(open_table(path)), schema.roles.target
     for name in target:
         if name not in stored.names:
@@ -365,7 +364,7 @@ def code_rows(
 
 
 def hash_rows(X: pd.DataFrame) -> NDArray[np.uint64]:
-    """Return a hash of the values of each row; 1 and 1.0 are equal, as other tables may store them.
+    """Return a hash of the values of each row. 1 and 1.0 are equal, since tables may store the same number as either.
 
     Examples
     --------

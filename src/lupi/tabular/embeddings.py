@@ -1,4 +1,4 @@
-"""Pretrained encoders, whose embeddings are cached on disk."""
+"""Pretrained encoders, with embeddings that are cached on disk."""
 
 import hashlib
 import os
@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from lupi._internal.progress import Steps
 
 AT_ONCE = 32
-"""Values that are embedded together."""
+"""Number of values to embed together."""
 
 
 class PretrainedEncoder(ABC):
-    """Embed values by a pretrained model, and cache the embeddings by model and content.
+    """Embed values with a pretrained model, and cache the embeddings by model and content.
 
     The cache is in the folder ``lupi`` of ``$XDG_CACHE_HOME`` or ``~/.cache``.
 
@@ -27,18 +27,19 @@ class PretrainedEncoder(ABC):
     name : str
         Name or folder of the model.
     device : str
-        Where to run the model.
+        Device of the model.
 
     Attributes
     ----------
     version_ : str
-        Hash of the files in the folder, or the commit on the hub. A model refuses an encoder that has changed.
+        Hash of the files in the folder, or the commit on the Hub. It is an error if the encoder has changed since
+        training.
     """
 
     learns: ClassVar[bool] = False
     """Whether `fit` learns from the values."""
     unit: ClassVar[str]
-    """What is embedded, for the progress."""
+    """Name of the values, for the progress bar."""
 
     def __init__(self, name: str, device: str = "cpu") -> None:
         self.name, self.device = name, device
@@ -51,14 +52,14 @@ class PretrainedEncoder(ABC):
 
     @abstractmethod
     def _load(self) -> tuple[Any, Any, str]:
-        """Load the parts of the model and its version once."""
+        """Load the parts of the model and its version, once."""
 
     @abstractmethod
     def _embed(self, values: list[str]) -> NDArray[np.float32]:
         """Return the embeddings of a few values."""
 
     def _content(self, value: str) -> bytes:
-        """Return what an embedding depends on."""
+        """Return the content that an embedding depends on."""
         return value.encode()
 
     def fit(self, values: Sequence[str]) -> Self:  # noqa: ARG002  the signature of encoders that learn
@@ -67,7 +68,7 @@ class PretrainedEncoder(ABC):
         return self
 
     def transform(self, values: Sequence[str]) -> NDArray[np.float32]:
-        """Return one row of features per value, and compute those that are not cached."""
+        """Return one row of features per value; only embeddings that are not cached are computed."""
         keys = [hashlib.sha256(f"{self.version_}\0".encode() + self._content(value)).digest() for value in values]
         connection = sqlite3.connect(cache_folder() / "embeddings.sqlite", timeout=60)
         try:
@@ -75,7 +76,7 @@ class PretrainedEncoder(ABC):
             query = "SELECT value FROM embeddings WHERE key = ?"
             found = {key: row[0] for key in set(keys) if (row := connection.execute(query, (key,)).fetchone())}
             new = {key: value for key, value in zip(keys, values, strict=True) if key not in found}
-            # Texts of similar length share a batch, which needs little padding.
+            # Texts of similar length share a batch, so that little padding is needed.
             order = sorted(new, key=lambda key: len(new[key]))
             with Steps("embed", len(new), show=bool(new)) as steps:
                 for start in range(0, len(order), AT_ONCE):
@@ -83,7 +84,7 @@ class PretrainedEncoder(ABC):
                     rows = self._embed([new[key] for key in part])
                     embedded = {key: row.tobytes() for key, row in zip(part, rows, strict=True)}
                     connection.executemany("INSERT OR REPLACE INTO embeddings VALUES (?, ?)", embedded.items())
-                    connection.commit()  # interrupted work keeps what is finished
+                    connection.commit()  # finished batches survive an interruption
                     found |= embedded
                     steps.advance(len(part), self.unit)
         except sqlite3.Error as error:
@@ -93,7 +94,7 @@ class PretrainedEncoder(ABC):
         return np.stack([np.frombuffer(found[key], dtype=np.float32) for key in keys])
 
     def _load_trained(self) -> tuple[Any, Any]:
-        """Return the parts of the model, if it is the one of training."""
+        """Return the parts of the model; raise an error if it has changed since training."""
         first, second, version = self._load()
         if version != self.version_:
             what = self.unit.removesuffix("s")
@@ -104,7 +105,7 @@ class PretrainedEncoder(ABC):
 
 
 def resolve_folder(name: str) -> str:
-    """Make the path of a folder absolute, because a model may be used from another working directory."""
+    """Make the path of a folder absolute, since a model may be used from another working directory."""
     return str(Path(name).resolve()) if Path(name).is_dir() else name
 
 

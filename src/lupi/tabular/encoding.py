@@ -1,8 +1,8 @@
-"""Encode columns as float arrays: inputs X as dense arrays, privileged information A as sparse ones.
+"""Encode columns as float arrays: inputs X as dense arrays, privileged information A as sparse arrays.
 
-`as_frame` turns any table into typed pandas columns. Each becomes standardised numbers, or codes of categories and
-bins, one column after another, so a table that is read by column need not fit into memory. Fitted encoders are stored
-by skops. Messages count rows from 0.
+`as_frame` turns any table into typed pandas columns. Columns are encoded one after another, as standardised numbers or
+as codes of categories and bins, so a table that is read by column need not fit into memory. Fitted encoders are saved
+with skops. Messages count rows from 0.
 """
 
 import warnings
@@ -39,7 +39,7 @@ from lupi.tabular.values import (
 )
 
 SEVERAL = ("text", "vector")
-"""Encodings of columns that become several numbers."""
+"""Encodings that turn a column into several numeric features."""
 TRUSTED = ("lupi.tabular.encoding.InputEncoder", "lupi.tabular.encoding.PrivilegedEncoder")
 ENCODINGS = ("quantile", "standardize", "category", "text", "vector")
 
@@ -47,28 +47,28 @@ ENCODINGS = ("quantile", "standardize", "category", "text", "vector")
 class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Encode privileged information as a sparse float32 matrix.
 
-    Strings, booleans and categories become one column per category seen in training, in sorted order. Numbers
-    become one column per quantile bin, or are standardised. Texts become their TF-IDF features, standardised. So do the
-    numbers of vectors. Missing values have a column of their own where the training rows had any. A category, or a
-    missing value, that training did not see is a row of zeros, a missing text is an empty one, and a missing vector is
-    the mean.
+    Strings, booleans and categories become one column per category seen in training, in sorted order. Numbers become
+    one column per quantile bin, or are standardised. Texts become standardised TF-IDF features, and the numbers of
+    vectors are standardised. Columns with missing values in training get an additional column for them. Unseen
+    categories, and missing values in other columns, become zeros. A missing text counts as an empty text, and a missing
+    vector as the mean.
 
     Parameters
     ----------
     numbers
-        How numbers are encoded: ``"quantile"`` (one-hot by quantile bin), ``"standardize"`` ((x − mean) / sd, 0 where
-        missing or constant in training) or ``"category"`` (one-hot by value, such as numbered annotators); or a mapping
-        from column names to these, where other numbers are encoded by ``"quantile"``. In a mapping, strings may be
-        ``"category"``, the default, or ``"text"``. Lists and arrays of numbers are ``"vector"``.
+        Encoding of numbers: ``"quantile"`` (one-hot by quantile bin), ``"standardize"`` ((x − mean) / sd, 0 where
+        missing or constant in training) or ``"category"`` (one-hot by value, for instance for numbered annotators); or
+        a mapping from column names to encodings, where the default is ``"quantile"``. In a mapping, columns of strings
+        may be ``"category"``, the default, or ``"text"``. Lists and arrays of numbers are ``"vector"``.
     quantiles
         Maximum number of bins. A fraction i / q of the training rows lies below edge i of q. Equal edges are merged,
-        and the outer bins extend to infinity. A column with at most this number of distinct values has a bin for each.
+        and the outer bins extend to infinity. A column with at most this many distinct values has one bin per value.
 
     Attributes
     ----------
     kinds_ : dict of str to str
-        How each column is encoded; columns without names are ``a0``, ``a1``, …. A column without any value in training
-        is a category.
+        The encoding of each column. Columns without names are called ``a0``, ``a1``, …. A column without any value in
+        training is a category.
     edges_ : dict of str to ndarray
         The inner edges of the bins of each quantile column.
     labels_ : dict of str to list of str
@@ -76,10 +76,9 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     texts_ : dict of str to TfidfEncoder
         The encoder of each text column.
     scales_ : dict of str to ndarray
-        Mean and standard deviation, [2, features], of each column of numbers that are standardised, and of texts and
-        vectors.
+        Mean and standard deviation, [2, features], of each column of standardised numbers, texts or vectors.
     missing_ : list of str
-        Columns that miss values in training.
+        Columns with missing values in training.
 
     Examples
     --------
@@ -135,7 +134,7 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         return self.encode(A).matrix()
 
     def encode(self, A: Table, dtype: str = "float32") -> CodedRows:
-        """Return one row of features per row of A as numbers and codes, which take less memory; read A by column."""
+        """Return one row of features per row of A as numbers and codes, which take less memory. A is read by column."""
         check_is_fitted(self)
         frame = match_columns(as_frame(A), list(self.kinds_), "a", "privileged information")
         first, absent, width = self._layout()
@@ -159,7 +158,7 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
                 missing = np.isnan(values[some])
                 features = standardize(values[some], *self.scales_[name])
                 features[missing] = 0
-                numbers[some, here] = features + 0.0  # 0 has no sign
+                numbers[some, here] = features + 0.0  # turn −0 into 0
                 if name in absent:
                     codes[some, coded.index(name)] = np.where(missing[:, 0], absent[name], width)
         place = torch.tensor(places, dtype=torch.int64)
@@ -184,7 +183,8 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     def _layout(self) -> tuple[dict[str, int], dict[str, int], int]:
         """Return the first feature of each column, the feature of its missing values, and the number of features.
 
-        Missing numbers come after all numbers and texts that are next to each other. Missing vectors have no feature.
+        The features of missing numbers follow each run of adjacent columns of numbers and texts. Missing vectors have
+        no feature.
         """
         first: dict[str, int] = {}
         absent: dict[str, int] = {}
@@ -203,7 +203,7 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         return first, absent, width
 
     def _codes(self, name: str, column: Column) -> NDArray[np.signedinteger]:
-        """Return the index of each value's label: the number of labels if it is missing, −1 if it is unseen."""
+        """Return the index of the label of each value: the number of labels if it is missing, −1 if it is unseen."""
         if self.kinds_[name] == "category":
             return category_codes(column, self.labels_[name])
         values = as_numbers(column)
@@ -227,15 +227,15 @@ class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     """Encode ordinary inputs as a dense float32 matrix.
 
     Numbers and booleans are standardised, (x − mean) / sd, and clipped to ±1e6; columns that are constant in training
-    become zeros. A missing number becomes the mean, 0, and each column that misses values in training has one more
-    feature that says where. Strings and categories become one column per category seen in training, all zeros for
-    unseen ones. Missing strings, infinite values and training values above 1e36 are errors.
+    become zeros. A missing number becomes the mean, 0, and each column with missing values in training gets an
+    additional indicator feature. Strings and categories become one column per category seen in training; unseen
+    categories become zeros. Missing strings, infinite values and training values above 1e36 are errors.
 
     Parameters
     ----------
     kind : mapping of str to str, optional
-        Columns of strings that are ``"text"``, which is encoded by TF-IDF, and of numbers that are ``"category"``.
-        Lists and arrays of numbers are vectors, and become one column per number.
+        Columns of strings that are ``"text"``, to be encoded with TF-IDF, and columns of numbers that are
+        ``"category"``. Lists and arrays of numbers are vectors, and become one column per number.
 
     Attributes
     ----------
@@ -245,7 +245,7 @@ class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         Whether all columns are numbers or booleans. The features are then ``(X - mean_) / scale_``, clipped, and the
         indicators of missing values.
     missing_ : ndarray of int
-        Positions of the columns of numbers that miss values in training.
+        Positions of the columns of numbers with missing values in training.
     mean_, scale_ : ndarray of float64
         Only if ``numeric_``. The scale of a constant column is infinite.
     encoder_ : PrivilegedEncoder
@@ -299,7 +299,7 @@ class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return rows.numpy()
 
     def encode(self, X: Table, dtype: str = "float32", *, dense: bool = False) -> Tensor | CodedRows:
-        """Return one row of features per row of X: as a tensor or, if that is large and not asked for, as codes."""
+        """Return one row of features per row of X, as a tensor or, if that would be large and not `dense`, as codes."""
         check_is_fitted(self)
         frame = match_columns(check_inputs(X), self.columns_, "x", "X")
         if self.numeric_:
@@ -312,7 +312,7 @@ class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return rows if many else rows[torch.arange(rows.shape[0])].contiguous()
 
     def _encode_numbers(self, frame: Frame, dtype: str) -> NDArray[Any]:
-        """Return standardised numbers, 0 where they are missing, and the indicators of missing values."""
+        """Return standardised numbers, with 0 for missing ones, followed by the indicators of missing values."""
         count = len(self.columns_)
         features = np.empty((len(frame), count + len(self.missing_)), dtype)
         for place, values in iterate_matrix(frame):
@@ -329,7 +329,7 @@ class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return features
 
     def _warn_of_missing(self, names: list[str]) -> None:
-        """Warn of columns that miss values, unless they missed some in training."""
+        """Warn about columns with missing values that had none in training."""
         known = {self.columns_[i] for i in self.missing_}
         for name in names:
             if name not in known:
@@ -347,7 +347,7 @@ class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
 
 
 def _check_encodings(frame: Frame, numbers: str | Mapping[str, str]) -> None:
-    """Raise a `ValueError` unless `numbers` has known encodings of known columns."""
+    """Raise a `ValueError` unless `numbers` maps existing columns to known encodings."""
     named = {str(name): kind for name, kind in numbers.items()} if isinstance(numbers, Mapping) else {}
     for kind in named.values() if isinstance(numbers, Mapping) else [numbers]:
         if kind not in ENCODINGS:
@@ -358,7 +358,7 @@ def _check_encodings(frame: Frame, numbers: str | Mapping[str, str]) -> None:
 
 
 def _choose_encoding(column: Column, numbers: str | Mapping[str, str], quantiles: int) -> str:
-    """Return how a privileged column is encoded."""
+    """Choose the encoding of a privileged column."""
     name = str(column.name)
     given = {str(key): kind for key, kind in numbers.items()} if isinstance(numbers, Mapping) else {}
     default = "quantile" if isinstance(numbers, Mapping) else numbers

@@ -1,4 +1,4 @@
-"""Describe a table of annotations: which columns are labels, inputs and privileged information."""
+"""The description of a table of annotations: which columns are labels, inputs and privileged information."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,35 +16,35 @@ class TableSpec:
     target : sequence of str
         Columns of labels. Several columns of 0 and 1 are multi-label, unless they are `soft`.
     privileged : sequence of str
-        Columns that are known for these labels only.
+        Columns that will not be known when the model predicts.
     example : str, optional
-        Column of ids; rows with equal ids are labels of one example.
+        Column of example ids. Rows with equal ids are labels of the same example.
     annotator : str, optional
-        Column that says who gave the label; by default found by its name among the privileged columns. It counts as
-        privileged unless it is ignored; an ignored one is for `diagnose` alone, and models do not learn from it.
+        Column of annotators. By default it is recognised by its name among the privileged columns. It is also used as
+        privileged information unless it is in `ignore`; then only `diagnose` uses it.
     gold : str, optional
-        Column of true labels, for a single target of classes; it may be partly blank. Models learn from it what labels
-        are worth, and are trained on it.
+        Column of true labels, which may be partly empty, for a single target of classes. They are used to train models
+        and to estimate how reliable the labels are.
     trust : mapping of str to float
-        Annotators who are trusted, by name, and the probability that a label of theirs is right. It counts like 100
-        labels of theirs whose truth is known.
+        For each trusted annotator, by name, the probability that a label is correct. It counts as much as 100 of the
+        annotator's labels with known truth.
     weight : str, optional
-        Column of numbers that say how much each label counts in training.
+        Column of sample weights.
     soft : bool
-        Whether the targets are probabilities of classes, which sum to one; their names are the classes.
+        Whether the targets are class probabilities that sum to one. The column names are the classes.
     ignore : sequence of str
         Columns to leave out. Columns without a role are inputs.
     kind : mapping of str to str
-        Kinds of columns, where they should not be recognised: number, category, text, vector or image. Of vectors in a
-        ``.npy`` file beside the table, ``"vector:embeddings.npy"`` names the file: the column holds row numbers of it
-        or, if the table has no such column, the file has the table's rows.
+        Kinds of columns: number, category, text, vector or image. Kinds of other columns are recognised.
+        ``"vector:embeddings.npy"`` reads vectors from a ``.npy`` file beside the table. The column then holds row
+        numbers of the file or, if the table has no such column, the file has one row per row of the table.
     task : {"classification", "regression"}, optional
-        By default chosen by the values of the target.
+        The task. By default it is inferred from the values of the target.
     text_encoder : str, optional
-        Name or folder of a Hugging Face model that encodes text columns. By default they are encoded by TF-IDF.
+        Name or folder of a Hugging Face model that encodes text columns. By default they are encoded with TF-IDF.
     image_encoder : str, optional
-        Name or folder of a model for `lupi.nn.pretrained` that encodes image columns. By default they are encoded by
-        the pixels of a miniature.
+        Name or folder of a model for `lupi.nn.pretrained` that encodes image columns. By default an image is encoded as
+        the pixels of a thumbnail.
 
     Notes
     -----
@@ -74,5 +74,5 @@ class TableSpec:
 
     @property
     def pretrained(self) -> dict[str, str | None]:
-        """The pretrained encoder of each kind of column that may have one."""
+        """The pretrained encoders, by kind of column."""
         return {"text": self.text_encoder, "image": self.image_encoder}
