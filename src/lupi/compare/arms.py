@@ -1,10 +1,9 @@
-"""The arms of a comparison on a table: methods with privileged information (PI), rows without it, and controls.
+"""The arms of a comparison on a table: methods with privileged information (PI), baselines without it, and controls.
 
-The rows without PI are what a user would otherwise use: No PI, No PI with early stopping on held-out noisy labels,
-because much of a gain on noisy labels can be less overfitting, the average of five No PI networks, recalibrated, and No
-PI on aggregated labels where examples have several. With controls, every method with PI is also trained with zeros,
-with the values of other annotations, and with random values in place of PI. What they gain does not come from the
-content of PI.
+The baselines are the alternatives to using PI: No PI; No PI with early stopping on held-out noisy labels, because much
+of a gain on noisy labels can come from less overfitting; the recalibrated average of five No PI networks; and, if
+examples have several labels, No PI on aggregated labels. With controls, every method with PI is also trained with
+zeros, shuffled values and random values instead of PI. A gain of a control cannot come from the content of PI.
 """
 
 import warnings
@@ -30,21 +29,21 @@ from lupi.tabular.folds import Rows
 from lupi.tabular.values import as_text
 
 DEFAULT = ("tram", "pi-transition", "pi-dual", "mean-imputation", "label-posterior", "auto")
-"""Methods that are compared by default, those of them that are registered and suit the target."""
+"""Methods to compare by default, if they are registered and support the target."""
 ZEROS, SHUFFLED, RANDOM = CONTROLS = ("PI zeros", "PI shuffled", "PI random")
 SUMS = ["count", "confidence", "correct"]
-"""Columns of a reliability table that are summed over runs."""
+"""Columns of a reliability table to sum over runs."""
 
 
 class Variant(NamedTuple):
-    """A method, trained in another way (one of `SETTINGS`) or with other privileged information (`CONTROLS`)."""
+    """A method, possibly with other training settings (`SETTINGS`) or replaced privileged information (`CONTROLS`)."""
 
     method: str
     change: str = ""
 
     @property
     def name(self) -> str:
-        """Name in tables."""
+        """The name in tables."""
         return f"{self.method} [{self.change}]" if self.change else self.method
 
     @property
@@ -54,26 +53,26 @@ class Variant(NamedTuple):
 
     @property
     def is_baseline(self) -> bool:
-        """Whether this is a row without privileged information."""
+        """Whether this is a baseline without privileged information."""
         return is_baseline(self.method)
 
     @property
     def uses_privileged(self) -> bool:
-        """Whether the method learns from privileged information, who gave a label included."""
+        """Whether the method learns from privileged information, including the annotators."""
         return known.kind(self.method).uses_privileged
 
 
 def list_variants(plan: Plan, task: str, *, several: bool = False) -> list[Variant]:
-    """List the rows without privileged information, the methods of a plan and their controls.
+    """List the baselines without privileged information, the methods of a plan and their controls.
 
     Parameters
     ----------
     plan : Plan
-        What to compare.
+        The plan of the comparison.
     task : str
         The task of the table.
     several : bool
-        Whether some example has several labels, so that they can be aggregated.
+        Whether some example has several labels, which can be aggregated.
 
     Examples
     --------
@@ -102,10 +101,10 @@ def list_variants(plan: Plan, task: str, *, several: bool = False) -> list[Varia
 def make_privileged(
     variant: Variant, real: pd.DataFrame, kinds: Mapping[str, str], seed: int
 ) -> tuple[pd.DataFrame | None, Any]:
-    """Return the privileged information that a variant trains with, and how its numbers are encoded.
+    """Return the privileged information for training a variant, and the encoding of its numbers.
 
-    Shuffled values are whole rows of other annotations. Random values are drawn independently: categories uniformly
-    among their values, numbers uniformly between 0 and 1.
+    Shuffling permutes whole rows. Random values are drawn independently: categories uniformly from their values, and
+    numbers uniformly between 0 and 1.
     """
     rng = np.random.default_rng([seed, len(real)])
     numbers = privileged_encoding(kinds)
@@ -131,7 +130,7 @@ def make_privileged(
 def make_tasks(
     data: TableDataset, splits: Sequence[tuple[Rows, Rows]], truth: Sequence[Floats] | None = None
 ) -> list[Task]:
-    """Take the rows of each split; with a test table all splits are equal, and their rows are taken once.
+    """Make the task of each split. With a test table all splits are equal, and one task is made for all.
 
     Parameters
     ----------
@@ -140,7 +139,7 @@ def make_tasks(
     splits : sequence of pairs of ndarray
         The rows to train on and to score on.
     truth : sequence of ndarray, optional
-        The consensus of each split's held-out labels. One row of each held-out example is scored against it.
+        The consensus of the held-out labels of each split. One row of each held-out example is scored against it.
     """
     if data.test is not None:
         return [make_task(data, *splits[0])] * len(splits)
@@ -154,7 +153,7 @@ def make_tasks(
 
 
 def make_task(data: TableDataset, train_rows: Rows, test_rows: Rows) -> Task:
-    """Take the rows of a split; encoders are fitted on the training rows only."""
+    """Make the task of a split; encoders are fitted on the training rows only."""
     train, test = data.train.take(train_rows), (data.test or data.train).take(test_rows)
     encoders = fit_encoders(train.X, data.unencoded)
     return Task(
@@ -172,7 +171,7 @@ def make_task(data: TableDataset, train_rows: Rows, test_rows: Rows) -> Task:
 def choose_trust(
     variant: Variant, plan: Plan, privileged: pd.DataFrame | None, annotator: str | None
 ) -> dict[str, float] | None:
-    """Return the trust in annotators of a training set, for methods that have a model of them."""
+    """Return the trust in the annotators of a training set, for methods with a model of the annotators."""
     if not known.kind(variant.method).models_annotators or privileged is None or annotator is None:
         return None
     names = {as_text(name) for name in privileged[annotator].dropna().unique()}
@@ -192,18 +191,18 @@ def train_variant(
     Parameters
     ----------
     variant : Variant
-        What to train.
+        The variant to train.
     plan, data, splits
-        The comparison, its table, and the rows of each seed.
+        The plan of the comparison, its table, and the rows of each seed.
     truth : mapping, optional
-        By seed, the consensus of held-out labels to score on.
+        The consensus of held-out labels to score on, by seed.
     seeds : sequence of int
         The seeds.
 
     Returns
     -------
     list of dict
-        The metrics and seconds of each run, and for the group as a whole, in its first dict: the warnings, the
+        The metrics and seconds of each run. The first dict also has results of the whole group: the warnings, the
         contributions of the test rows summed over the runs (`rows_…`) and the sums of the reliability diagram (`bins`).
     """
     make = PrivilegedRegressor if data.task == "regression" else PrivilegedClassifier

@@ -1,4 +1,4 @@
-"""Compare methods on arrays, with different data for every seed if need be."""
+"""Compare methods on arrays, with the same or different data for every seed."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,16 +19,16 @@ from lupi.methods import kind
 from lupi.metrics import Normal, Posterior, Score, evaluate
 
 EARLY, PATIENCE = "early stopping", 5
-"""The row of No PI that stops early, and after how many epochs without a lower loss on held-out noisy labels."""
+"""Name of the baseline No PI with early stopping on held-out noisy labels, and its patience in epochs."""
 
 SETTINGS: dict[str, dict[str, Any]] = {
     EARLY: {"patience": PATIENCE},
     "5 averaged, recalibrated": {"method": "stack", "method_options": {"methods": [BASELINE]}},
 }
-"""Other ways to train No PI, each a row of its own, and their parameters of the estimators."""
+"""Other ways to train No PI, which are separate baselines, and their estimator parameters."""
 
 AGGREGATED = ("majority-vote", "dawid-skene")
-"""No PI on aggregated labels: rows without PI, although Dawid and Skene look at who gave a label."""
+"""No PI on aggregated labels. These count as baselines without PI, although Dawid–Skene uses the annotators."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -42,11 +42,12 @@ class Task:
     privileged : array or DataFrame
         Privileged information, one row per annotation.
     X_test, y_test : array or DataFrame
-        Inputs and true labels, one row per example; a `lupi.metrics.Posterior` where they are uncertain.
+        Inputs and true labels, one row per example; `y_test` is a `lupi.metrics.Posterior` if true labels are
+        uncertain.
     example : array, optional
-        Ids; annotations with equal ids are labels of one example.
+        Example ids. Annotations with equal ids are labels of the same example.
     sample_weight : array, optional
-        How much each annotation counts in training.
+        Weight of each annotation in training.
     gold : array, optional
         The true label of each annotation's example, −1 where it is unknown.
     """
@@ -76,17 +77,17 @@ def compare_methods(
     Parameters
     ----------
     make_task : callable
-        From a seed to a `Task`, or to an object with its attributes; all methods get the same data for one seed.
+        Maps a seed to a `Task`, or to an object with the same attributes. For each seed, all methods get the same data.
     methods : sequence of str
-        Names of methods. No PI and the other ways to train it are always included.
+        Names of methods. The variants of No PI are always included.
     seeds : sequence of int
-        Seeds of data, initial weights and batches.
+        Seeds for data, initial weights and batches.
     parameters : mapping, optional
         Parameters of `PrivilegedClassifier`, the same for all methods.
     seeds_at_once : int
-        Seeds that train together. Noise in training depends on it.
+        Number of seeds to train together. Noise in training depends on it.
     jobs : int
-        Groups of seeds to train at a time, through joblib.
+        Number of groups of seeds to train in parallel, with joblib.
     progress : bool
         Whether to show progress.
 
@@ -109,7 +110,7 @@ def compare_methods(
 
 
 def is_baseline(method: str) -> bool:
-    """Return whether a method is a row without privileged information, which others are compared with.
+    """Return whether a method is a baseline without privileged information.
 
     Examples
     --------
@@ -134,7 +135,7 @@ class Result(NamedTuple):
     seconds: float
 
     def values(self) -> dict[str, Any]:
-        """Return the numbers of the run, by name."""
+        """Return the numbers of the run by name."""
         return {name: score.value for name, score in self.scores.items()} | {"seconds": self.seconds}
 
 
@@ -165,7 +166,7 @@ def fit_and_score(models: Sequence[PrivilegedClassifier | PrivilegedRegressor], 
 def predict_test(
     model: PrivilegedClassifier | PrivilegedRegressor, X: Any, y: Any
 ) -> tuple[NDArray[Any] | Posterior, NDArray[np.float64] | Normal]:
-    """Return the labels as `lupi.metrics` takes them, and predicted probabilities or normal distributions."""
+    """Return the labels in the form that `lupi.metrics` takes, and predicted probabilities or normal distributions."""
     if isinstance(model, PrivilegedRegressor):
         output = model._outputs(X).numpy()
         variance = output[:, 1] * model.y_scale_**2 if output.shape[1] == 2 else None

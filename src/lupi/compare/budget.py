@@ -1,4 +1,4 @@
-"""How long trainings take, measured by a few short ones, and what fits into a number of minutes."""
+"""Estimate how long a comparison takes by a few short training runs, and reduce it to fit a time budget."""
 
 import math
 import time
@@ -11,22 +11,22 @@ import joblib
 from lupi._internal.parallel import Cluster
 
 PROBE_ROWS, PROBE_STEPS = 200, 6
-"""Annotations of a probe, and its fewest steps per epoch."""
+"""Number of annotations of a probe, and its minimum number of steps per epoch."""
 QUICK = 20_000
-"""Annotations times epochs times runs that take less than a minute, so that a probe would not pay."""
+"""Annotations × epochs × runs below which everything takes less than a minute, so that probes are not worth it."""
 FEWEST_RUNS, FEWEST_ROWS = 3, 500
-"""No budget reduces seeds or annotations to less: fewer would say little."""
+"""Minimum number of runs and annotations in any budget; results with fewer would be too uncertain."""
 
 
 class Probe(NamedTuple):
-    """A short training that stands for others.
+    """A short training run, from which the time of others is estimated.
 
     Parameters
     ----------
     train : callable
-        Takes a number of epochs and trains for as many.
+        Trains for a given number of epochs.
     times : int
-        Number of trainings of its kind, in every run.
+        Number of times that every run trains such a network.
     """
 
     train: Callable[[int], object]
@@ -34,12 +34,12 @@ class Probe(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """How long one run of all trainings takes on one process.
+    """The estimated time of one run of all arms in one process.
 
     Parameters
     ----------
     fixed : float
-        Seconds, however many annotations there are.
+        Seconds that do not depend on the number of annotations.
     each : float
         Seconds per annotation.
     workers : int
@@ -51,7 +51,7 @@ class Estimate(NamedTuple):
     workers: int = 1
 
     def seconds(self, runs: int, rows: int) -> float:
-        """Return the seconds that a number of runs on a number of annotations take.
+        """Return the seconds for a number of runs on a number of annotations.
 
         Examples
         --------
@@ -62,12 +62,12 @@ class Estimate(NamedTuple):
 
 
 def count_workers(jobs: int, cluster: Cluster | None = None) -> int:
-    """Return how many trainings run at a time."""
+    """Return how many networks are trained in parallel."""
     return int(joblib.effective_n_jobs(jobs)) if cluster is None else cluster.workers
 
 
 def probe_size(rows: int, batch_size: int) -> int:
-    """Return the number of annotations of a probe, with which steps are as large as on the whole table.
+    """Return the number of annotations of a probe, so that its batches are as large as those of the whole table.
 
     Examples
     --------
@@ -78,16 +78,16 @@ def probe_size(rows: int, batch_size: int) -> int:
 
 
 def measure(probes: Sequence[Probe], *, epochs: int, rows: int, workers: int) -> Estimate | None:
-    """Estimate the time of trainings by probes of one and of three epochs; None if they fail.
+    """Estimate the time of training by probes of one and of three epochs; return None if they fail.
 
     Parameters
     ----------
     probes : sequence of Probe
-        Short trainings.
+        Short training runs.
     epochs : int
-        Epochs of the trainings that they stand for.
+        Number of epochs of the full training runs.
     rows : int
-        Annotations that the probes train on.
+        Number of annotations of the probes.
     workers : int
         Number of processes that will train.
 
@@ -101,7 +101,7 @@ def measure(probes: Sequence[Probe], *, epochs: int, rows: int, workers: int) ->
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            probes[0].train(1)  # the first steps of a process import much
+            probes[0].train(1)  # warm up: the first steps of a process import modules
             for probe in probes:
                 one, three = (_time(probe.train, number) for number in (1, 3))
                 epoch = max(0.0, three - one) / 2
@@ -113,7 +113,7 @@ def measure(probes: Sequence[Probe], *, epochs: int, rows: int, workers: int) ->
 
 
 def require(estimate: Estimate | None) -> Estimate:
-    """Return an estimate; raise an error of one sentence if there is none."""
+    """Return the estimate; raise an error if there is none."""
     if estimate is None:
         raise ValueError("Expected `minutes` for a table of which a small part can be trained on; pass `sample`.")
     return estimate
@@ -128,18 +128,18 @@ def _time(train: Callable[[int], object], epochs: int) -> float:
 def fit_budget(
     estimate: Estimate, minutes: float, *, runs: int, rows: int, fewest_runs: int = FEWEST_RUNS
 ) -> tuple[int, int]:
-    """Return the runs and annotations that fit into a number of minutes: fewer runs first, then fewer annotations.
+    """Return the number of runs and annotations that fit a budget. Runs are reduced first, then annotations.
 
     Parameters
     ----------
     estimate : Estimate
-        From `measure`.
+        Result of `measure`.
     minutes : float
         The budget.
     runs, rows : int
-        What was asked for.
+        The requested number of runs and annotations.
     fewest_runs : int
-        Runs that stay in any case. At least `FEWEST_ROWS` annotations stay too, so the result may not fit.
+        Minimum number of runs. There are also at least `FEWEST_ROWS` annotations, so the result may exceed the budget.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def fit_budget(
 
 
 def describe_seconds(seconds: float) -> str:
-    """Say roughly how long something takes.
+    """Describe roughly how long something takes.
 
     Examples
     --------
@@ -171,7 +171,7 @@ def describe_seconds(seconds: float) -> str:
 
 
 def describe_reduction(minutes: float, parts: Sequence[str], seconds: float) -> str:
-    """Say what was reduced to fit into a number of minutes, and whether it takes longer nevertheless.
+    """Describe what was reduced to fit a budget, and whether it still takes longer.
 
     Examples
     --------
@@ -185,7 +185,7 @@ def describe_reduction(minutes: float, parts: Sequence[str], seconds: float) -> 
 
 
 def describe_work(trainings: int, rows: int, seconds: float | None, workers: int) -> str:
-    """Say how many trainings there are and roughly how long they take.
+    """Describe how many networks are trained, and roughly how long that takes.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Keep finished runs in a folder, so that an interrupted comparison can be resumed."""
+"""Save finished runs in a folder, so that an interrupted comparison can be resumed."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ ABOUT, RUNS = "comparison.json", "runs"
 RESULTS = ("results.json", "results.csv", "summary.csv", "report.html", "report.md")
 """Other files that comparisons and experiments write into the folder."""
 DIGEST = "comparison"
-"""Name of the array that says which comparison a run belongs to."""
+"""Name of the array with the digest of the comparison that a run belongs to."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class RunFolder:
     path : Path
         The folder.
     about : mapping
-        Everything that the results depend on, in types that JSON can hold. Runs of anything else are not loaded.
+        Everything that the results depend on, as JSON types. Runs of other comparisons are not loaded.
     """
 
     path: Path
@@ -38,7 +38,7 @@ class RunFolder:
 
     @property
     def digest(self) -> str:
-        """A hash of what the results depend on."""
+        """A hash of everything that the results depend on."""
         return hashlib.sha256(json.dumps(self.about, sort_keys=True).encode()).hexdigest()
 
     def file(self, arm: str, seed: int) -> Path:
@@ -58,7 +58,7 @@ class RunFolder:
             write_atomic(self.file(arm, seed), lambda file: np.savez(file, **arrays))
 
     def load(self, arm: str, seed: int) -> dict[str, NDArray[Any]] | None:
-        """Load what `save` saved; None if the file is missing or damaged, or of another comparison.
+        """Load a run; return None if the file is missing, damaged or from another comparison.
 
         Examples
         --------
@@ -71,23 +71,23 @@ class RunFolder:
         try:
             with self.file(arm, seed).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 values = {name: arrays[name] for name in arrays.files}
-        except Exception:  # numpy and zipfile raise many kinds for damaged files
+        except Exception:  # numpy and zipfile raise many kinds of errors for damaged files
             return None
         return values if str(values.pop(DIGEST, "")) == self.digest else None
 
 
 @contextmanager
 def open_run_folder(folder: Path, about: Mapping[str, Any], *, overwrite: bool = False) -> Iterator[RunFolder]:
-    """Create the folder of a comparison, or resume one of the same data and options; no one else may write to it.
+    """Create the folder of a comparison, or resume one with the same data and options, and lock it for writing.
 
     Parameters
     ----------
     folder : Path
         The folder.
     about : mapping
-        Everything that the results depend on, in types that JSON can hold.
+        Everything that the results depend on, as JSON types.
     overwrite : bool
-        Whether to remove the results of a comparison that is already there.
+        Whether to remove the results of another comparison in the folder.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def open_run_folder(folder: Path, about: Mapping[str, Any], *, overwrite: bool =
 
 
 def read_about(path: Path) -> dict[str, Any] | None:
-    """Read what the results in a folder depend on; None if there are none, nothing if the file is damaged."""
+    """Read what the results in a folder depend on; return None without a file, and an empty dict if it is damaged."""
     if not path.exists():
         return None
     try:
@@ -132,7 +132,7 @@ def read_about(path: Path) -> dict[str, Any] | None:
 
 
 def describe_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    """Say in which options two comparisons differ."""
+    """Describe the options in which two comparisons differ."""
     names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     return ", ".join(f"{name} {_format(old.get(name))}, not {_format(new.get(name))}" for name in names)
 
@@ -144,6 +144,6 @@ def _format(value: Any) -> str:
 
 
 def list_results(folder: Path, about: Mapping[str, Any]) -> list[str]:
-    """List the files that a comparison or an experiment wrote, besides its runs."""
+    """List the files that a comparison or an experiment wrote, except for its runs."""
     figures = [path.name for path in folder.glob("*.svg") if path.name.startswith(f"{about.get('experiment')}-")]
     return [*RESULTS, *figures]

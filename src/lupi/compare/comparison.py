@@ -1,7 +1,7 @@
 """Compare methods on a table of annotations, to see whether its privileged information helps.
 
-All methods get the same training and test rows. Seeds train in groups of a fixed size, and finished runs are kept, so
-that an interrupted comparison can be resumed with the same results.
+All methods get the same training and test rows. Seeds are trained in groups of a fixed size, and finished runs are
+saved, so that an interrupted comparison can be resumed with the same results.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -51,17 +51,17 @@ def compare_table(
     Parameters
     ----------
     plan : Plan
-        What to compare.
+        The plan of the comparison.
     folder : Path
         Folder for finished runs.
     jobs : int
-        Groups of seeds to train in parallel, through joblib; the results do not depend on it.
+        Number of groups of seeds to train in parallel, with joblib; the results do not depend on it.
     cluster : Cluster, optional
-        From `open_cluster`. Groups train on its workers, with the same results; this process keeps them.
+        Result of `open_cluster`. Groups are trained on its workers, with the same results, and this process saves them.
     overwrite : bool
         Whether to replace another comparison in the folder.
     say : callable, optional
-        Receives each choice that was made, as a sentence.
+        Called with a sentence for each choice that was made.
     progress : bool
         Whether to show progress.
 
@@ -131,7 +131,7 @@ def show_work(
     estimate: Estimate | None,
     workers: int,
 ) -> None:
-    """Say how many trainings there are and roughly how long they take, unless all are finished."""
+    """Print how many networks will be trained and roughly how long that takes, unless all are finished."""
     if all(folder.file(one.name, seed).exists() for one in variants for seed in range(plan.runs)):
         return
     rows = len(data.rows)
@@ -181,7 +181,7 @@ def describe_plan(
 def summarize_runs(
     plan: Plan, data: TableDataset, variants: Sequence[Variant], found: Sequence[Run], about: dict[str, Any]
 ) -> Comparison:
-    """Compute differences and their uncertainty from the runs, and draw conclusions."""
+    """Compute the differences between methods with their uncertainty, and draw conclusions."""
     if data.test is None:
         uncertainty = Uncertainty(overlap=1 / (plan.folds - 1) if plan.folds else HELD_OUT / (1 - HELD_OUT))
     else:
@@ -203,7 +203,7 @@ def summarize_runs(
 
 
 def add_arrays(found: Sequence[Run], name: str) -> dict[str, NDArray[np.float64]]:
-    """Add up the arrays of a name over the runs of each arm."""
+    """Sum the arrays with a given name over the runs of each arm."""
     sums: dict[str, Any] = {}
     for run in found:
         if name in run.values:
@@ -212,7 +212,7 @@ def add_arrays(found: Sequence[Run], name: str) -> dict[str, NDArray[np.float64]
 
 
 def average_bins(sums: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:
-    """Turn the sums in the bins of each method into means; empty bins are left out."""
+    """Turn the sums in the bins of each method into means, and leave out empty bins."""
     if not sums:
         return pd.DataFrame(columns=BIN_COLUMNS)
     edges = np.linspace(0, 1, BINS + 1)
@@ -225,7 +225,7 @@ def average_bins(sums: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:
 
 
 def describe_scoring(plan: Plan, data: TableDataset) -> list[str]:
-    """Say what the scores are computed on and what the intervals cover."""
+    """Describe what the scores are computed on and what the intervals cover."""
     if data.test is not None:
         return [
             f"Scored on {len(data.test.y)} labels of {plan.test}.",
@@ -259,7 +259,7 @@ def describe_scoring(plan: Plan, data: TableDataset) -> list[str]:
 
 
 def describe_agreement(data: TableDataset) -> list[str]:
-    """Say how often two labels of one example agree, if any example has two."""
+    """Describe how often two labels of an example agree, if any example has two."""
     if data.task != "classification":
         return []
     share = pairwise_agreement(data.train.y, data.train.example)

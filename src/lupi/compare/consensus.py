@@ -1,16 +1,16 @@
-"""The consensus of held-out labels, which stands in for true labels where there is no test table.
+"""The consensus of held-out labels, which replaces true labels where there is no test table.
 
-On raw noisy labels a method that predicts the true label looks worse than one that predicts the noise. So methods are
-scored on the posterior P(z | x, labels) of each held-out example's true label, given its labels, who gave them, and a
-model's prediction (`lupi.crowd.infer`), or on its true label where that is known. Scores are expectations under this
-posterior: if it is right, their mean is that of the scores on true labels, for every method that saw neither x nor the
-labels of held-out examples. It must be the posterior given x: were z inferred from the labels alone, what a method
-knows about x would count for nothing wherever the labels leave z open.
+On noisy labels, a method that predicts the true label looks worse than one that predicts the noise. Methods are
+therefore scored on the true label of each held-out example if it is known, and otherwise on its posterior P(z | x,
+labels), given the labels, their annotators and the prediction of a model (`lupi.crowd.infer`). Scores are expectations
+under this posterior. If the posterior is correct, their mean equals the mean score on true labels, for every method
+that was not trained on held-out examples. The posterior must depend on x: if z were inferred from the labels alone,
+what a method predicts from x would not count where the labels leave z open.
 
-The model is one early-stopped No PI network per split. It is trained on the split's training rows with a seed of its
-own, so it is no arm of the comparison, all arms are scored on the same posterior, and no prediction is scored on
-itself. Where labels leave z open the posterior follows No PI, mistakes included, so it may favour rows like No PI;
-docs/results/consensus.md measures how well it ranks methods.
+The model is one No PI network with early stopping per split, trained on the training rows of the split with a separate
+seed. It is not an arm of the comparison, so no prediction is scored on itself, and all arms are scored on the same
+posterior. Where the labels leave z open, the posterior follows No PI, including its mistakes, so it may favour
+baselines like No PI. docs/results/consensus.md measures how well it ranks methods.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ from lupi.tabular.spec import TableSpec
 from lupi.tabular.targets import code_gold
 
 SEED = 1_000_000
-"""Added to the seeds of the comparison, so that no arm is the model of the consensus."""
+"""Added to the seeds of the comparison, so that the model of the consensus differs from all arms."""
 
 
 def uses_consensus(data: TableDataset) -> bool:
@@ -42,7 +42,7 @@ def uses_consensus(data: TableDataset) -> bool:
 
 
 def first_rows(example: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the position of the first row of each example, in the order of appearance.
+    """Return the position of the first row of each example, in order of appearance.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def first_rows(example: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def take_gold(data: TableDataset, rows: Rows, classes: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """Return the true classes of some rows, −1 where they are unknown or none of these classes."""
+    """Return the true classes of the given rows, −1 where they are unknown or not among `classes`."""
     if data.gold is None:
         return None
     codes = np.nan_to_num(code_gold(data.gold, data.classes), nan=-1).astype(np.int64)[rows]
@@ -61,13 +61,13 @@ def take_gold(data: TableDataset, rows: Rows, classes: NDArray[np.int64]) -> NDA
 
 
 def check_trust(spec: TableSpec, data: TableDataset) -> None:
-    """Check the names and numbers of trust in annotators, before any training."""
+    """Check the names and values of the trust in annotators before any training."""
     if spec.trust and data.annotators is not None:
         read_trust(spec.trust, np.unique(data.annotators.astype(str)))
 
 
 def take_trust(trust: Mapping[str, float], annotators: NDArray[Any] | None) -> dict[str, float] | None:
-    """Return the trust in those who gave some labels: a part of a table may lack annotators."""
+    """Return the trust in the given annotators only, since a part of a table may lack some annotators."""
     if annotators is None:
         return None
     names = set(annotators.tolist())
@@ -86,7 +86,7 @@ def infer_consensus(
     data : TableDataset
         A table of classes.
     splits : sequence of pairs of ndarray
-        By seed, the rows to train on and to score on.
+        The rows to train on and to score on, by seed.
     seeds : sequence of int
         The seeds.
 

@@ -1,7 +1,7 @@
-"""Train every arm of a comparison with every seed, and keep each run that has finished.
+"""Train every arm of a comparison with every seed, and save each finished run.
 
-An *arm* is what is compared: a method, a baseline or a control. The engine knows nothing of how an arm trains; it
-groups seeds, skips runs that are kept in a folder, and spreads the rest over processes or a cluster.
+An *arm* is a method, a baseline or a control. The engine does not depend on how an arm is trained. It groups seeds,
+skips runs that were saved in a folder, and distributes the rest over processes or a cluster.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ class Arm:
     name : str
         Name in tables and files.
     train : callable
-        Takes a group of seeds and returns, for each of them, scores (numbers) and arrays to keep, by name.
+        Takes a group of seeds and returns, for each seed, a dict of scores (numbers) and arrays to save.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Arm:
 
 
 class Run(NamedTuple):
-    """What one arm gave with one seed."""
+    """The results of one arm with one seed."""
 
     arm: str
     seed: int
@@ -55,33 +55,33 @@ def run_arms(
     say: Callable[[str], None] | None = None,
     save: bool = True,
 ) -> list[Run]:
-    """Train every arm with every seed; runs that are kept in the folder are not trained again.
+    """Train every arm with every seed. Runs that were saved in the folder are not trained again.
 
     Parameters
     ----------
     arms : sequence of Arm
-        What to train.
+        The arms to train.
     seeds : sequence of int
-        Seeds, the same for all arms.
+        The seeds, which are the same for all arms.
     seeds_at_once : int
-        Number of seeds that train together. Noise in training depends on which seeds do, so to get the same results
-        keep this number the same.
+        Number of seeds to train together. Noise in training depends on the group of a seed, so keep this number fixed
+        to reproduce results.
     folder : RunFolder, optional
-        From `lupi.compare.cache.open_run_folder`. Without it, runs are not saved.
+        Result of `lupi.compare.cache.open_run_folder`. Without it, runs are not saved.
     keep_groups : bool
-        Whether an incomplete group is trained again as a whole, so that interruptions do not change the results.
-        By default missing seeds form groups of their own, so that more seeds can be added later.
+        Whether to train an incomplete group again as a whole, so that interruptions do not change the results. By
+        default, missing seeds form new groups, so that more seeds can be added later.
     jobs : int
-        Groups to train at a time, through joblib; -1 is one per core. The results do not depend on it.
+        Number of groups to train in parallel, with joblib; -1 for one per core. The results do not depend on it.
     cluster : Cluster, optional
-        From `open_cluster`. Groups train on its workers, however many `jobs` there are. Workers write nothing; this
-        process saves runs.
+        Result of `open_cluster`. Groups are trained on its workers, whatever `jobs` is. Workers do not write files;
+        this process saves the runs.
     progress : bool
         Whether to show progress.
     say : callable, optional
-        Receives a message if finished runs are reused.
+        Called with a message if finished runs are reused.
     save : bool
-        Whether to save runs to the folder; only one of several processes that train the same runs should.
+        Whether to save runs to the folder. If several processes train the same runs, only one should save them.
 
     Returns
     -------
@@ -107,7 +107,7 @@ def run_arms(
         wanted = seeds if keep_groups else missing
         groups = [wanted[start : start + seeds_at_once] for start in range(0, len(wanted), seeds_at_once)]
         todo += [(number, arm, group) for number, group in enumerate(groups) if set(group) & set(missing)]
-    todo.sort(key=lambda work: work[0])  # all arms have some seeds before one has all
+    todo.sort(key=lambda work: work[0])  # finish the first seeds of all arms before later seeds
     total, left = len(arms) * len(seeds), sum(len(group) for _, _, group in todo)
     if say is not None and left < total:
         say(f"Resuming: {total - left} of {total} runs are already finished.")
@@ -117,14 +117,14 @@ def run_arms(
             _, arm, group = todo[place]
             for seed, values in zip(group, found, strict=True):
                 done[arm.name, seed] = values
-                if folder is not None and save:  # only this process writes: it holds the folder's lock
+                if folder is not None and save:  # only this process writes, since it holds the lock of the folder
                     folder.save(arm.name, seed, values)
             steps.advance(len(group), arm.name)
     return [Run(arm.name, seed, done[arm.name, seed]) for arm in arms for seed in seeds]
 
 
 def to_frame(runs: Iterable[Run]) -> pd.DataFrame:
-    """Return the numbers of runs as a tidy table: method (the name of the arm), seed, and a column per number."""
+    """Return the numbers of runs as a tidy table: method (the name of the arm), seed, and one column per number."""
     rows = []
     for run in runs:
         numbers = {name: float(value) for name, value in run.values.items() if np.ndim(value) == 0}

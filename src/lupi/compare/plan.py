@@ -1,4 +1,4 @@
-"""What to compare on a table, and how its rows are split."""
+"""The plan of a comparison on a table, and the splits of its rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,10 +16,10 @@ from lupi.tabular.folds import Rows, grouped_folds
 from lupi.tabular.spec import TableSpec
 
 HELD_OUT = 0.2
-"""Share of the examples that is held out for scoring where there is no test table."""
+"""Share of the examples to hold out for scoring if there is no test table."""
 FEWEST_EXAMPLES = 10
 ALL = "all"
-"""Stands for all methods that suit the target."""
+"""Name that stands for all methods that support the target."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,26 +31,26 @@ class Plan:
     spec : TableSpec
         The table and the roles of its columns.
     test : Path, optional
-        A table with true labels to score on. By default examples are held out, and scored on the consensus of their
-        labels (`lupi.compare.consensus`).
+        A table with true labels to score on. By default some examples are held out, and methods are scored on the
+        consensus of their labels (`lupi.compare.consensus`).
     methods : sequence of str
-        Names of methods, or "all"; by default a few that are worth a try. What can be done without privileged
-        information is always included: No PI, No PI with early stopping, and No PI on aggregated labels where examples
-        have several.
+        Names of methods, or "all"; by default a recommended selection. Baselines without privileged information are
+        always included: No PI, No PI with early stopping and, if examples have several labels, No PI on aggregated
+        labels.
     seeds : int
-        Number of seeds: of training and, without a test table, of the split.
+        Number of seeds for training and, without a test table, for the split.
     folds : int, optional
         Number of folds for cross-validation, instead of seeds.
     controls : bool
-        Whether to train every method with zeros, shuffled values and random values in place of its privileged
-        information as well.
+        Whether to also train every method with zeros, shuffled values and random values instead of its privileged
+        information.
     sample : int, optional
-        Maximum number of annotations, of which a random sample is taken by whole examples.
+        Maximum number of annotations. If there are more, whole examples are sampled at random.
     minutes : float, optional
-        A budget. If trainings would take longer, as a few short ones show, there are fewer seeds and then fewer
-        annotations; at least three seeds and 500 annotations stay.
+        Time budget. A few short training runs show how long the comparison would take. If it is too long, the number of
+        seeds is reduced, to no fewer than three, and then the number of annotations, to no fewer than 500.
     device : str
-        Where to train.
+        Device for training.
     settings : mapping
         Other parameters of the estimators, such as `epochs`.
 
@@ -98,7 +98,7 @@ class Plan:
 
 
 def make_splits(plan: Plan, data: TableDataset) -> list[tuple[Rows, Rows]]:
-    """Return the rows to train on and the rows to score on, for every run; no example is on both sides.
+    """Return the rows to train on and to score on for every run. No example is in both.
 
     Held-out labels of a class that the training rows lack are not scored.
     """

@@ -1,4 +1,4 @@
-"""The results of a comparison: what the runs show, as text and in files."""
+"""The results of a comparison, as text and in files."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -25,19 +25,20 @@ class Comparison:
     Parameters
     ----------
     runs : DataFrame
-        One row per method and seed: method, control (whether it is one), seed, the metrics, seconds.
+        One row per method and seed, with the columns method, control (whether the row is a control), seed, the metrics
+        and seconds.
     summary : DataFrame
-        One row per method: control, and the columns of `lupi.compare.summarize`.
+        One row per method, with the column control and those of `lupi.compare.summarize`.
     verdict : str
         The conclusions, one sentence per line.
     notes : list of str
         Notes on the data and the intervals.
     metrics : tuple of str
-        Metrics in runs and summary; the verdict is based on the first, and on accuracy.
+        The metrics in runs and summary. The verdict is based on the first one and on accuracy.
     reliability : DataFrame
-        Reliability diagrams: method, low, high, confidence, accuracy, count; empty for regression.
+        Reliability diagrams, with the columns method, low, high, confidence, accuracy and count; empty for regression.
     about : dict
-        Options and facts about the data.
+        Options of the comparison and facts about the data.
     """
 
     runs: pd.DataFrame
@@ -55,7 +56,7 @@ class Comparison:
 
 
 def format_scores(found: Comparison, metrics: int) -> pd.DataFrame:
-    """Format the first metrics of a summary, with intervals of the differences from No PI; one row per method."""
+    """Format the first metrics of a summary and the differences from No PI with intervals, one row per method."""
     columns: dict[str, list[str]] = {}
     for name in found.metrics[:metrics]:
         metric = METRICS[name]
@@ -85,9 +86,9 @@ def conclude(
     found : sequence of Run
         The runs of No PI, of methods and of controls.
     methods, baselines, controls : sequence of str
-        The arms with privileged information, those without, and the controls.
+        The arms with privileged information, the arms without it, and the controls.
     first : str
-        The metric that the verdict looks at first, if the runs have it.
+        The most important metric for the verdict, if the runs have it.
     uncertainty : Uncertainty
         Sources of uncertainty besides the variation over seeds.
     **more
@@ -114,12 +115,12 @@ def conclude(
 
 
 def format_table(found: Comparison, metrics: int = 2) -> str:
-    """Format the first metrics of a summary as text, with intervals of the differences from No PI.
+    """Format the first metrics of a summary and the differences from No PI with intervals, as text.
 
     Parameters
     ----------
     found : Comparison
-        From `compare_table`.
+        Result of `compare_table`.
     metrics : int
         Number of metrics to show.
 
@@ -152,11 +153,11 @@ def write_results(found: Comparison, folder: Path, facts: Mapping[str, Any]) -> 
     Parameters
     ----------
     found : Comparison
-        From `compare_table` or `compare_methods`.
+        Result of `compare_table` or `compare_methods`.
     folder : Path
         An existing folder.
     facts : mapping
-        Further facts for results.json, such as command and versions.
+        More facts for results.json, such as the command and versions.
     """
     numbers = {
         **facts,

@@ -1,4 +1,4 @@
-"""How long a comparison on a table takes, and which part of it fits into a number of minutes."""
+"""Estimate how long a comparison on a table takes, and reduce it to fit a time budget."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,14 +19,14 @@ from lupi.training.settings import choose_batch_size
 
 
 def describe_budget(plan: Plan) -> str | None:
-    """Say what a budget is for; a comparison with the same budget resumes with what was chosen for it first."""
+    """Describe the budget of a plan; a comparison with the same budget resumes with the size chosen first."""
     if plan.minutes is None:
         return None
     return f"{plan.minutes:g} minutes for {plan.runs} runs of {plan.sample or 'all'} annotations"
 
 
 def recall_size(plan: Plan, folder: Path) -> Plan | None:
-    """Return the plan with the seeds and the sample of the comparison in a folder, if that has the same budget."""
+    """Return the plan with the seeds and sample of the comparison in a folder, if it has the same budget."""
     old = read_about(folder / ABOUT) or {}
     runs, sample = str(old.get("runs")).partition(" ")[0], old.get("sample")
     if old.get("budget") != describe_budget(plan) or not runs.isdigit() or not isinstance(sample, int | None):
@@ -35,16 +35,16 @@ def recall_size(plan: Plan, folder: Path) -> Plan | None:
 
 
 def fit_minutes(plan: Plan, rows: int, estimate: Estimate | None) -> tuple[Plan, str]:
-    """Reduce seeds, then annotations, until a plan fits into its minutes; say what was reduced.
+    """Reduce seeds, then annotations, until a plan fits its budget; return the plan and what was reduced.
 
     Parameters
     ----------
     plan : Plan
-        With `minutes`.
+        A plan with `minutes`.
     rows : int
         Number of annotations of the table.
     estimate : Estimate or None
-        From `estimate_plan`.
+        Result of `estimate_plan`.
     """
     assert plan.minutes is not None
     estimate = require(estimate)
@@ -58,7 +58,7 @@ def fit_minutes(plan: Plan, rows: int, estimate: Estimate | None) -> tuple[Plan,
 
 
 def estimate_plan(plan: Plan, data: TableDataset, variants: Sequence[Variant], workers: int) -> Estimate | None:
-    """Train every variant for a few steps on a small sample, and estimate how long a run of all takes."""
+    """Train every variant for a few steps on a small sample, and estimate how long one run of all variants takes."""
     batch_size = plan.settings.get("batch_size") or choose_batch_size(len(data.rows))
     small = sample_examples(data, probe_size(len(data.rows), batch_size))
     if small.test is not None:
@@ -82,10 +82,10 @@ def estimate_plan(plan: Plan, data: TableDataset, variants: Sequence[Variant], w
 
 
 def count_epochs(plan: Plan) -> int:
-    """Return the maximum number of epochs of a training."""
+    """Return the maximum number of epochs of a training run."""
     return int(plan.settings.get("epochs") or PrivilegedClassifier().epochs)
 
 
 def is_quick(plan: Plan, rows: int) -> bool:
-    """Return whether a comparison takes less than a minute in any case."""
+    """Return whether a comparison is certain to take less than a minute."""
     return rows * plan.runs * count_epochs(plan) <= QUICK

@@ -1,7 +1,7 @@
 """Estimate paired differences between methods and their uncertainty.
 
-Two things vary: the runs (seeds of training, or splits of the data), by which differences are paired, and the choice of
-test examples.
+There are two sources of uncertainty: the runs (training seeds or splits of the data), by which differences are paired,
+and the choice of test examples.
 """
 
 import math
@@ -18,19 +18,19 @@ from lupi.metrics import clustered_error
 
 Floats = NDArray[np.float64]
 BASELINE = "no-pi"
-"""The method that all others are compared with."""
+"""The method to which all others are compared."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A mean difference, its standard error, and the degrees of freedom of the error."""
+    """A mean difference with its standard error and degrees of freedom."""
 
     mean: float
     error: float
     degrees: float
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Return the confidence interval by Student's t.
+        """Return the confidence interval of Student's t.
 
         Examples
         --------
@@ -43,7 +43,7 @@ class Difference:
 
     @property
     def p(self) -> float:
-        """The two-sided p-value of no difference."""
+        """The two-sided p-value for no difference."""
         if self.error == 0:
             return float(self.mean == 0)
         return float(2 * stats.t.sf(abs(self.mean) / self.error, self.degrees))
@@ -56,13 +56,13 @@ class Uncertainty:
     Parameters
     ----------
     overlap : float
-        Test rows per training row, where every run splits the same data anew. The training sets overlap, so the
-        differences vary less than those on new data would; the variance of their mean is estimated by
-        (1/n + overlap)·s² (Nadeau & Bengio 2003).
+        Ratio of test rows to training rows, if every run splits the same data again. The training sets overlap, so the
+        differences vary less than on new data; the variance of their mean is estimated by (1/n + overlap)·s² (Nadeau &
+        Bengio 2003).
     rows : mapping
-        By method and metric, the score of each row of a test set that all runs share, averaged over the runs.
+        By method and metric, the score of each row of a test set shared by all runs, averaged over the runs.
     example : ndarray, optional
-        The example that each of these rows belongs to.
+        The example of each of these rows.
     """
 
     overlap: float = 0.0
@@ -71,13 +71,13 @@ class Uncertainty:
 
 
 RUNS_ONLY = Uncertainty()
-"""No other source than the variation from run to run."""
+"""No source of uncertainty besides the variation from run to run."""
 
 
 def mean_difference(values: Floats, *, overlap: float = 0.0, test_error: tuple[float, int] = (0.0, 0)) -> Difference:
-    """Return the mean of the differences of runs, with its error.
+    """Return the mean of the differences over runs with its standard error.
 
-    The degrees of freedom are those of Welch and Satterthwaite for the two errors; n − 1 without a test error.
+    The degrees of freedom for the two errors follow Welch and Satterthwaite; without a test error they are n − 1.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def mean_difference(values: Floats, *, overlap: float = 0.0, test_error: tuple[f
     overlap : float
         As in `Uncertainty`.
     test_error : tuple
-        Standard error due to the choice of test examples, and their number.
+        Standard error due to the choice of test examples, and the number of test examples.
 
     Examples
     --------
@@ -106,18 +106,18 @@ def mean_difference(values: Floats, *, overlap: float = 0.0, test_error: tuple[f
 def difference(
     runs: pd.DataFrame, method: str, other: str, metric: str, uncertainty: Uncertainty = RUNS_ONLY
 ) -> Difference:
-    """Return the difference of two methods, paired by seed.
+    """Return the difference between two methods, paired by seed.
 
     Parameters
     ----------
     runs : DataFrame
         One row per method and seed.
     method, other : str
-        The difference is that of `method` minus that of `other`.
+        The difference is `method` minus `other`.
     metric : str
         A column of runs.
     uncertainty : Uncertainty
-        Other sources of uncertainty.
+        Sources of uncertainty besides the variation over seeds.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def difference(
     >>> difference(runs, "b", "a", "nll").mean
     2.5
     """
-    own = runs[runs["method"].isin((method, other))]  # others may have more seeds
+    own = runs[runs["method"].isin((method, other))]  # other methods may have more seeds
     table: Any = own.pivot(index="seed", columns="method", values=metric)
     values = (table[method] - table[other]).to_numpy()
     rows, test_error = uncertainty.rows, (0.0, 0)
@@ -137,7 +137,7 @@ def difference(
 def summarize(
     runs: pd.DataFrame, metrics: Sequence[str] = ("nll", "accuracy"), uncertainty: Uncertainty = RUNS_ONLY
 ) -> pd.DataFrame:
-    """Return mean and standard deviation over seeds, and the paired difference from No PI with error and 95 % interval.
+    """Return the mean and standard deviation over seeds, and the paired difference from No PI with its 95 % interval.
 
     Parameters
     ----------
@@ -151,8 +151,8 @@ def summarize(
     Returns
     -------
     DataFrame
-        One row per method: for each metric its mean and, in columns with these suffixes, `_sd`, `_difference`,
-        `_error`, `_low`, `_high` and `_p`; the mean of seconds.
+        One row per method. For each metric there is a column of means and columns with the suffixes `_sd`,
+        `_difference`, `_error`, `_low`, `_high` and `_p`. The last column is the mean of seconds.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Say in words what a comparison shows, and no more than its intervals allow."""
+"""Write the verdict of a comparison. It claims no more than the intervals support."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,21 +14,21 @@ EFFECTS = {1: "significantly better", 0: "not significant", -1: "significantly w
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """A method beside the rows without privileged information, in one metric."""
+    """A method compared with the baselines without privileged information, in one metric."""
 
     method: str
     rival: str
-    """The best row without privileged information that the method is not significantly better than, or the best."""
+    """The best baseline among those that the method is not significantly better than, or the best one of all."""
     metric: Metric
     mean: float
     rival_mean: float
     gap: Difference
-    """The method minus the rival."""
+    """The difference of the method minus the rival."""
     level: float
 
     @property
     def effect(self) -> int:
-        """1 if the method is significantly better than every row without PI, -1 if worse than the best, else 0."""
+        """1 if significantly better than every baseline, -1 if significantly worse than the best, else 0."""
         return find_effect(self.metric, self.gap, self.level)
 
     @property
@@ -46,12 +46,12 @@ def write_verdict(
     controls: Sequence[str] = (),
     uncertainty: Uncertainty = RUNS_ONLY,
 ) -> str:
-    """Say whether privileged information helped, by how much in each metric, and what the controls show.
+    """Describe whether privileged information helped, by how much in each metric, and what the controls show.
 
-    A method is better than No PI in a metric only if it is significantly better than every row without privileged
-    information. The best of m methods is chosen by its result, so each interval has the level 1 − 0.05/m (Bonferroni):
-    with 95 % confidence the intervals of all methods hold at once, including that of the best. A method can be better
-    than No PI for other reasons, so only controls show whether the privileged information itself helped.
+    A method counts as better than No PI in a metric only if it is significantly better than every baseline without
+    privileged information. Since the best of m methods is chosen by its result, each interval has the level 1 − 0.05/m
+    (Bonferroni), so that the intervals of all methods hold simultaneously with 95 % confidence. A method can be better
+    than No PI for other reasons; only controls show whether the privileged information itself helped.
 
     Parameters
     ----------
@@ -60,11 +60,11 @@ def write_verdict(
     methods : sequence of str
         Methods with privileged information.
     metrics : sequence of str
-        The metrics to judge by, the most important first.
+        The metrics to use, the most important first.
     baselines : sequence of str
-        The rows without privileged information.
+        The baselines without privileged information.
     controls : sequence of str
-        Controls in runs, named "METHOD [CONTROL]". Those of the best method are used.
+        The controls in runs, named "METHOD [CONTROL]". Only those of the best method are used.
     uncertainty : Uncertainty
         Sources of uncertainty besides the variation over seeds.
 
@@ -115,7 +115,7 @@ def judge(
     level: float,
     uncertainty: Uncertainty,
 ) -> Judgement:
-    """Compare a method with the rows without privileged information."""
+    """Compare a method with the baselines without privileged information."""
     known, means = METRICS[metric], runs.groupby("method")[metric].mean()
     ordered = sorted(baselines, key=lambda name: means[name], reverse=known.higher_is_better)
     gaps = {name: difference(runs, method, name, metric, uncertainty) for name in ordered}
@@ -132,7 +132,7 @@ def judge(
 
 
 def is_better(metric: Metric, value: float, other: float) -> bool:
-    """Return whether a value of a metric is better than another."""
+    """Return whether one value of a metric is better than another."""
     return value > other if metric.higher_is_better else value < other
 
 
@@ -144,7 +144,7 @@ def find_effect(metric: Metric, gap: Difference, level: float) -> int:
 
 
 def choose_subject(found: Mapping[str, Sequence[Judgement]]) -> str | None:
-    """Return the method that gains most: better in some metric, if possible worse in none; None if there is none."""
+    """Return the method that gains most (better in some metric and, if possible, worse in none), or None."""
     gainers = [name for name, own in found.items() if any(one.effect > 0 for one in own)]
 
     def rank(name: str) -> tuple[bool, int, float]:
@@ -157,7 +157,7 @@ def choose_subject(found: Mapping[str, Sequence[Judgement]]) -> str | None:
 
 
 def find_leader(found: Mapping[str, Sequence[Judgement]], number: int) -> str:
-    """Return the method with the best mean in a metric, given by its number."""
+    """Return the method with the best mean in the metric with the given number."""
     best = max if next(iter(found.values()))[number].metric.higher_is_better else min
     return best(found, key=lambda name: found[name][number].mean)
 
@@ -165,7 +165,7 @@ def find_leader(found: Mapping[str, Sequence[Judgement]], number: int) -> str:
 def write_headline(
     found: Mapping[str, Sequence[Judgement]], subject: str | None, *, controlled: bool, equal: bool
 ) -> str:
-    """Sum up the judgements, and the controls of the method that gains most."""
+    """Summarize the judgements, and the controls of the method that gains most."""
     everything = [one for own in found.values() for one in own]
     names = " or ".join(dict.fromkeys(one.metric.label for one in everything))
     if subject is None:
@@ -184,7 +184,7 @@ def write_headline(
 
 
 def describe(one: Judgement, methods: int) -> str:
-    """Say what a metric shows."""
+    """Describe the result in a metric."""
     metric = one.metric
     mean, rival = (f"{metric.format(value)} {metric.unit}".strip() for value in (one.mean, one.rival_mean))
     points = " points" if metric.unit == "%" else ""
@@ -198,7 +198,7 @@ def describe(one: Judgement, methods: int) -> str:
 
 
 def count_effects(found: Mapping[str, Sequence[Judgement]]) -> str:
-    """Count the methods that are better, and worse, in each metric."""
+    """Count the methods that are better and worse in each metric."""
     columns = list(zip(*found.values(), strict=True))
     better, worse = (
         ", ".join(f"{own[0].metric.label} {[one.effect for one in own].count(effect)}" for own in columns)
@@ -211,7 +211,7 @@ def count_effects(found: Mapping[str, Sequence[Judgement]]) -> str:
 
 
 def explain_gain(best: str, metric: Metric, gaps: Mapping[str, Difference], equal: Sequence[str]) -> list[str]:
-    """Say what a gain comes from, given the differences of controls and those that are not significantly worse."""
+    """Explain where a gain comes from, given the differences of controls and the controls not significantly worse."""
     content = "the content of the privileged information"
     if not gaps:
         return [f"A comparison with controls (`controls=True`) shows whether {content} matters."]
