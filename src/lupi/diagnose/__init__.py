@@ -1,7 +1,7 @@
-"""Whether privileged information is worth having, and which annotators are unreliable and which labels wrong.
+"""Diagnose whether privileged information is useful, which annotators are unreliable and which labels are wrong.
 
-`diagnose` answers both for arrays, and `diagnose_table` for a file. `estimate_information` measures the information
-about the label beyond the inputs; `predict_out_of_fold` makes the predictions that `lupi.crowd.infer`
+`diagnose` takes arrays, and `diagnose_table` takes a file. `estimate_information` measures how informative privileged
+information is about the label beyond the inputs. `predict_out_of_fold` makes the predictions that `lupi.crowd.infer`
 needs, and `rank_labels` turns its result into a table.
 """
 

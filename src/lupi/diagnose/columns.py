@@ -5,9 +5,9 @@ Information: the held-out loss of q(y | x) minus that of q(y | x, a), for each p
 Leaks: see `lupi.diagnose.leaks`. Columns that leak are left out of everything that follows.
 
 Capacity: a network four times as wide is trained on the same folds. If its held-out conditional loss is significantly
-lower, and by more than one per cent, the network is too small to use what the privileged information says; in the
-paper's ablation TRAM no longer helps at a quarter of the width. A wider network also learns faster, so this test is
-valid only if training runs until it stops by itself.
+lower, by more than one per cent, the network is too small to use the privileged information. (In the paper's ablation,
+TRAM no longer helps at a quarter of the width.) A wider network also learns faster, so this test is valid only if
+training continues until early stopping.
 """
 
 from dataclasses import asdict
@@ -25,11 +25,11 @@ from lupi.diagnose.leaks import classify_leak, predict_alone
 from lupi.diagnose.problem import WIDTH, Problem
 
 WIDER = 4
-"""Factor of the widths of the wider network."""
+"""Factor by which the wider network is wider."""
 
 
 def measure_columns(problem: Problem, *, jobs: int, progress: bool) -> Diagnosis:
-    """Measure how informative each privileged column is about the label, and all of them together."""
+    """Measure how informative the privileged columns are about the label, each alone and all together."""
     columns = [str(name) for name in problem.privileged]
     marginal, *single = train_networks(problem, [{"columns": []}, *({"columns": [c]} for c in columns)], jobs, progress)
     loss = float(marginal.mean())
@@ -62,7 +62,7 @@ def measure_columns(problem: Problem, *, jobs: int, progress: bool) -> Diagnosis
 
 
 def train_networks(problem: Problem, networks: list[dict[str, Any]], jobs: int, progress: bool) -> list[Floats]:
-    """Train networks, given as arguments of `Problem.losses`, and return their held-out losses."""
+    """Train networks, each given by the arguments of `Problem.losses`, and return their held-out losses."""
     results = {}
     with Steps("information", len(networks), show=progress) as steps:
         for place, losses in run_parallel([partial(problem.losses, **network) for network in networks], jobs):
@@ -72,7 +72,7 @@ def train_networks(problem: Problem, networks: list[dict[str, Any]], jobs: int, 
 
 
 def describe_gain(problem: Problem, name: str, marginal: Floats, conditional: Floats) -> dict[str, Any]:
-    """Return a row of the table of information, without a leak."""
+    """Return a row of the table of information for columns without a leak."""
     gain = problem.gain(marginal, conditional)
     share = np.nan if problem.real else gain.estimate / float(marginal.mean())
     blank = {"alone": np.nan, "known": np.nan, "leak": False, "how": ""}

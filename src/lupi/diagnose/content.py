@@ -1,4 +1,4 @@
-"""What was labelled, to show beside suspicious labels."""
+"""The content of examples, to show next to suspicious labels."""
 
 import base64
 from collections.abc import Mapping
@@ -14,14 +14,14 @@ from lupi.tabular.containers import to_pandas
 from lupi.tabular.images import UnreadableImageError, draw_thumbnail
 
 MOST = 3
-"""Number of input columns to show at most."""
+"""Maximum number of input columns to show."""
 MOST_PICTURES, SIDE = 48, 96
-"""Number of labels that are shown with their images, and the height and width of these in pixels."""
+"""Maximum number of labels to show with images, and the height and width of the images in pixels."""
 TAKEN = ("row", "example", "annotator", "given", "likely", "wrong", "right")
 
 
 def choose_content(inputs: Mapping[str, InputColumn]) -> list[str]:
-    """Choose the input columns that say most about an example: images, then texts, then others, but no vectors.
+    """Choose the input columns to show for an example: images first, then texts, then others, but no vectors.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def choose_content(inputs: Mapping[str, InputColumn]) -> list[str]:
 
 
 def add_content(labels: pd.DataFrame, spec: TableSpec, inputs: Mapping[str, InputColumn]) -> pd.DataFrame:
-    """Add the content of each label's example to a table of labels, whose rows are counted as in the file."""
+    """Add the content of each label's example to a table of labels, which has the row numbers of the file."""
     names = choose_content(inputs)
     if not names:
         return labels
@@ -45,14 +45,14 @@ def add_content(labels: pd.DataFrame, spec: TableSpec, inputs: Mapping[str, Inpu
 
 
 def rename_content(name: str) -> str:
-    """Return the name of an input column in the table of labels, which has columns of its own."""
+    """Return the name for an input column in the table of labels, so that it differs from the columns there."""
     return f"input_{name}" if name in TAKEN else name
 
 
 def draw_pictures(
     labels: pd.DataFrame, spec: TableSpec, inputs: Mapping[str, InputColumn]
 ) -> dict[str, list[str | None]]:
-    """Return small images of the most suspicious labels' examples, as addresses for a page, by column of `labels`."""
+    """Return thumbnails of the examples of the most suspicious labels as data URLs, by column of `labels`."""
     pictures: dict[str, list[str | None]] = {}
     for name in choose_content(inputs):
         if inputs[name].kind == "image":
@@ -62,7 +62,7 @@ def draw_pictures(
 
 
 def draw_picture(spec: TableSpec, name: str) -> str | None:
-    """Return an image that the table names as the address of a small copy; None if it is gone by now."""
+    """Return a thumbnail of an image that the table names as a data URL; None if the file no longer exists."""
     path = find_beside(folder_of(spec.table), name)
     with suppress(UnreadableImageError):
         if path is not None:

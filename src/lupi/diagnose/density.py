@@ -1,4 +1,4 @@
-"""A mixture density network (Bishop, 1994), which models a real y whose distribution has several modes."""
+"""A mixture density network (Bishop, 1994), for a real y whose distribution may have several modes."""
 
 import math
 from typing import ClassVar
@@ -24,7 +24,7 @@ class MixtureDensity(Method):
     Parameters
     ----------
     trunk, tower, conditional : Module
-        φ(x), ψ(φ, a), and the head on ψ, which returns log π, m and s before a softplus for each component.
+        φ(x), ψ(φ, a), and the head on ψ, which returns log π, m and s (before a softplus) for each component.
     """
 
     gradients: ClassVar = {"conditional": ("trunk", "tower", "conditional")}

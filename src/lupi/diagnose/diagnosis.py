@@ -29,7 +29,7 @@ def diagnose(problem: Problem, *, jobs: int = 1, progress: bool = False) -> Diag
     problem : Problem
         The annotations.
     jobs : int
-        Number of parallel trainings, through joblib. The results do not depend on it.
+        Number of networks to train in parallel, with joblib. The results do not depend on it.
     progress : bool
         Whether to show progress.
 
@@ -63,7 +63,7 @@ def diagnose(problem: Problem, *, jobs: int = 1, progress: bool = False) -> Diag
 
 
 def judge_labels(problem: Problem, found: Diagnosis, jobs: int, progress: bool) -> Diagnosis:
-    """Add rankings of labels and annotators and, if there are true labels, the scores of both."""
+    """Add rankings of labels and annotators and, if there are true labels, the scores of these rankings."""
     columns, method, notes = found.honest, problem.method, list(found.notes)
     if not columns and methods.kind(method).uses_privileged:
         method = "no-pi"
@@ -140,7 +140,7 @@ def judge_labels(problem: Problem, found: Diagnosis, jobs: int, progress: bool) 
 
 
 def count_classes(found: Inference, classes: NDArray[Any]) -> pd.DataFrame:
-    """Return how frequent each class is among labels and, in expectation, among true labels."""
+    """Return the frequency of each class among labels, and its expected frequency among true labels."""
     labels, examples = np.bincount(found.votes.label, minlength=len(classes)), found.truth.sum(0)
     shares = {"share": labels / labels.sum(), "examples": examples, "true_share": examples / examples.sum()}
     return pd.DataFrame({"class": classes, "labels": labels, **shares})

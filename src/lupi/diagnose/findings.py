@@ -1,4 +1,4 @@
-"""What a diagnosis found, in numbers and in words."""
+"""The results of a diagnosis, in numbers and in words."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -11,63 +11,63 @@ from lupi.diagnose.leaks import GIVEN
 from lupi.report.fragment import format_fragment
 
 TOGETHER, SHUFFLED = "(all together)", "(shuffled)"
-"""Rows of the table of information that are not columns."""
+"""Names of rows of the table of information that are not columns."""
 MOST = 8
 """Number of annotators and labels to show in a notebook."""
 FEW_EXAMPLES = 1000
-"""With fewer examples, the error of the networks may be as large as the interval."""
+"""With fewer examples, the error of the networks may be as large as the intervals."""
 LEAKS = {
     "copy": "gives the label away, as a copy of it would",
     "answer": "predicts the labels better than all inputs together, as true labels or another model's answers would",
     "settles": "determines the label together with the inputs, as a note on whether the label is correct would",
 }
-"""How a column gives the label away, in words."""
+"""Descriptions of how a column leaks the label."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Diagnosis:
-    """The findings of a diagnosis.
+    """The results of a diagnosis.
 
     Parameters
     ----------
     information : DataFrame
-        One row per privileged column, one for all columns together that do not leak, and one for these columns
-        shuffled over the rows, which are uninformative. The columns are column; estimate, low, high, the information
-        about the label beyond the inputs, in nats; share of the held-out loss; alone, the share of the label that it
-        explains on its own; known, the share of rows whose value also occurs in other examples; leak, whether it gives
-        the label away; how.
+        One row per privileged column, one row for all columns together that do not leak, and one row for these columns
+        shuffled, which are uninformative. column: the name; estimate, low, high: the information about the label beyond
+        the inputs in nats, with its interval; share: its share of the held-out loss; alone: the share of the label
+        that the column explains on its own; known: the share of rows whose value also occurs in other examples; leak:
+        whether the column leaks the label; how: the kind of leak.
     loss : float
         Held-out loss without privileged information.
     control : Information, optional
-        Information in all columns together beyond that in the same columns shuffled.
+        Information in all columns together, compared with the same columns shuffled.
     capacity : dict, optional
-        Whether the network is large enough: its width and its held-out loss given inputs and privileged information;
-        wider and wider_loss, the same of a wider network; gain, how much lower that loss is, with its confidence
-        interval from low to high; and too_small.
+        Whether the network is large enough. width, loss: the width of the network and its held-out loss given inputs
+        and privileged information; wider, wider_loss: the same for a wider network; gain, low, high: by how much that
+        loss is lower, with its interval; too_small: the conclusion.
     annotators : DataFrame, optional
         The columns of `lupi.crowd.summarize_annotators`, the least supported annotator first.
     labels : DataFrame, optional
-        row, example, annotator, given, likely; wrong and right, the probabilities that the label is so; of a file, also
-        the first inputs. The most suspicious label comes first.
+        One row per label, the most suspicious first: row, example, annotator, given, likely, and the probabilities
+        wrong and right. If the labels come from a file, the first inputs are included.
     consensus : DataFrame, optional
         The most probable label of each example: example, label, probability, labels and agreement, as in
-        `lupi.crowd.Aggregation`; row, that of its first label, stands for an example without an id.
+        `lupi.crowd.Aggregation`. Examples without ids are identified by the row of their first label.
     confusions : DataFrame, optional
         Cells of the annotators' confusion matrices: annotator, true, given, count and probability, as in
         `lupi.crowd.Aggregation`.
     balance : DataFrame, optional
-        class; labels and share, the number and share of its labels; examples and true_share, the expected number and
-        share of examples that belong to it.
+        One row per class. labels, share: the number and share of its labels; examples, true_share: the expected number
+        and share of its examples.
     periods : DataFrame, optional
-        Where a privileged column holds times: start, end and labels of up to ten periods; right, the mean probability
-        that a label is right, with its interval from low to high.
+        Up to ten periods, if a privileged column holds times: start, end, labels, and the mean probability right that
+        a label is correct, with its interval from low to high.
     alpha : float, optional
-        Krippendorff's α of the labels; NaN if no example has two.
+        Krippendorff's α of the labels; NaN if no example has two labels.
     scores : DataFrame, optional
-        Scores of both rankings by true labels: of, estimate, score, value, count.
+        Scores of both rankings against true labels: of, estimate, score, value, count.
     pictures : dict of str to list of str
-        By column of `labels`, the addresses (``data:``) of small images of the first labels' examples; None where there
-        is no image.
+        Thumbnails of the examples of the first labels as data URLs, by column of `labels`; None where there is no
+        image.
     notes : list of str
         Caveats and advice.
     """
@@ -95,7 +95,7 @@ class Diagnosis:
 
     @property
     def label_counts(self) -> dict[str, float]:
-        """The number of labels, of those that look wrong, and the expected number of wrong labels."""
+        """The number of labels, the number of suspicious labels, and the expected number of wrong labels."""
         if self.labels is None:
             return {}
         wrong = self.labels["wrong"]
@@ -103,7 +103,7 @@ class Diagnosis:
 
     @property
     def verdict(self) -> str:
-        """Whether the privileged information is worth having, whom to check and how many labels are wrong."""
+        """Whether the privileged information is useful, which annotators to check, and how many labels are wrong."""
         leaks = [repr(name) for name in self.information.loc[self.information["leak"], "column"]]
         remove = f"Remove {', '.join(leaks)}, which {'gives' if len(leaks) == 1 else 'give'} the label away. "
         parts = [(remove if leaks else "") + describe_worth(self)]
@@ -132,7 +132,7 @@ class Diagnosis:
         return format_fragment(self.verdict, tables, self.notes)
 
     def numbers(self) -> pd.DataFrame:
-        """Return all numbers except those of single annotators and labels: part, name, quantity, value."""
+        """Return all numbers except those of single annotators and labels, with columns part, name, quantity, value."""
         parts: dict[tuple[str, str], dict[Any, Any]] = {("information", "(none)"): {"loss": self.loss}}
         for row in self.information.to_dict("records"):
             parts["information", row.pop("column")] = row
@@ -153,7 +153,7 @@ class Diagnosis:
 
 
 def describe_worth(found: Diagnosis) -> str:
-    """Say whether the privileged information is worth having: more informative than a constant and than noise."""
+    """Describe whether the privileged information is useful: more informative than a constant and than noise."""
     control = found.control
     if control is None:
         return "No privileged column is left that could be worth having."
@@ -181,7 +181,7 @@ def describe_worth(found: Diagnosis) -> str:
 
 
 def describe_capacity(capacity: dict[str, Any]) -> str:
-    """Say whether the network is large enough."""
+    """Describe whether the network is large enough."""
     answer = (
         "The network is too small to make full use of the privileged information"
         if capacity["too_small"]
@@ -195,7 +195,7 @@ def describe_capacity(capacity: dict[str, Any]) -> str:
 
 
 def write_notes(information: pd.DataFrame, examples: int) -> list[str]:
-    """Give advice on leaks and ids, and say what the intervals do not include."""
+    """Write advice on leaks and ids, and what the intervals do not include."""
     notes = []
     for row in information.to_dict("records"):
         if row["leak"]:

@@ -1,4 +1,4 @@
-"""Estimate how informative a is about y beyond x, from data: I(y; a | x), in nats.
+"""Estimate from data how informative a is about y beyond x: I(y; a | x), in nats.
 
 The estimate is the gap between the held-out losses of q(y | x) and q(y | x, a).
 
@@ -27,11 +27,11 @@ from lupi.nn.inference import over_annotations
 from lupi.tabular.folds import grouped_folds, number_examples, take_rows
 
 SMALLEST = 1e-7
-"""Smallest probability of a label, so that a class that a fold has not seen costs both models the same."""
+"""Smallest probability of a label, so that a class missing from a fold costs both models the same."""
 TRAINING: Mapping[str, Any] = {"epochs": 20, "learning_rate": 3e-3, "training": {"schedule": "cosine"}}
-"""Default parameters of both estimators."""
+"""Default parameters of the estimators."""
 STEPS = 50
-"""Steps per epoch, which determine the batch size; a batch has at least 32 annotations."""
+"""Number of steps per epoch, which determines the batch size; a batch has at least 32 annotations."""
 
 Floats = NDArray[np.float64]
 
@@ -53,19 +53,19 @@ def cross_entropy_gap(
 ) -> Information:
     r"""Estimate I(y; a | x) by the mean of log q(y | x, a) − log q(y | x) over held-out annotations.
 
-    Its expectation is I(y; a | x) + KL(p(y | x) ‖ q(y | x)) − KL(p(y | x, a) ‖ q(y | x, a)), so it is exact up to the
-    misfit of the two models. A misfit of q(y | x, a) lowers it, and a misfit of q(y | x) raises it: it is a lower bound
-    only if q(y | x) is right. The interval accounts for the choice of held-out examples, but not for the misfit or for
-    the seeds and folds of training.
+    The expectation of the estimate is I(y; a | x) + KL(p(y | x) ‖ q(y | x)) − KL(p(y | x, a) ‖ q(y | x, a)), so it is
+    exact up to the misfit of the two models. A misfit of q(y | x, a) lowers it, and a misfit of q(y | x) raises it, so
+    it is a lower bound only if q(y | x) is exact. The interval accounts for the choice of held-out examples, but not
+    for the misfit or for the seeds and folds of training.
 
     Parameters
     ----------
     marginal, conditional : array
-        −log q(y | x) and −log q(y | x, a) of each annotation, by models that were not trained on its example.
+        −log q(y | x) and −log q(y | x, a) of each annotation, from models that were not trained on its example.
     example : array, optional
         Ids of examples. Annotations of one example are dependent, so the standard error is clustered by example.
     level : float
-        Coverage of the interval, which is Student's t with one degree of freedom less than there are examples.
+        Coverage of the interval, from Student's t with (number of examples − 1) degrees of freedom.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def estimate_information(
     parameters: Mapping[str, Any] | None = None,
     seed: int = 0,
 ) -> Information:
-    """Estimate I(y; a | x) by the `cross_entropy_gap` of two models that are trained out of fold.
+    """Estimate I(y; a | x) by the `cross_entropy_gap` between the out-of-fold losses of two models.
 
     Parameters
     ----------
@@ -130,31 +130,31 @@ def held_out_losses(
     seed: int = 0,
     real: bool | None = None,
 ) -> Floats:
-    """Compute −log q(y | x, a) of each annotation by models that were trained without its fold.
+    """Compute −log q(y | x, a) of each annotation with models that were trained on the other folds.
 
-    For classes, q is the plain network with privileged information ("zero-imputation"). For a real y, it is that
-    network with a mixture of Gaussians, since a single Gaussian, too wide for both models, would hide the gap.
+    For classes, q is a plain network with x and a as inputs ("zero-imputation"). For a real y, its output is a mixture
+    of Gaussians, since a single Gaussian, which is too wide in both models, would hide the gap.
 
     Parameters
     ----------
     X, y : array or DataFrame
-        Inputs and labels, one row per annotation. A y of several columns of 0 and 1 is multi-label; the losses of its
+        Inputs and labels, one row per annotation. A y with several columns of 0 and 1 is multi-label; the losses of its
         columns are summed.
     A : array or DataFrame or None
-        Privileged information. None gives q(y | x): the same network with a constant a, not the shallower No PI, whose
-        lack of depth would count as information.
+        Privileged information. With None, the result is −log q(y | x), from the same network with a constant a. The
+        network of No PI is shallower, which would count as information.
     example : array, optional
         Ids of examples; rows with equal ids are held out together.
     weight : array, optional
-        How much each annotation counts in training.
+        Weight of each annotation in training.
     folds : int
         Number of folds.
     parameters : mapping, optional
-        Parameters of `PrivilegedClassifier` or `PrivilegedRegressor` that override `TRAINING` and the batch size.
+        Parameters of `PrivilegedClassifier` or `PrivilegedRegressor`, which override `TRAINING` and the batch size.
     seed : int
-        Seed of folds, initial weights and batches.
+        Seed for folds, initial weights and batches.
     real : bool, optional
-        Whether y is real; by default it is if some values are not integers.
+        Whether y is real. By default, y is real if some values are not integers.
 
     Returns
     -------

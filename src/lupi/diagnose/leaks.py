@@ -1,12 +1,13 @@
-"""Find privileged columns that give the label away.
+"""Find privileged columns that leak the label.
 
-Honest privileged information says how a label came about: who gave it, how long it took. On its own it says little
-about the label; together with the input it says more. A leak is the answer itself: a copy or a recoding of the label,
-a true label, another model's answer. A network that can read the label there need not learn from the inputs.
+Genuine privileged information describes how a label was made: who gave it, how long it took. On its own it is hardly
+informative about the label, but together with the input it is more so. A leak contains the answer itself: a copy or a
+recoding of the label, a true label, or the answer of another model. A network that can read the label from a column
+need not learn from the inputs.
 
-A column on its own predicts held-out labels by the frequency of labels for each of its values. A value that no other
-example has falls back to the frequencies in the whole column, so an id that is unique to a row or an example does not
-look like a leak.
+To measure how well a column predicts held-out labels on its own, the frequencies of labels for each of its values are
+used. A value that occurs in no other example falls back to the frequencies in the whole column, so an id that is unique
+to a row or an example does not look like a leak.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ Floats = NDArray[np.float64]
 MOST_BINS = 100
 """Maximum number of bins of a numeric column; a bin has about twenty rows or more."""
 COPY = 0.8
-"""A column that on its own explains this share of the label is a copy of it."""
+"""A column that explains this share of the label on its own is a copy of the label."""
 ANSWER = 0.2
-"""A column that on its own explains this share, and more than all inputs do, knows the answer."""
+"""A column that explains this share of the label on its own, and more than all inputs, contains the answer."""
 GIVEN = 0.9
 """A column that explains this share of what the inputs leave open settles the label."""
 
@@ -38,7 +39,7 @@ class Alone(NamedTuple):
     losses: Floats
     """−log q(y | a) of each row."""
     share: float
-    """Share of the label that it explains: 1 − loss / loss without it, at least 0."""
+    """Share of the label that the column explains: 1 − loss / loss without it, at least 0."""
     known: float
     """Share of rows whose value also occurs in other examples."""
 
@@ -51,15 +52,15 @@ def predict_alone(
     Parameters
     ----------
     column : Series
-        The column; a missing value is a value.
+        The column; missing values count as one more value.
     kind : "number" or "category"
         Numbers are binned.
     y : array of int
         Codes of the labels; two-dimensional for several targets, whose losses are summed.
     example : array
-        Ids of examples, which are held out together.
+        Ids of examples; rows with equal ids are held out together.
     folds : int
-        Number of folds of examples.
+        Number of folds.
 
     Examples
     --------
@@ -87,7 +88,7 @@ def predict_alone(
 
 
 def code_values(column: pd.Series[Any], kind: str, bins: int | None = None) -> NDArray[np.int64]:
-    """Number the values of a column, or the bins of a numeric one; missing values get a number of their own.
+    """Number the values of a column, or the bins of a numeric column; missing values get a separate number.
 
     Examples
     --------
@@ -102,16 +103,16 @@ def code_values(column: pd.Series[Any], kind: str, bins: int | None = None) -> N
 
 
 def classify_leak(alone: float, given: float, beats_inputs: bool) -> str:
-    """Return how a column gives the label away: "copy", "answer", "settles", or "" if it does not.
+    """Return how a column leaks the label: "copy", "answer", "settles", or "" if it does not.
 
     Parameters
     ----------
     alone : float
-        Share of the label that it explains on its own.
+        Share of the label that the column explains on its own.
     given : float
-        Share of what the inputs leave open that it explains.
+        Share of what the inputs leave open that the column explains.
     beats_inputs : bool
-        Whether it predicts the labels better on its own than the inputs do.
+        Whether the column on its own predicts the labels better than the inputs do.
 
     Examples
     --------

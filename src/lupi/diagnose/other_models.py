@@ -1,4 +1,4 @@
-"""Out-of-fold predictions of another model, from a file."""
+"""Read out-of-fold predictions of another model from a file."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ def read_probabilities(path: Path, spec: TableSpec, data: TableDataset) -> Float
     Parameters
     ----------
     path : Path
-        A ``.npy`` file with a row per row of the table, or per row that has a label, and a column per class, sorted.
+        A ``.npy`` file with one row per row of the table, or per row that has a label, and one column per class, in
+        sorted order.
     spec, data
         The table.
     """
@@ -43,7 +44,7 @@ def read_probabilities(path: Path, spec: TableSpec, data: TableDataset) -> Float
 
 
 def check_predictions(p: Any) -> Floats:
-    """Return probabilities, normalized; raise a `ValueError` unless rows are not negative and sum to about one.
+    """Normalize probabilities; raise a `ValueError` unless they are non-negative and rows sum to about one.
 
     Examples
     --------

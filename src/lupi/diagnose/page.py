@@ -13,18 +13,18 @@ from lupi.report import figures
 from lupi.report.page import Detail, Page, Section, Table, format_intervals
 
 MOST_ANNOTATORS = 50
-"""Number of annotators whose confusions the page shows."""
+"""Maximum number of annotators with confusion matrices on the page."""
 MOST_CLASSES = 15
-"""Largest number of classes of a confusion matrix that the page shows."""
+"""Maximum number of classes of a confusion matrix on the page."""
 
 
 def diagnosis_page(found: Diagnosis) -> Page:
-    """Make the page of a diagnosis; sections without results are left out.
+    """Make the page of a diagnosis, without sections that have no results.
 
     Parameters
     ----------
     found : Diagnosis
-        From `diagnose`. The page shows at most 5,000 labels, the most suspicious first.
+        Result of `diagnose`. The page shows at most 5,000 labels, the most suspicious first.
     """
     sections = [information_section(found.information)]
     if found.annotators is not None:
@@ -103,7 +103,7 @@ def annotator_section(table: pd.DataFrame) -> Section:
 
 
 def show_confusions(annotators: pd.DataFrame, confusions: pd.DataFrame, classes: list[Any]) -> list[Detail]:
-    """Show the confusion matrix of each of the least supported annotators or, of many classes, their largest cells."""
+    """Show the confusion matrices of the least supported annotators, or only the largest cells if classes are many."""
     cells: dict[Any, pd.DataFrame] = dict(iter(confusions.groupby("annotator", sort=False)))
     details = []
     for row in annotators.head(MOST_ANNOTATORS).itertuples(index=False):
@@ -124,7 +124,7 @@ def show_confusions(annotators: pd.DataFrame, confusions: pd.DataFrame, classes:
 
 
 def label_section(table: pd.DataFrame, pictures: Mapping[str, Sequence[str | None]] = MappingProxyType({})) -> Section:
-    """Show the most suspicious labels, the first of them with images."""
+    """Show the most suspicious labels, the first ones with images."""
     text = (
         "A label is suspicious if the model, which was not trained on its example, and the example's other labels "
         "contradict it, where reliable annotators count for more. Check the first ones yourself "
@@ -143,7 +143,7 @@ def label_section(table: pd.DataFrame, pictures: Mapping[str, Sequence[str | Non
 
 
 def balance_section(table: pd.DataFrame) -> Section:
-    """Show how frequent each class is."""
+    """Show the frequency of each class."""
     text = (
         "How frequent each class is among the labels, and in how many examples it is expected to be the true label. A "
         "class with a larger share of labels than of examples is given too often."

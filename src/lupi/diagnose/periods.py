@@ -1,4 +1,4 @@
-"""Reliability over time, where labels have a time."""
+"""The reliability of labels over time, if labels have a time."""
 
 import numpy as np
 import pandas as pd
@@ -7,9 +7,9 @@ from pandas.api.types import is_datetime64_any_dtype
 from lupi.diagnose.information import Floats
 
 PERIODS = 10
-"""Number of periods, each with about as many labels."""
+"""Number of periods, with about equally many labels each."""
 FEWEST = 20
-"""Number of labels per period at least."""
+"""Minimum number of labels per period."""
 
 
 def find_time(privileged: pd.DataFrame) -> str | None:
@@ -24,20 +24,20 @@ def find_time(privileged: pd.DataFrame) -> str | None:
 
 
 def measure_periods(time: pd.Series, right: Floats) -> pd.DataFrame | None:
-    """Return the mean probability that labels are right in each period; None if there are too few for two periods.
+    """Return the mean probability that labels are correct in each period; None if there are too few labels for two.
 
     Parameters
     ----------
     time : Series
-        When each label was given; labels without a time are left out.
+        The time at which each label was given; labels without a time are left out.
     right : array
-        The probability that each label is right.
+        The probability that each label is correct.
 
     Returns
     -------
     DataFrame
-        start and end of the period; labels, their number; right, the mean probability that they are right, with the
-        95 % interval of a mean from low to high, as if labels were independent.
+        start, end: the period; labels: the number of labels; right: the mean probability that they are correct, with
+        its 95 % interval from low to high, which treats labels as independent.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Predict each label's example by a model that was trained on other examples."""
+"""Predict the example of each label with a model that was trained on other examples."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -28,7 +28,7 @@ def predict_out_of_fold(
     jobs: int = 1,
     progress: bool = False,
 ) -> tuple[NDArray[np.float64], NDArray[Any]]:
-    """Predict the class probabilities of each label's example, out of fold.
+    """Predict class probabilities for the example of each label, out of fold.
 
     Parameters
     ----------
@@ -37,13 +37,13 @@ def predict_out_of_fold(
     method : str
         Name of the method.
     folds : int
-        Number of folds of examples; each is predicted by a model that is trained on the others.
+        Number of folds; the examples of each are predicted by a model trained on the others.
     random_state : int
-        Seed of folds and models.
+        Seed for folds and models.
     parameters : mapping, optional
         Parameters of `PrivilegedClassifier`.
     jobs : int
-        Number of parallel trainings, through joblib.
+        Number of networks to train in parallel, with joblib.
     progress : bool
         Whether to show progress.
 

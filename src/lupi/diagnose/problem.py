@@ -1,4 +1,4 @@
-"""The annotations to diagnose, and the held-out losses of networks on them."""
+"""The annotations to diagnose, and the held-out losses of networks trained on them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
@@ -22,13 +22,13 @@ FEWEST_EXAMPLES = 20
 WIDTH = (64, 64)
 """Default widths of trunk and tower."""
 TRAINING: Mapping[str, Any] = {"epochs": 100, "patience": 5, "validation_fraction": 0.2, "learning_rate": 1e-3}
-"""Default parameters of estimators. Training stops when the loss of held-out noisy labels no longer falls: the gap
-between networks that overfit means nothing."""
+"""Default parameters of the estimators. Training stops when the loss on held-out noisy labels no longer decreases,
+since the gap between overfitted networks is meaningless."""
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Annotations to diagnose, and how to diagnose them.
+    """Annotations to diagnose, with the options of the diagnosis.
 
     Parameters
     ----------
@@ -45,23 +45,23 @@ class Problem:
     annotator : array, optional
         Ids of the annotators who gave the labels.
     gold : array, optional
-        True labels, some of which may be missing. They anchor the model of the annotators, and they score the rankings
-        of a model without them.
+        True labels, some of which may be missing. They anchor the model of the annotators, and are used to score the
+        rankings of a model without them.
     trust : mapping, optional
         As for `lupi.crowd.infer`.
     probabilities : array, [labels, classes], optional
-        Predictions that judge annotators and labels in place of those of `method`, for the sorted classes, by a model
-        that was not trained on the example of the label.
+        Predictions for the sorted classes to use instead of those of `method`, from a model that was not trained on
+        the example of the label.
     weight : array, optional
-        How much each label counts in training.
+        Weight of each label in training.
     real : bool
-        Whether y is real numbers rather than classes.
+        Whether y is real-valued rather than classes.
     method : str
-        Method whose out-of-fold predictions judge annotators and labels.
+        Method whose out-of-fold predictions are used to rank annotators and labels.
     folds : int
         Number of folds.
     seed : int
-        Seed of folds, initial weights and batches.
+        Seed for folds, initial weights and batches.
     parameters : mapping
         Parameters of the estimators.
     """
@@ -98,7 +98,7 @@ class Problem:
 
     @cached_property
     def group(self) -> NDArray[np.int64]:
-        """Number of each row's example."""
+        """The number of the example of each row."""
         return number_examples(self.example, len(self.y))
 
     @property
@@ -108,7 +108,7 @@ class Problem:
 
     @cached_property
     def fold(self) -> NDArray[np.int64]:
-        """Number of the fold that holds out each row."""
+        """The number of the fold that holds out each row."""
         numbers = np.empty(len(self.y), dtype=np.int64)
         for number, (_, test) in enumerate(grouped_folds(self.group, self.folds, self.seed)):
             numbers[test] = number
@@ -116,7 +116,7 @@ class Problem:
 
     @property
     def batch_size(self) -> int:
-        """Batch size: small data need small batches, or training ends before the networks have learned."""
+        """The batch size. Small data sets need small batches, or training ends before the networks have learned."""
         return max(8, len(self.y) * (self.folds - 1) // self.folds // STEPS)
 
     @property
@@ -135,11 +135,11 @@ class Problem:
         return self.kinds.get(column, "number" if number else "category")
 
     def encoding(self, columns: Sequence[str]) -> dict[str, str]:
-        """Return how privileged columns are encoded."""
+        """Return the encodings of privileged columns."""
         return privileged_encoding({name: self.kind(name) for name in columns})
 
     def losses(self, columns: list[str], *, width: int = 1, shuffled: bool = False) -> Floats:
-        """Compute held-out losses given inputs and some privileged columns.
+        """Compute held-out losses given the inputs and some privileged columns.
 
         Parameters
         ----------
@@ -148,7 +148,7 @@ class Problem:
         width : int
             Factor by which to widen the network.
         shuffled : bool
-            Whether to shuffle the privileged columns over the rows.
+            Whether to shuffle the rows of the privileged columns.
         """
         A = self.privileged[columns]
         if shuffled:
@@ -171,10 +171,10 @@ class Problem:
             )
 
     def gain(self, one: Floats, other: Floats) -> Information:
-        """Estimate how much lower the other held-out losses are, with the wider of two intervals.
+        """Estimate by how much the other held-out losses are lower, with the wider of two intervals.
 
-        One interval treats examples as independent. The other treats folds as independent, whose networks are trained
-        separately, and so includes the variation between trainings.
+        One interval treats examples as independent. The other treats folds as independent; since their networks are
+        trained separately, it includes the variation between training runs.
         """
         by_example, by_fold = (cross_entropy_gap(one, other, example=ids) for ids in (self.group, self.fold))
         return max(by_example, by_fold, key=lambda found: found.high)

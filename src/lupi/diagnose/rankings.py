@@ -1,9 +1,9 @@
-"""Rank labels by how likely they are wrong, without true labels, and score rankings by true labels.
+"""Rank labels by how likely they are wrong, without true labels, and score rankings against true labels.
 
-A label is suspicious if the model, which was not trained on its example, and the other labels of the example speak
-against it, where each annotator counts as much as they are reliable; see `lupi.crowd.infer`. Two simple rankings serve
-as baselines. Majority vote: the share of the example's labels that differ. No PI: the probability that a model without
-privileged information, trained on other examples, gives the label.
+A label is suspicious if it contradicts the model, which was not trained on its example, and the other labels of the
+example, where reliable annotators count for more (see `lupi.crowd.infer`). Two simple rankings serve as baselines.
+Majority vote uses the share of the labels of the example that differ. No PI uses the probability of the label under a
+model without privileged information that was trained on other examples.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ from lupi.crowd import Inference, Votes, count_labels
 from lupi.diagnose.information import Floats
 
 FEW_LABELS = 5
-"""The share of correct labels of an annotator with fewer labels is hardly a ranking."""
+"""With fewer labels, the share of correct labels of an annotator is too noisy for a ranking."""
 
 
 def rank_labels(found: Inference, classes: Any = None) -> pd.DataFrame:
@@ -27,16 +27,16 @@ def rank_labels(found: Inference, classes: Any = None) -> pd.DataFrame:
     Parameters
     ----------
     found : Inference
-        From `lupi.crowd.infer`.
+        Result of `lupi.crowd.infer`.
     classes : array, optional
         Names of the classes; by default their numbers.
 
     Returns
     -------
     DataFrame
-        row, the position of the label in the data; given, the label; likely, the most probable label; wrong, the
-        probability that the label is wrong; right, the probability that it is right, a weight for any model that is
-        trained on the labels.
+        row: the position of the label in the data; given: the label; likely: the most probable label; wrong: the
+        probability that the label is wrong; right: the probability that it is correct, which can serve as a sample
+        weight for any model.
 
     Examples
     --------
@@ -61,10 +61,10 @@ def rank_labels(found: Inference, classes: Any = None) -> pd.DataFrame:
 def score_rankings(
     votes: Votes, gold: ArrayLike, suspicion: Floats, no_pi: Floats, annotators: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Score rankings of labels and annotators by true labels.
+    """Score rankings of labels and annotators against true labels.
 
-    Labels are scored by the area under the ROC curve, where wrong labels should come first, and annotators by
-    Spearman's correlation with the share of their labels that is correct.
+    Rankings of labels are scored by the area under the ROC curve, where wrong labels should come first. Rankings of
+    annotators are scored by Spearman's correlation with the share of correct labels.
 
     Parameters
     ----------
@@ -73,11 +73,11 @@ def score_rankings(
     gold : array
         True label of each row, as a class number; rows with NaN are not scored.
     suspicion : array
-        The ranking of labels to score, larger for labels that are more likely wrong.
+        The score by which labels are ranked, larger for labels that are more likely wrong.
     no_pi : array
         Probability of each label according to No PI.
     annotators : DataFrame, optional
-        support and reliability of each annotator, in the order of their numbers.
+        The support and reliability of each annotator, in the order of their numbers.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def score_rankings(
 
 
 def rank_correlation(one: Floats, other: Floats) -> float:
-    """Return Spearman's correlation, or NaN if one side has no order.
+    """Return Spearman's correlation, or NaN if one array is constant.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How long a diagnosis takes, and how large a sample fits into a number of minutes."""
+"""Estimate how long a diagnosis takes, and how large a sample fits a time budget."""
 
 from dataclasses import replace
 from typing import Any
@@ -24,7 +24,7 @@ from lupi.tabular.sampling import sample_rows
 
 
 def count_networks(problem: Problem) -> dict[str, int]:
-    """Return how many networks are trained on each fold: plain ones, wider ones, and those that judge labels.
+    """Return how many networks are trained per fold: plain ones, wider ones, and those that rank labels.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def count_networks(problem: Problem) -> dict[str, int]:
 
 
 def estimate_problem(problem: Problem, workers: int) -> Estimate | None:
-    """Train the networks of a diagnosis for a few steps on a small sample, and estimate how long all take."""
+    """Train the networks of a diagnosis for a few steps on a small sample, and estimate the total time."""
     rows = sample_rows(problem.group, probe_size(len(problem.y), problem.batch_size), problem.seed)
     small = replace(
         problem,
@@ -80,12 +80,12 @@ def estimate_problem(problem: Problem, workers: int) -> Estimate | None:
 
 
 def count_epochs(problem: Problem) -> int:
-    """Return the maximum number of epochs of a training."""
+    """Return the maximum number of epochs of a training run."""
     return int({**TRAINING, **problem.parameters}["epochs"])
 
 
 def fit_sample(problem: Problem, minutes: float, estimate: Estimate | None) -> tuple[int, str]:
-    """Return how many annotations can be diagnosed in a number of minutes, and a sentence about them."""
+    """Return how many annotations can be diagnosed in a number of minutes, and a sentence that says so."""
     rows, estimate = len(problem.y), require(estimate)
     _, size = fit_budget(estimate, minutes, runs=1, rows=rows)
     parts = [f"a sample of {size:,} of {rows:,} annotations"] if size < rows else []
@@ -93,7 +93,7 @@ def fit_sample(problem: Problem, minutes: float, estimate: Estimate | None) -> t
 
 
 def show_work(problem: Problem, estimate: Estimate | None, workers: int) -> None:
-    """Say how many trainings there are and roughly how long they take."""
+    """Print how many networks will be trained and roughly how long that takes."""
     rows = len(problem.y)
     seconds: float | None = 0.0
     if rows * problem.folds * count_epochs(problem) > QUICK:

@@ -15,7 +15,7 @@ def format_diagnosis(found: Diagnosis, most: int = 8) -> str:
     Parameters
     ----------
     found : Diagnosis
-        From `diagnose`.
+        Result of `diagnose`.
     most : int
         Number of annotators and labels to show.
     """
@@ -32,7 +32,7 @@ def format_diagnosis(found: Diagnosis, most: int = 8) -> str:
         title = f"Annotators with {FEW_LABELS} labels or more, the least supported first:"
         parts.append(f"{title}\n{format_table(top, digits=2)}")
     if found.labels is not None:
-        top = found.labels.loc[:, :"wrong"].head(most)  # what was labelled does not fit into a terminal
+        top = found.labels.loc[:, :"wrong"].head(most)  # the content of examples does not fit into a terminal
         parts.append(f"Labels, the most suspicious first:\n{format_table(top, digits=3)}")
     if found.scores is not None:
         table = found.scores.assign(what=found.scores["of"] + ", " + found.scores["score"])
@@ -42,6 +42,6 @@ def format_diagnosis(found: Diagnosis, most: int = 8) -> str:
 
 
 def format_table(table: pd.DataFrame, *, digits: int, **options: Any) -> str:
-    """Format a table as indented text with this number of decimals; a missing number is a dash."""
+    """Format a table as indented text with the given number of decimals; missing numbers become dashes."""
     text = table.to_string(index=False, na_rep="–", float_format=f"{{:.{digits}f}}".format, **options)
     return "\n".join(f"  {line}".rstrip() for line in text.splitlines())

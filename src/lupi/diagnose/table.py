@@ -57,30 +57,30 @@ def diagnose_table(
     overwrite : bool
         Whether to replace an existing diagnosis.
     probabilities : Path, optional
-        A ``.npy`` file of class probabilities that judge annotators and labels in place of those of `method`: a row per
-        row of the table, a column per class, sorted, by a model that was not trained on the example.
+        A ``.npy`` file of class probabilities to use instead of the predictions of `method`, from a model that was not
+        trained on the example: one row per row of the table, and one column per class, in sorted order.
     method, folds, seed
         As for `Problem`.
     device : str
-        Where to train.
+        Device for training.
     settings : mapping, optional
         More parameters of the estimators, such as `epochs`; None stands for the default.
     sample : int, optional
-        Maximum number of annotations, of which a random sample is taken by whole examples.
+        Maximum number of annotations. If there are more, whole examples are sampled at random.
     minutes : float, optional
-        A budget. If the diagnosis would take longer, as a few short trainings show, it takes a sample of the
-        annotations, but not of fewer than 500.
+        Time budget. A few short training runs show how long the diagnosis would take. If it is too long, a sample of
+        at least 500 annotations is used.
     jobs, progress
         As for `diagnose`.
     facts : mapping, optional
         More facts for results.json; the report shows `command` and `versions`.
     say : callable, optional
-        Receives each choice that was made for the table, and each note about it, as a line.
+        Called with a line for each choice that was made for the table and for each note about it.
 
     Returns
     -------
     tuple
-        The diagnosis, and the files that were written.
+        The diagnosis, and the paths of the files that were written.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def diagnose_table(
             found = replace(found, notes=[data.notes[0], *found.notes])
         if data.ids is None and found.labels is not None:
             found = replace(found, labels=found.labels.drop(columns="example"))
-        if found.labels is not None:  # count the rows of the table, not of those that have a label
+        if found.labels is not None:  # use row numbers of the table, including rows without a label
             labels = found.labels.assign(row=data.rows[found.labels["row"]])
             labels = add_content(labels, spec, data.schema.inputs)
             found = replace(found, labels=labels, pictures=draw_pictures(labels, spec, data.schema.inputs))
@@ -191,7 +191,7 @@ def make_problem(data: TableDataset, probabilities: Floats | None, **options: An
 
 
 def write_diagnosis(found: Diagnosis, folder: Path, facts: Mapping[str, Any]) -> list[Path]:
-    """Write the files of a diagnosis to a folder, in place of an older one."""
+    """Write the files of a diagnosis to a folder, replacing an older one."""
     results = {
         **facts,
         "verdict": found.verdict.split("\n\n"),
