@@ -324,8 +324,15 @@ class Annotations:
 
     @cached_property
     def positions(self) -> Tensor:
-        """0, 1, … for every annotation; a part of it is faster than a new tensor."""
+        """0, 1, … for every annotation."""
         return torch.arange(len(self), device=self.row.device)
+
+    def take_positions(self, size: int) -> Tensor:
+        """Return 0, 1, …, size − 1. Batches of one size share a tensor, since making one takes long in a short step."""
+        made: dict[int, Tensor] = self.__dict__.setdefault("_positions", {})
+        if size not in made:
+            made[size] = self.positions[:size] if size <= len(self) else torch.arange(size, device=self.row.device)
+        return made[size]
 
     @cached_property
     def order(self) -> Tensor:
@@ -369,9 +376,7 @@ class Annotations:
     def find_annotations(self, index: Tensor) -> Draw:
         """Return where the examples of some annotations are, each once."""
         if self.one_to_one:
-            size = index.shape[0]
-            row = self.positions[:size] if size <= len(self) else torch.arange(size, device=index.device)
-            return Draw(index, row, index, True)
+            return Draw(index, self.take_positions(index.shape[0]), index, True)
         example, row = torch.unique(self.row[index], return_inverse=True)
         return Draw(example, row, index, False)
 
