@@ -41,7 +41,7 @@ def test_controls_are_marked_explained_and_left_out_of_calibration(make):
     found = make.compared(names, controls=names[2:])
     bins = pd.DataFrame({"method": names, "confidence": 0.9, "accuracy": 0.8, "count": 10})
     page = comparison_page(replace(found, reliability=bins))
-    assert "A control cannot gain" in page.sections[0].text
+    assert "so it cannot gain from its content" in page.sections[0].text
     assert page.sections[0].tables[0].frame["kind"].tolist() == ["", "", "control", "control"]
     svg = page.sections[0].figures[0].svg
     assert ">no-pi [early stopping]</" in svg  # in a row of its own

@@ -57,13 +57,13 @@ def test_the_best_of_many_needs_a_wider_interval():
     )
     low, high = shift - half_width(1 - 0.05 / 9), shift + half_width(1 - 0.05 / 9)
     assert f"(95 % interval {low:+.3f} to {high:+.3f}, adjusted for 9 methods): not significant." in text
-    assert "Of 9 methods, significantly better than every row without privileged information: NLL 0;" in text
+    assert "Of 9 methods, significantly better than every baseline without privileged information: NLL 0;" in text
 
 
 def test_harm():
     text = write_verdict(runs_of({"tram": 0.2, "pi-dual": 0.1}), ["tram", "pi-dual"], ["nll"])
     assert text.startswith("Worse than No PI in NLL: every method with privileged information.\nNLL: pi-dual ")
-    assert "significantly worse than the best of them: NLL 2." in text
+    assert "significantly worse than the best baseline: NLL 2." in text
 
 
 def test_a_method_that_early_stopping_beats_is_not_better():
@@ -114,7 +114,7 @@ SHIFTS = st.floats(-0.2, 0.2)
 @given(st.data(), st.integers(1, 3), st.integers(1, 3))
 @settings(max_examples=40, deadline=None)
 def test_verdicts_say_no_more_than_the_runs(data, m, b):
-    """Recomputed from the runs: who is called better beats every row without PI, significantly and in the mean."""
+    """Recomputed from the runs: who is called better beats every baseline, significantly and in the mean."""
     methods, baselines = [f"m{i}" for i in range(m)], ["no-pi", *(f"row{i}" for i in range(b - 1))]
     names = [*methods, *baselines[1:]]
     metrics = ["nll", "accuracy"]

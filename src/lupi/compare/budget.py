@@ -196,6 +196,6 @@ def describe_work(trainings: int, rows: int, seconds: float | None, workers: int
     """
     text = f"train {trainings:,} times with {rows:,} annotations: "
     if seconds is None:
-        return text + "a sample was too small to measure how long that takes"
+        return text + "the sample was too small to estimate how long this takes"
     where = f" on {workers} processes" if workers > 1 else ""
     return text + describe_seconds(seconds) + where + ("" if seconds < 60 else ", less where training stops early")

@@ -239,21 +239,21 @@ def describe_scoring(plan: Plan, data: TableDataset) -> list[str]:
         f"{len(np.unique(data.train.example))} examples."
     ]
     if plan.spec.soft:
-        notes.append("Methods learn from soft labels; of held-out labels, the consensus takes the most probable class.")
+        notes.append("Methods learn from soft labels; the consensus uses the most probable class of held-out labels.")
     if data.gold is not None:
         notes.append(
-            "Methods learn from true labels of their training rows, and the consensus of a held-out example whose true "
-            "label is known is that label."
+            "Methods learn from the known true labels of their training rows. If the true label of a held-out example "
+            "is known, it is the consensus."
         )
     if uses_consensus(data):
         notes.append(
-            "The consensus is how probable each class is, given an example's labels, who gave them, and a No PI model "
-            "that did not see them. It may lean towards No PI."
+            "The consensus is the probability of each class, given the labels of an example, their annotators, and a "
+            "No PI model that was not trained on them. It may favour No PI."
         )
     elif data.task == "multi-label":
         notes.append(
-            "The verdict looks at accuracy first: on noisy labels, NLL penalizes methods that predict the true label "
-            "and not the noisy one, such as pi-dual and pi-transition."
+            "The verdict puts accuracy first: on noisy labels, NLL penalizes methods that predict the true label "
+            "instead of the noisy one, such as pi-dual and pi-transition."
         )
     return [*notes, "Intervals cover the splits, and allow for their overlap (Nadeau & Bengio 2003)."]
 

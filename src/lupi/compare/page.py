@@ -18,7 +18,7 @@ def comparison_page(found: Comparison) -> Page:
     Parameters
     ----------
     found : Comparison
-        The results. In figures a control "METHOD [CONTROL]" is shown in the row of its method.
+        The results. In figures, a control "METHOD [CONTROL]" is shown in the row of its method.
 
     Examples
     --------
@@ -36,8 +36,8 @@ def comparison_page(found: Comparison) -> Page:
     )
     if control.any():
         text += (
-            "\nA control cannot gain from the content of the privileged information: it is a method with shuffled or "
-            "replaced values. What a method gains beyond its controls comes from the information."
+            "\nA control is a method with shuffled or replaced privileged information, so it cannot gain from its "
+            "content. What a method gains beyond its controls comes from the content."
         )
     figures = [_difference_figure(found, metric, control) for metric in found.metrics] if len(control) > 1 else []
     table = _scores_table(found, control)
@@ -46,7 +46,8 @@ def comparison_page(found: Comparison) -> Page:
     if len(bins):
         text = (
             "A calibrated model is right 80% of the time when it is 80% confident: its points lie on the dashed line. "
-            "Below the line, the model is overconfident. Larger points hold more predictions. The grey line is No PI. "
+            "Below the line, the model is overconfident. Larger points stand for more predictions. The grey line is "
+            "No PI. "
             "ECE, the expected calibration error, is the mean distance to the dashed line."
         )
         sections.append(Section(heading="Calibration", text=text, figures=draw_calibration(bins)))
@@ -55,7 +56,7 @@ def comparison_page(found: Comparison) -> Page:
 
 
 def _difference_figure(found: Comparison, name: str, control: pd.Series[bool]) -> Figure:
-    """Draw the differences of all methods to No PI in one metric; controls belong to the row of their method."""
+    """Draw the differences between all methods and No PI in one metric, with controls in the row of their method."""
     parts = {f"{name}_{part}": part for part in ("difference", "low", "high")}
     table = found.summary[list(parts)].rename(columns=parts).assign(control=control).drop(index=BASELINE)
     owner = table.index.str.partition(" [").get_level_values(0)

@@ -205,8 +205,8 @@ def count_effects(found: Mapping[str, Sequence[Judgement]]) -> str:
         for effect in (1, -1)
     )
     return (
-        f"Of {len(found)} methods, significantly better than every row without privileged information: {better}; "
-        f"significantly worse than the best of them: {worse}."
+        f"Of {len(found)} methods, significantly better than every baseline without privileged information: {better}; "
+        f"significantly worse than the best baseline: {worse}."
     )
 
 

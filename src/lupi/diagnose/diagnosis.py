@@ -67,7 +67,7 @@ def judge_labels(problem: Problem, found: Diagnosis, jobs: int, progress: bool) 
     columns, method, notes = found.honest, problem.method, list(found.notes)
     if not columns and methods.kind(method).uses_privileged:
         method = "no-pi"
-        notes.append("No privileged column is left to learn from, so labels were judged by No PI.")
+        notes.append("All privileged columns leak the label, so annotators and labels were judged by No PI.")
     classes, label = np.unique(problem.y, return_inverse=True)
 
     def predict(method: str) -> Floats:
@@ -119,7 +119,7 @@ def judge_labels(problem: Problem, found: Diagnosis, jobs: int, progress: bool) 
         )
     alpha = krippendorff_alpha(label, problem.group)
     if not np.isnan(alpha):
-        notes.append(f"Krippendorff's α of the labels is {alpha:.2f}: 1 is agreement, 0 is chance.")
+        notes.append(f"Krippendorff's α of the labels is {alpha:.2f}: 1 is perfect agreement, 0 is chance.")
     if problem.probabilities is not None:
         notes.append("Annotators and labels were judged by the probabilities that were given.")
     time = find_time(problem.privileged)

@@ -156,7 +156,7 @@ def describe_worth(found: Diagnosis) -> str:
     """Describe whether the privileged information is useful: more informative than a constant and than noise."""
     control = found.control
     if control is None:
-        return "No privileged column is left that could be worth having."
+        return "All privileged columns leak the label, so none is worth having."
     table = found.information.set_index("column")
     together: Any = table.loc[TOGETHER]
     low, high, share = together["low"], together["high"], together["share"]
@@ -199,7 +199,7 @@ def write_notes(information: pd.DataFrame, examples: int) -> list[str]:
     notes = []
     for row in information.to_dict("records"):
         if row["leak"]:
-            notes.append(f"Column {row['column']!r} {LEAKS[row['how']]}: unless you know why, name it in `ignore`.")
+            notes.append(f"Column {row['column']!r} {LEAKS[row['how']]}: name it in `ignore`, unless you know why.")
         elif row["known"] < 0.1:
             notes.append(
                 f"Column {row['column']!r} has a different value in nearly every example, so it says nothing about "

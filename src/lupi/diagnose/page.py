@@ -52,11 +52,11 @@ def information_section(table: pd.DataFrame) -> Section:
     """Show how informative each privileged column is about the label."""
     text = (
         "Information in a column about the label beyond the inputs, in nats, with its 95% interval. "
-        "At zero it is uninformative, and no method can benefit from it.\n"
+        "A column with zero information cannot help any method.\n"
         "A column that may leak the label nearly gives it away, as a copy would. Check where it comes from: a "
         "model can learn to copy it instead of learning from the inputs.\n"
         "Share is the part of the held-out loss that the column removes. Alone is the part of the label that it "
-        "explains without the inputs. Known is the part of rows whose value also occurs in other examples."
+        "explains without the inputs. Known is the share of rows whose value also occurs in other examples."
     )
     shares = ["share", "alone", "known"]
     shown = table[["column", "estimate", *shares]].rename(columns={"estimate": "information"})
@@ -80,9 +80,9 @@ def annotator_section(table: pd.DataFrame) -> Section:
         "Reliability is the estimated probability that a label of the annotator is correct, with its "
         "95% interval. It is estimated from the model, the other annotators and any true labels. "
         f"{flagged.sum():,} of {len(table):,} annotators are flagged: even the upper end of their interval is low.\n"
-        "Agreement is the share of their labels that the model alone would give. Confidence is the mean probability "
-        "of their labels according to the model alone. Support is the same according to the model and the other "
-        "labels of the example."
+        "Agreement is the share of an annotator's labels that equal the model's prediction. Confidence is the mean "
+        "probability of the labels according to the model alone. Support is the mean probability of the labels "
+        "according to the model and the other labels of the example."
     )
     pictures = [figures.draw_confidence(table)]
     shown = table.drop(columns=["low", "high"]).assign(flagged=np.where(flagged, "flagged", ""))
@@ -110,10 +110,10 @@ def show_confusions(annotators: pd.DataFrame, confusions: pd.DataFrame, classes:
         own = cells[row.annotator].drop(columns="annotator")
         if len(classes) > MOST_CLASSES:
             largest = own[own["true"] != own["given"]].sort_values("count", ascending=False, kind="stable")
-            caption, formats = "What they confuse most often.", {"count": ".1f", "probability": ".2f"}
+            caption, formats = "Most frequent confusions.", {"count": ".1f", "probability": ".2f"}
             table = Table(caption=caption, frame=largest.head(MOST_CLASSES), formats=formats)
         else:
-            caption = "Probability of each label that they give, by the true label."
+            caption = "Probability of each given label, by true label."
             wide = own.pivot_table(index="true", columns="given", values="probability", observed=True)
             wide = wide.reindex(columns=classes).fillna(0.0).reindex(index=classes)  # a dash: never a true label
             wide = wide.set_axis([str(name) for name in classes], axis="columns").rename_axis("true \\ given")
@@ -126,9 +126,8 @@ def show_confusions(annotators: pd.DataFrame, confusions: pd.DataFrame, classes:
 def label_section(table: pd.DataFrame, pictures: Mapping[str, Sequence[str | None]] = MappingProxyType({})) -> Section:
     """Show the most suspicious labels, the first ones with images."""
     text = (
-        "A label is suspicious if the model, which was not trained on its example, and the example's other labels "
-        "contradict it, where reliable annotators count for more. Check the first ones yourself "
-        "before you change any."
+        "A label is suspicious if it contradicts the model, which was not trained on its example, and the other labels "
+        "of the example; reliable annotators count for more. Check the first ones yourself before you change any."
     )
     shown_table = Table(
         caption="Labels, the most suspicious first.",
@@ -145,7 +144,7 @@ def label_section(table: pd.DataFrame, pictures: Mapping[str, Sequence[str | Non
 def balance_section(table: pd.DataFrame) -> Section:
     """Show the frequency of each class."""
     text = (
-        "How frequent each class is among the labels, and in how many examples it is expected to be the true label. A "
+        "The number of labels of each class, and the expected number of examples for which it is the true label. A "
         "class with a larger share of labels than of examples is given too often."
     )
     shown_table = Table(
@@ -160,12 +159,12 @@ def balance_section(table: pd.DataFrame) -> Section:
 def period_section(table: pd.DataFrame) -> Section:
     """Show how reliable labels are over time."""
     text = (
-        "Right is the mean probability that a label of the period is right, with its 95% interval. If it falls, look "
+        "Right is the mean probability that a label of the period is correct, with its 95% interval. If it falls, look "
         "for what changed: new annotators, other instructions, harder examples."
     )
     days = {name: table[name].dt.strftime("%Y-%m-%d %H:%M") for name in ("start", "end")}
     shown_table = Table(
-        caption="Periods with about as many labels each.",
+        caption="Periods with about equally many labels each.",
         frame=table.drop(columns=["low", "high"]).assign(**days),
         formats={"labels": ",d"},
         texts={"right": format_intervals(table["right"], table["low"], table["high"], "z.2f")},

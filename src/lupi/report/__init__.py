@@ -1,4 +1,4 @@
-"""How is a result shown? As one self-contained HTML page that loads no other file and needs no network."""
+"""Reports: self-contained HTML pages that load no other files and need no network."""
 
 from lupi.report.page import Detail, Figure, Page, Section, Table, write_report
 

@@ -1,6 +1,6 @@
 """Draw the figures of reports, each from a plain table.
 
-Each figure has one narrow panel that can be read on a phone; the page puts figures side by side where it is wide.
+Each figure has one narrow panel that can be read on a phone. A wide page shows figures side by side.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ WIDTH = 5.0
 NAME = 25
 """Maximum length of a name in a figure."""
 MARKS = {False: ("pi", "o"), True: ("control", "D")}
-"""Colour and marker of an ordinary point, and of one that stands out."""
+"""Colour and marker of ordinary points and of highlighted points."""
 
 
 def draw_differences(table: pd.DataFrame, metric: Metric) -> Figure:
@@ -32,10 +32,10 @@ def draw_differences(table: pd.DataFrame, metric: Metric) -> Figure:
     Parameters
     ----------
     table : DataFrame
-        The columns method, difference, low, high; control, true where a method is a control; of, the method below
-        which a control is drawn, or "" to give it a row of its own. There is no row for No PI.
+        The columns method, difference, low and high; control, true where a method is a control; and of, the method
+        below which a control is drawn, or "" to draw it in a separate row. There is no row for No PI.
     metric : Metric
-        The metric that differs.
+        The metric of the differences.
 
     Examples
     --------
@@ -63,12 +63,12 @@ def draw_differences(table: pd.DataFrame, metric: Metric) -> Figure:
 
 
 def draw_information(table: pd.DataFrame) -> Figure:
-    """Draw the information that each privileged column holds about the label beyond the inputs.
+    """Draw the information in each privileged column about the label beyond the inputs.
 
     Parameters
     ----------
     table : DataFrame
-        The columns column, estimate, low, high, in nats; leak, true where a column may leak the label.
+        The columns column; estimate, low and high, in nats; and leak, true where a column may leak the label.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def draw_information(table: pd.DataFrame) -> Figure:
         style="z.3f",
     )
     caption = (
-        "Information that each privileged column holds about the label beyond the inputs, in nats, with its interval. "
+        "Information in each privileged column about the label beyond the inputs, in nats, with its interval. "
         "A filled mark means that the interval lies above zero."
     )
     return Figure(svg, caption)
@@ -94,7 +94,8 @@ def draw_information(table: pd.DataFrame) -> Figure:
 def _draw_intervals(table: pd.DataFrame, *, title: str, xlabel: str, labels: tuple[str, str], style: str) -> str:
     """Draw estimates with horizontal intervals, one row per name.
 
-    Odd ones stand out and have the second label. Those that are `of` another name are smaller and share its row.
+    Rows marked as odd are highlighted and have the second label. Rows that are `of` another name are smaller and drawn
+    in its row.
     """
     names, places = _place_rows(table["name"].tolist(), table["of"].tolist())
     per_row = 0.4 if table["of"].any() else 0.27
@@ -122,7 +123,7 @@ def _draw_intervals(table: pd.DataFrame, *, title: str, xlabel: str, labels: tup
 
 
 def _place_rows(names: list[str], owners: list[str]) -> tuple[list[str], list[float]]:
-    """Give each name without an owner a row, from the top, and place the others below their owner, in its row."""
+    """Assign rows, from the top, to names without an owner, and place the other names below their owner in its row."""
     rows = [name for name, owner in zip(names, owners, strict=True) if not owner]
     top = {name: len(rows) - 1 - row for row, name in enumerate(rows)}
     below, seen = Counter(filter(None, owners)), Counter[str]()
@@ -137,7 +138,7 @@ def _place_rows(names: list[str], owners: list[str]) -> tuple[list[str], list[fl
 
 
 def _add_legend(axes: Any, *entries: tuple[tuple[str, str], str]) -> None:
-    """Explain marks above the panel: for each, colour and marker, and a label."""
+    """Add a legend above the panel, with a colour, marker and label for each entry."""
     for (role, marker), label in entries:
         face = "none" if marker == "s" else COLOURS[role]
         axes.plot([], [], marker, color=COLOURS[role], markerfacecolor=face, markersize=5, label=label)
@@ -147,12 +148,12 @@ def _add_legend(axes: Any, *entries: tuple[tuple[str, str], str]) -> None:
 def draw_calibration(bins: pd.DataFrame) -> list[Figure]:
     """Draw a reliability diagram per method: accuracy against confidence, with larger points for more predictions.
 
-    That of No PI is drawn in grey in all diagrams.
+    All diagrams also show No PI, in grey.
 
     Parameters
     ----------
     bins : DataFrame
-        The columns method, confidence, accuracy, count; one row per bin.
+        One row per bin, with the columns method, confidence, accuracy and count.
 
     Examples
     --------
@@ -189,13 +190,13 @@ def _draw_reliability(name: str, own: pd.DataFrame, no_pi: pd.DataFrame) -> Figu
 
 @mpl.rc_context(INLINE)
 def draw_confidence(table: pd.DataFrame) -> Figure:
-    """Draw the model's mean confidence in each annotator's labels against the annotator's reliability.
+    """Draw the mean confidence of the model in each annotator's labels against the annotator's reliability.
 
     Parameters
     ----------
     table : DataFrame
-        The columns annotator, reliability, low and high (its interval), confidence, flagged. Optional column:
-        confidence_baseline, the confidence of No PI.
+        The columns annotator, reliability, low and high (the interval of reliability), confidence and flagged, and
+        optionally confidence_baseline, the confidence of No PI.
 
     References
     ----------
@@ -236,7 +237,7 @@ def draw_confidence(table: pd.DataFrame) -> Figure:
 
 @mpl.rc_context(INLINE)
 def draw_confidence_gain(table: pd.DataFrame) -> Figure:
-    """Draw how much more confident than No PI the model is in each annotator's labels, against their reliability.
+    """Draw by how much the model is more confident than No PI in each annotator's labels, against reliability.
 
     Parameters
     ----------
@@ -297,7 +298,7 @@ def draw_label_errors(wrong: Any) -> Figure:
     >>> draw_label_errors([0.01, 0.02, 0.9]).caption
     'Labels by the probability that they are wrong. 1 of 3 labels is more likely wrong than right.'
     """
-    wrong = np.clip(wrong, 0, 1)  # sums of probabilities may exceed 1 by a rounding error
+    wrong = np.clip(wrong, 0, 1)  # sums of probabilities may exceed 1 by rounding
     count, edges = np.histogram(wrong, bins=20, range=(0, 1))
     axes: Any = plots.Figure(figsize=(WIDTH, 3.2)).subplots()
     colours = [COLOURS["control"] if left >= 0.5 - 1e-9 else COLOURS["pi"] for left in edges[:-1]]

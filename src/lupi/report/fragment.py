@@ -1,4 +1,4 @@
-"""Show a result in a notebook: a piece of HTML without styles of its own, since it becomes a part of another page."""
+"""Show a result in a notebook, as a piece of HTML without styles, since it becomes part of another page."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -7,7 +7,7 @@ import pandas as pd
 
 
 def format_fragment(verdict: str, tables: Mapping[str, pd.DataFrame], notes: Sequence[str] = ()) -> str:
-    """Return the verdict, tables by their captions, and notes as HTML; names from data cannot add markup.
+    """Return the verdict, tables with captions, and notes as HTML. All text is escaped.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Build one self-contained HTML page: the verdict, sections with figures and tables, and how they were made."""
+"""Build a self-contained HTML page: the verdict, sections with figures and tables, and the command that made them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lupi._internal.files import write_text
 from lupi._internal.sanitizing import sanitize
 
 ROWS = 5000
-"""Maximum number of rows of a table; a browser still sorts these without delay."""
+"""Maximum number of rows of a table, which a browser can sort without delay."""
 CELL = 200
 """Maximum number of characters of a cell."""
 
@@ -34,7 +34,7 @@ class Figure:
     Parameters
     ----------
     svg : str
-        An SVG element. It is inserted into the page without escaping, so it must never be a user's text.
+        An SVG element. It is inserted into the page without escaping, so it must never contain unescaped user text.
     caption : str
         What the figure shows.
     small : bool
@@ -61,7 +61,7 @@ class Table:
     formats : mapping, optional
         Format of the numbers of a column, such as ".3f", "+.1f" or ",d". The default is three decimals.
     texts : mapping, optional
-        Texts to show instead of the values of a column, which still sorts by its values.
+        Texts to show instead of the values of a column, which is still sorted by its values.
     hints : mapping, optional
         A few words below the heading of a column, such as a unit or "lower is better".
     marked : sequence of bool, optional
@@ -69,8 +69,8 @@ class Table:
     sorted_by : str, optional
         Column by which the rows are already sorted: "name" if ascending, "-name" if descending.
     images : mapping, optional
-        Small images for the first cells of a column, as ``data:`` addresses, or None for a cell without one. The cell
-        keeps its text, which also describes the image.
+        Small images for the first cells of a column, as data URLs, or None for a cell without an image. The cell
+        keeps its text, which is also the alternative text of the image.
 
     Examples
     --------
@@ -96,7 +96,7 @@ class Table:
                 raise ValueError(f"Expected a column among {list(self.frame.columns)}, but got {name!r}.")
 
     def columns(self) -> Iterator[Column]:
-        """Yield the columns as the page shows them, with the first `ROWS` rows."""
+        """Yield the columns in the form that the page shows, with the first `ROWS` rows."""
         for name in self.frame.columns:
             number = is_numeric_dtype(self.frame[name]) and not is_bool_dtype(self.frame[name])
             values = self.frame[name].head(ROWS).tolist()
@@ -116,7 +116,7 @@ class Table:
 
     @property
     def note(self) -> str:
-        """The number of rows of a long table."""
+        """A note on the number of rows, if the table is too long to be shown."""
         count = len(self.frame)
         if count > ROWS:
             return f"The first {ROWS:,} of {count:,} rows."
@@ -124,7 +124,7 @@ class Table:
 
 
 class Column(NamedTuple):
-    """A column of a page: its heading, a hint below it, the order of rows by it, its texts, sort keys and images."""
+    """A column of a page: its heading, the hint below it, the sort order, and texts, sort keys and images of cells."""
 
     name: str
     hint: str
@@ -188,7 +188,7 @@ class Page:
     title : str
         The question that the report answers.
     verdict : str
-        The answer in a sentence or two; lines after the first are smaller.
+        The answer in a sentence or two. Lines after the first are shown smaller.
     sections : sequence of Section
         The evidence.
     """
@@ -199,7 +199,7 @@ class Page:
 
 
 def format_number(value: float, style: str) -> str:
-    """Format a number with a true minus sign, or a missing one as a dash.
+    """Format a number with a true minus sign, or a missing value as a dash.
 
     Examples
     --------
@@ -224,7 +224,7 @@ def format_intervals(middle: Iterable[float], low: Iterable[float], high: Iterab
 
 
 def mark_code(text: str) -> Markup:
-    """Return a text as HTML, with code for what is between backticks.
+    """Return a text as HTML, with text between backticks as code.
 
     Examples
     --------
@@ -261,9 +261,9 @@ def write_report(page: Page, path: str | Path, *, command: str = "", versions: M
     path : str or Path
         The file, such as run/report.html, in an existing folder.
     command : str
-        The command line that made the results, shown at the end of the page.
+        The command that made the results, to show at the end of the page.
     versions : mapping, optional
-        Versions of the packages, by name, shown with it.
+        Versions of packages by name, to show with the command.
 
     Returns
     -------

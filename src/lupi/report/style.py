@@ -1,4 +1,4 @@
-"""The look of every figure, in reports and in experiments."""
+"""The style of all figures, in reports and experiments."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ COLOURS = {
     "other": "#7c3aed",
     "paper": "#ffffff",
 }
-"""One colour per role. A report turns each into the CSS variable of that name, which has another value in dark mode."""
+"""Colours by role. A report replaces each with the CSS variable of that name, which has another value in dark mode."""
 STYLE: Any = {
     "figure.figsize": (6.4, 4.0),
     "figure.constrained_layout.use": True,
@@ -30,6 +30,6 @@ STYLE: Any = {
     "xtick.labelcolor": COLOURS["truth"],
     "ytick.labelcolor": COLOURS["truth"],
     "legend.frameon": False,
-    "svg.hashsalt": "lupi",  # the same figure is the same text
+    "svg.hashsalt": "lupi",  # makes the SVG reproducible
 }
 """Matplotlib's settings."""

@@ -1,4 +1,4 @@
-"""Turn a matplotlib figure into SVG inside a page, with the page's colours and fonts and a text alternative."""
+"""Convert a matplotlib figure to inline SVG, with the colours and fonts of the page and a text alternative."""
 
 import hashlib
 import io
@@ -22,8 +22,8 @@ INLINE: Any = {
     "legend.handletextpad": 0.2,
     "legend.columnspacing": 1.2,
     "legend.borderpad": 0.2,
-    "svg.fonttype": "none",  # text stays text
-    "text.parse_math": False,  # a $ in a name is a $
+    "svg.fonttype": "none",  # keep text as text
+    "text.parse_math": False,  # a $ in a name is not mathematics
 }
 """The style of figures inside a page."""
 NAMESPACE = "http://www.w3.org/2000/svg"
@@ -36,9 +36,9 @@ def inline_svg(figure: Figure, title: str, description: str, tips: Mapping[str, 
     Parameters
     ----------
     figure : Figure
-        Drawn in the style `INLINE` with colours from `COLOURS`.
+        The figure, drawn in the style `INLINE` with colours from `COLOURS`.
     title, description : str
-        What the figure is and what it shows, for readers who cannot see it.
+        A title and a description of the figure for readers who cannot see it.
     tips : mapping, optional
         Tooltips: for the gid of a set of points, one text per point.
 
@@ -53,7 +53,7 @@ def inline_svg(figure: Figure, title: str, description: str, tips: Mapping[str, 
     """
     buffer = io.StringIO()
     with mpl.rc_context(INLINE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # the browser has more glyphs
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # browsers have more fonts
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     root = ElementTree.fromstring(buffer.getvalue())
     for name, texts in (tips or {}).items():
@@ -68,7 +68,7 @@ def inline_svg(figure: Figure, title: str, description: str, tips: Mapping[str, 
 
 
 def _clean(root: ElementTree.Element, salt: str) -> None:
-    """Remove what would affect the whole page, and make the ids unique to the figure."""
+    """Remove elements that would affect the whole page, and make the ids unique to the figure."""
     for parent in root.iter():
         for child in list(parent):
             if child.tag in (f"{{{NAMESPACE}}}metadata", f"{{{NAMESPACE}}}style"):
@@ -86,7 +86,7 @@ def _clean(root: ElementTree.Element, salt: str) -> None:
 
 
 def _use_page_theme(style: str) -> str:
-    """Replace colours by the page's variables, and leave the font to the page."""
+    """Replace colours with CSS variables of the page, and remove the font."""
     style = re.sub(r"font-family: [^;]*;? ?", "", style)
     for role, colour in COLOURS.items():
         style = style.replace(colour, "currentColor" if role == "truth" else f"var(--{role}, {colour})")
@@ -94,7 +94,7 @@ def _use_page_theme(style: str) -> str:
 
 
 def _describe(root: ElementTree.Element, salt: str, title: str, description: str) -> None:
-    """Add a title and a description, and let the page choose the size."""
+    """Add a title and a description, and remove the fixed size."""
     for name in ("width", "height", "version"):
         root.attrib.pop(name, None)
     root.attrib |= {"role": "img", "aria-labelledby": f"f{salt}-title f{salt}-desc"}
