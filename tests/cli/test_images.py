@@ -62,7 +62,7 @@ def test_predictions_read_the_files_beside_the_table(model, table, tmp_path):
 def test_the_model_has_no_paths(model):
     for file in model.iterdir():
         assert b"photos/" not in file.read_bytes(), file
-    assert "Image encoder: the pixels of a miniature." in (model / "README.md").read_text()
+    assert "Image encoder: the pixels of a thumbnail." in (model / "README.md").read_text()
 
 
 @pytest.mark.parametrize(

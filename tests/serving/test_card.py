@@ -60,7 +60,7 @@ def test_it_says_whether_the_predictor_contains_privileged_information():
 def test_it_says_what_the_folder_holds():
     assert "edges of bins. A folder saved with `lupi train --no-privileged`" in card()
     assert "edges of bins.\n" in card(ships=True)
-    assert "predictor alone: no names" in card(whole=False)
+    assert "only the predictor: no names" in card(whole=False)
     assert "edges of bins" not in card(whole=False)
 
 

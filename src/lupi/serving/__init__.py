@@ -1,4 +1,4 @@
-"""How a table becomes a model folder, and a folder predictions."""
+"""Train a model on a table, save it to a folder, load it and predict."""
 
 from lupi.serving.model import TableModel, export_onnx, load
 from lupi.serving.prediction import predict_table

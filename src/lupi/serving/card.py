@@ -1,4 +1,4 @@
-"""The model card: what a model was trained on, for the people who use it."""
+"""The model card: a description of a model and its training data for its users."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ def write_card(schema: Schema, facts: Mapping[str, Any]) -> str:
     schema : Schema
         Columns, roles and kinds.
     facts : mapping
-        The method, whether its predictor ships privileged information, and the record of the training.
+        The method, whether its predictor ships privileged information, and the training record.
     """
     kinds: dict[str, list[str]] = {}
     for name, column in schema.inputs.items():
@@ -45,7 +45,7 @@ def list_names(names: Sequence[str], limit: int = 20) -> str:
 
 
 def quote_code(text: object) -> str:
-    r"""Return a text as one line of code in Markdown, whatever it holds.
+    r"""Return any text as one line of Markdown code.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def quote_code(text: object) -> str:
 
 
 def escape(text: str) -> str:
-    r"""Return a sentence as one line of Markdown without links, emphasis and HTML; code stays code.
+    r"""Return a sentence as one line of Markdown with links, emphasis and HTML escaped; code stays code.
 
     Examples
     --------

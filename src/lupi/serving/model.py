@@ -1,4 +1,4 @@
-"""A model that was trained on a table: predict, save, load and export it."""
+"""Models trained on a table: predict, save, load and export them."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -32,17 +32,17 @@ from lupi.tabular.text import TfidfEncoder
 
 Estimator = PrivilegedClassifier | PrivilegedRegressor
 IMAGES_AT_ONCE = 256
-"""Images that are held in memory for predictions."""
+"""Number of images to hold in memory for predictions."""
 ENCODERS: dict[str, tuple[type, ...]] = {
     "text": (TfidfEncoder, TransformerEncoder),
     "image": (PixelEncoder, VisionEncoder),
 }
-"""The encoders that columns of a kind may have."""
+"""The possible encoders of columns, by kind."""
 ESTIMATORS: dict[str, type[Estimator]] = {kind.__name__: kind for kind in (PrivilegedClassifier, PrivilegedRegressor)}
 
 
 class Record(TypedDict):
-    """What is known about a training."""
+    """The record of a training run."""
 
     table: str
     rows: int
@@ -61,7 +61,7 @@ class Record(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class TableModel:
-    """A model that was trained on a table and predicts tables.
+    """A model that was trained on a table and makes predictions for tables.
 
     Parameters
     ----------
@@ -72,9 +72,9 @@ class TableModel:
     encoders : dict
         The fitted encoders of text and image columns.
     record : mapping
-        What is known about the training: the table and its size, classes, settings, notes, losses and versions.
+        The training record: the table and its size, classes, settings, notes, losses and versions.
     trunk : Architecture, optional
-        That of the trunk, if the model takes images.
+        The architecture of the trunk, if the model takes images.
     """
 
     estimator: Estimator
@@ -127,14 +127,14 @@ class TableModel:
         return np.concatenate(parts)
 
     def save(self, path: str | Path, *, privileged: bool = True) -> None:
-        """Write the model to a folder that `lupi.load` reads, with a model card and the record of the training.
+        """Write the model to a folder that `lupi.load` reads, with a model card and the training record.
 
         Parameters
         ----------
         path : str or Path
             The folder. An existing model is replaced; other files in the folder are kept.
         privileged : bool
-            Whether to write the parts that take privileged information, with the names of annotators and values of the
+            Whether to include the parts that take privileged information, with names of annotators and values from the
             training set. Prediction does not need them. See `lupi.PrivilegedClassifier.save`.
         """
         facts, weights, fitted = pack_model(self.estimator, privileged=privileged)
@@ -165,20 +165,20 @@ def load(
     path : str or Path
         The model folder.
     trunk : Module or callable, optional
-        The trunk, if the model was trained with one of your own.
+        The trunk, if the model was trained with a custom one.
     method : callable, optional
-        The method, if the model was trained with one of your own.
+        The method, if the model was trained with a custom one.
     text_encoder : str, optional
         Name or folder of the Hugging Face model that encodes text columns, if it has moved since training.
     image_encoder : str, optional
         Name or folder of the pretrained model that encodes image columns, if it has moved since training.
     device : str
-        Device to predict on.
+        Device for predictions.
 
     Returns
     -------
     PrivilegedClassifier, PrivilegedRegressor or TableModel
-        The estimator that was saved, or a `TableModel` if the model was trained on a table.
+        The saved estimator, or a `TableModel` if the model was trained on a table.
 
     Examples
     --------
@@ -219,7 +219,7 @@ def load(
 
 
 def check_encoders(encoders: Any, schema: Schema, trunk: Architecture | None) -> dict[str, ColumnEncoder]:
-    """Return the encoders of columns; raise a `ValueError` if they are something else."""
+    """Return the encoders of columns; raise a `ValueError` if they are invalid."""
     kinds = {name: column.kind for name, column in schema.inputs.items() if column.kind in ENCODERS}
     if trunk is not None:
         if list(kinds.values()) != ["image"]:
@@ -270,7 +270,7 @@ def export_onnx(model: Estimator | TableModel, onnx: str | Path, *, overwrite: b
 
 
 def list_columns(names: Sequence[str]) -> str:
-    """List the columns of an input; of a vector, the first and the last number.
+    """List the columns of an input, with only the first and last numbers of a vector.
 
     Examples
     --------

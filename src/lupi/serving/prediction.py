@@ -1,4 +1,4 @@
-"""Predict a table of any length."""
+"""Make predictions for a table of any length."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -39,14 +39,14 @@ def predict_table(
     model : TableModel
         The model.
     table : str or Path
-        A CSV, TSV, JSON, JSON Lines, Excel or Parquet file, or a folder of Parquet files. It may be larger than memory,
-        unless it is JSON or Excel.
+        A CSV, TSV, JSON, JSON Lines, Excel or Parquet file, or a folder of Parquet files. Except for JSON and Excel, it
+        may be larger than memory.
     output : str or Path
         The file to write, .parquet or .csv.
     keep : sequence of str
-        Columns to copy. The column of example ids is always copied if the table has it.
+        Columns to copy to the output. The column of example ids is always copied if the table has it.
     kind : mapping of str to str, optional
-        The ``.npy`` file of a column of vectors, as ``"vector:new.npy"``; by default that of training.
+        The ``.npy`` file of a column of vectors, as ``"vector:new.npy"``; by default the same file as in training.
     overwrite : bool
         Whether to replace an existing file.
     progress : bool
@@ -88,7 +88,7 @@ def predict_table(
             rows = pa.table({name: batch.column(name) for name in kept} | predicted.to_dict("series"))
             try:
                 if writer is None:
-                    file = stack.enter_context(partial.open("wb"))  # Arrow takes no paths that are not UTF-8
+                    file = stack.enter_context(partial.open("wb"))  # Arrow accepts only UTF-8 paths
                     writer = stack.enter_context(make_writer(file, rows.schema))
                 writer.write_table(rows)
             except pa.ArrowException as error:
@@ -104,7 +104,7 @@ def predict_table(
 def warn_of_formulas(rows: pa.Table) -> bool:
     """Warn about cells that a spreadsheet would run as formulas, and return whether there are any.
 
-    Predictions are for programs, which find rows by their ids, so the cells are written as they are.
+    Programs read the predictions and match rows by id, so the cells are written unchanged.
     """
     for field, column in zip(rows.schema, rows.columns, strict=True):
         if stored_as(field.type) != "string":
@@ -121,7 +121,7 @@ def warn_of_formulas(rows: pa.Table) -> bool:
 
 
 def find_writer(path: Path) -> Callable[..., Any]:
-    """Return the writer for a file by its suffix."""
+    """Return the writer for the suffix of a file."""
     writers: dict[str, Callable[..., Any]] = {".parquet": pa.parquet.ParquetWriter, ".csv": pa.csv.CSVWriter}
     if path.suffix.lower() not in writers:
         raise ValueError(f"Expected `output` to be a .parquet or .csv file, but got {path}.")

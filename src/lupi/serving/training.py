@@ -31,7 +31,7 @@ from lupi.tabular.targets import list_classes, match_gold
 from lupi.training import Checkpoint
 
 CHECKPOINT = "lupi-checkpoint"
-"""Suffix of the hidden file beside a model that keeps the state of its training."""
+"""Suffix of the hidden checkpoint file beside a model."""
 INTERVAL = 60.0
 """Seconds between two checkpoints, and before the first."""
 
@@ -59,15 +59,15 @@ def train(
     spec : TableSpec
         The table and the roles of its columns.
     method : str
-        One of `lupi.methods.names()`; "tram" is the paper's method. Like the estimators, it is "auto" by default, which
+        One of `lupi.methods.names()`. "tram" is the paper's method. The default is "auto", as for the estimators, which
         needs no privileged columns.
     trunk : str, optional
         Name or folder of a Hugging Face image model to fine-tune, for a table whose only input is a column of images.
-        They are held in memory.
+        The images are held in memory.
     device : str
-        Device to train on.
+        Device for training.
     seed : int
-        Seed of initial weights, batches and noise.
+        Seed for initial weights, batches and noise.
     settings : mapping, optional
         Further parameters of the estimator, such as `epochs`.
     output : str or Path, optional
@@ -75,15 +75,16 @@ def train(
     overwrite : bool
         Whether to replace a model in that folder.
     save_privileged : bool
-        Whether to save the parts that take privileged information, too. See `TableModel.save`.
+        Whether to also save the parts that take privileged information. See `TableModel.save`.
     checkpoint : bool
-        Whether to save the state of a training that takes longer than a minute, every minute, in a hidden file beside
-        `output`. The same training resumes from it and reaches the same model; another one refuses to. The file is
-        removed when the model has been saved.
+        Whether to save the state of training every minute, in a hidden file beside `output`. A run with the same
+        options resumes from it and reaches the same model; with other options, it raises an error. The file is removed
+        when the model has been saved.
     command : str, optional
         The command that trained the model, for the model card.
     say : callable, optional
-        Receives what was recognised in the table, line by line, before training starts; then what "auto" has mixed.
+        Called with a line for each thing that was recognised in the table before training starts, and then with the
+        mixture of "auto".
     progress : bool
         Whether to show progress.
 
@@ -137,7 +138,7 @@ def train(
 
 @contextmanager
 def explain_interrupt(checkpoint: Path | None) -> Iterator[None]:
-    """Say in an interrupt how to go on, if trainings are kept in a checkpoint."""
+    """Add to a keyboard interrupt how to resume, if there is a checkpoint."""
     try:
         yield
     except KeyboardInterrupt:
@@ -221,7 +222,7 @@ def fit_table(
             "mixture": mixture,
             "seed": seed,
             "text_encoder": spec.text_encoder or "TF-IDF, reduced by a truncated singular value decomposition",
-            "image_encoder": f"{trunk}, fine-tuned" if trunk else spec.image_encoder or "the pixels of a miniature",
+            "image_encoder": f"{trunk}, fine-tuned" if trunk else spec.image_encoder or "the pixels of a thumbnail",
             "notes": table.notes,
             "command": command,
             "versions": library_versions(),
@@ -259,5 +260,5 @@ def describe_mixture(weights: Mapping[str, float]) -> str:
 
 
 def average(value: Any) -> Any:
-    """Return the mean of a loss over the networks of a stage that train together, those that have stopped left out."""
+    """Average a loss over the networks of a stage that train together, without those that have stopped."""
     return float(np.nanmean(value)) if isinstance(value, list) else value
