@@ -1,4 +1,4 @@
-"""How do scikit-learn users call it? `fit` takes privileged information, and `predict` never does."""
+"""Scikit-learn estimators: `fit` takes privileged information, and `predict` never does."""
 
 from lupi.estimators.classifier import PrivilegedClassifier
 from lupi.estimators.regressor import PrivilegedRegressor

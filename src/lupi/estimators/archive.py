@@ -1,4 +1,4 @@
-"""Encoders as bytes that depend on nothing but the encoders, so that a training that repeats gives the same files."""
+"""Serialize encoders to bytes that depend only on the encoders, so that a repeated run gives the same files."""
 
 import io
 import re
@@ -10,10 +10,10 @@ NUMBERS = re.compile(r'(?<=[ {]"__id__": )\d+|(?<=[ {]"file": ")\d+')
 
 
 def dump_encoders(encoders: dict[str, Any]) -> bytes:
-    """Return encoders in the format of skops.
+    """Return encoders in the skops format.
 
-    skops names objects by their addresses in memory. Here they are numbered in the order of the schema, and files have
-    no date.
+    skops names objects by their addresses in memory. Here they are numbered in the order of the schema instead, and
+    files have no date.
 
     Parameters
     ----------

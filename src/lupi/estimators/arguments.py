@@ -1,4 +1,4 @@
-"""Check what users pass to an estimator; a message names the row, column or parameter that is wrong."""
+"""Check the arguments of an estimator. Messages name the row, column or parameter that is wrong."""
 
 from collections.abc import Mapping, Sequence
 from numbers import Integral
@@ -28,7 +28,7 @@ from lupi.tabular.targets import find_unlabelled
 from lupi.tabular.values import code_categories, is_coded, is_number
 
 ADVICE = {"identifier": "leave it out, or pass it as `example` or `privileged`", "truth": "leave it out"}
-"""What users of an estimator can do with a column that is no input."""
+"""Advice for users of an estimator on columns that cannot be inputs."""
 KINDS = ("number", "category", "text", "vector")
 
 
@@ -61,12 +61,12 @@ def check_index(X: Any, privileged: Any) -> None:
 
 
 def read_labels(y: Any) -> Any:
-    """Return y as `read_targets` does, but strings that are stored as codes as a categorical of pandas."""
+    """Return y as `read_targets` does, except that dictionary-encoded strings become a pandas categorical."""
     return pd.Categorical(y) if isinstance(y, pd.Series) and is_coded(y) else read_targets(y)
 
 
 def read_targets(y: Any) -> NDArray[Any]:
-    """Return y as an array, in which labels may be missing."""
+    """Return y as an array. Labels may be missing."""
     y = as_pandas(y)
     if isinstance(y, pd.Series | pd.DataFrame):
         y = y.to_numpy()  # scikit-learn would turn nullable integers and booleans into floats
@@ -74,7 +74,7 @@ def read_targets(y: Any) -> NDArray[Any]:
 
 
 def number_classes(y: NDArray[Any] | pd.Categorical) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the sorted classes, and the number of each label's class.
+    """Return the sorted classes, and the class number of each label.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def number_classes(y: NDArray[Any] | pd.Categorical) -> tuple[NDArray[Any], NDAr
 
 
 def find_labelled(y: NDArray[Any] | pd.Categorical, *, classes: bool) -> NDArray[np.bool_]:
-    """Return which rows have a label; raise a `ValueError` if none has, or if one has a part of it or infinity.
+    """Return which rows have a label; raise a `ValueError` if none has, or if a label is incomplete or infinite.
 
     Examples
     --------
@@ -112,14 +112,14 @@ def find_labelled(y: NDArray[Any] | pd.Categorical, *, classes: bool) -> NDArray
 
 
 def recognise_inputs(inputs: NDArray[Any] | Frame, kind: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the kinds of input columns for `InputEncoder`; refuse identifiers, true labels and lists.
+    """Return the kinds of input columns for `InputEncoder`; reject identifiers, true labels and lists.
 
     Parameters
     ----------
     inputs : ndarray, DataFrame or Columns
         One row per example.
     kind : mapping, optional
-        Kinds of columns that are not to be recognised. Neither are columns of the categorical type of a DataFrame.
+        Kinds of columns that users chose. These columns, and categorical columns of a DataFrame, are not recognised.
 
     Examples
     --------
@@ -149,19 +149,19 @@ def recognise_inputs(inputs: NDArray[Any] | Frame, kind: Mapping[str, str] | Non
 
 
 def is_categorical(frame: Frame, column: "pd.Series[Any]") -> bool:
-    """Return whether users have chosen the categorical type for a column; in `Columns` it stands for strings."""
+    """Return whether a column is categorical by the user's choice; in `Columns`, that type is used for strings."""
     return isinstance(frame, pd.DataFrame) and isinstance(column.dtype, pd.CategoricalDtype)
 
 
 def stored_as(column: "pd.Series[Any]") -> str:
-    """Return the family of a column's type, as `lupi.tabular.columns.stored_as` does for Arrow."""
+    """Return the family of a column's data type, as `lupi.tabular.columns.stored_as` does for Arrow."""
     if is_number(column):
         return "number"
     return "boolean" if is_bool_dtype(column.dtype) else "string"
 
 
 def check_values(frame: Frame, what: str) -> Frame:
-    """Return a frame; raise a `ValueError` that names a column whose values are lists, arrays or dicts."""
+    """Return the frame; raise a `ValueError` that names a column whose values are lists, arrays or dicts."""
 
     def check(column: "pd.Series[Any]") -> "pd.Series[Any]":
         if column.dtype == object and len(known := column.dropna()):
@@ -181,9 +181,9 @@ def check_values(frame: Frame, what: str) -> Frame:
 def choose_numbers(
     privileged: Frame, numbers: str | Mapping[str, str], annotator: str | int | None
 ) -> str | Mapping[str, str]:
-    """Return the parameter `numbers` of `PrivilegedEncoder`, with columns of text; refuse identifiers.
+    """Return the parameter `numbers` of `PrivilegedEncoder`, including columns of text; reject identifiers.
 
-    Columns that `numbers` names, columns of the categorical type of a DataFrame and the annotators are not recognised.
+    Columns that `numbers` names, categorical columns of a DataFrame and the column of annotators are not recognised.
 
     Examples
     --------
@@ -209,7 +209,7 @@ def choose_numbers(
 
 
 def check_weights(weights: Any, n: int) -> NDArray[np.float64] | None:
-    """Return `sample_weight` as an array of n weights, if there are any."""
+    """Return `sample_weight` as an array of n weights, or None."""
     if weights is None:
         return None
     values = np.asarray(as_pandas(weights))
@@ -227,12 +227,12 @@ def check_probabilities(y: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def to_python(value: Any) -> Any:
-    """Convert a numpy scalar to a Python object, which a message shows without its type."""
+    """Convert a numpy scalar to a Python object, whose repr does not show the type."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def find_examples(example: Any, inputs: NDArray[Any] | Frame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first row of X of each example, and the example of each row."""
+    """Return the first row of each example in X, and the example of each row."""
     ids = example if isinstance(example, pd.Series) else np.asarray(example)
     ids = ids[:, 0] if ids.ndim == 2 and ids.shape[1] == 1 else ids
     if ids.ndim != 1:
@@ -247,9 +247,9 @@ def find_examples(example: Any, inputs: NDArray[Any] | Frame) -> tuple[NDArray[n
 def find_annotators(
     privileged: Any, annotator: str | int | None, numbers: str | Mapping[str, str]
 ) -> NDArray[np.int64] | None:
-    """Return the number of who gave each label, from the column that users name, or that is named like one.
+    """Return the number of the annotator of each label, from the given column or the one that has a typical name.
 
-    A missing id is an annotator of its own. The result is None if no column is named, and none is found.
+    A missing id counts as one more annotator. The result is None if no column is given or found.
 
     Examples
     --------
@@ -265,7 +265,7 @@ def find_annotators(
 def find_annotator_column(
     privileged: Any, annotator: str | int | None, numbers: str | Mapping[str, str]
 ) -> "pd.Series[Any] | None":
-    """Return the column that says who gave each label, if there is one."""
+    """Return the column of annotators, if there is one."""
     if isinstance(annotator, bool) or not isinstance(annotator, str | Integral | None):
         raise ValueError(f"Expected `annotator` to be the name or number of a column, but got {annotator!r}.")
     if privileged is None:

@@ -1,4 +1,4 @@
-"""What `model.json` says about a model, and how a network is rebuilt from it without trusting it."""
+"""The contents of `model.json`, and how to rebuild a network from it without trusting it."""
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -26,7 +26,7 @@ FITTED: dict[str, tuple[type, ...]] = {
     "y_mean_": (float,),
     "y_scale_": (float,),
 }
-"""Fitted attributes that a model folder holds, and their types."""
+"""Fitted attributes in a model folder, and their types."""
 TARGETS: Mapping[str, tuple[str, ...]] = {
     "Categorical": ("classes_", "multi_label_"),
     "Bernoulli": ("classes_", "multi_label_"),
@@ -36,7 +36,7 @@ TARGETS: Mapping[str, tuple[str, ...]] = {
 
 
 class Facts(TypedDict):
-    """The contents of `model.json`. A model that was trained on a table has its schema and its record, too."""
+    """The contents of `model.json`. For a model trained on a table, these include its schema and training record."""
 
     format: int
     lupi: str
@@ -106,8 +106,8 @@ def restore(build: Callable[[], Network], weights: Mapping[str, Tensor], *, own:
     weights : mapping
         The weights.
     own : bool
-        Whether a part of the network is the user's own. Such a part may need real tensors, so the network is built with
-        memory in proportion to the weights; others are built without any.
+        Whether a part of the network is custom. Such a part may need real tensors, so the network is built with memory
+        in proportion to the weights; other networks are built without any.
     """
     elements = sum(tensor.numel() for tensor in weights.values())
     with (
@@ -129,7 +129,7 @@ def restore(build: Callable[[], Network], weights: Mapping[str, Tensor], *, own:
 
 
 class Budget(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Stop what computes or allocates more in torch than expected. Tensors on the meta device take no memory.
+    """Stop code that computes or allocates more in torch than expected. Tensors on the meta device take no memory.
 
     Examples
     --------
@@ -155,9 +155,9 @@ class Budget(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 @contextmanager
 def explain_contents(path: Any) -> Iterator[None]:
-    """Turn any error into one that says which model folder is to blame."""
+    """Turn any error into one that names the model folder."""
     try:
         yield
-    except Exception as error:  # what a changed folder raises has no end
+    except Exception as error:  # a modified folder may raise anything
         why = " ".join(str(error).split())
         raise ValueError(f"Expected {path} to hold a model of lupi, but got: {why or type(error).__name__}") from error

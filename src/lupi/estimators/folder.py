@@ -1,4 +1,4 @@
-"""The model folder: weights as safetensors, facts as JSON, encoders as skops. Reading it runs no code from it.
+"""The model folder: weights as safetensors, facts as JSON, encoders as skops. Reading a folder runs no code from it.
 
 `model.json` holds the format number and the SHA-256 of every file, itself included, so that a truncated or changed
 file is found before it is used.
@@ -45,7 +45,7 @@ def save_model_folder(path: str | Path, model: StoredModel, notes: Mapping[str, 
     model : StoredModel
         The model.
     notes : mapping, optional
-        Names and texts of files for people, such as a model card.
+        Names and contents of files for readers, such as a model card.
 
     Examples
     --------
@@ -77,13 +77,13 @@ def save_model_folder(path: str | Path, model: StoredModel, notes: Mapping[str, 
 
 
 def list_notes(path: Path) -> list[str]:
-    """Return the names of the files for people in a model folder, if there is one."""
+    """Return the names of the files for readers in a model folder, if there is one."""
     notes = json.loads((path / FACTS).read_bytes()).get("notes") if (path / FACTS).exists() else None
     return [name for name in notes if isinstance(name, str)] if isinstance(notes, list) else []
 
 
 def is_replaceable(path: Path) -> bool:
-    """Return whether a path is a folder with nothing to lose or a model folder."""
+    """Return whether a path is a blank folder or a model folder."""
     try:
         return is_blank(path) or {"format", "sha256"} <= set(json.loads((path / FACTS).read_bytes()))
     except (OSError, ValueError, TypeError):
@@ -100,7 +100,7 @@ def read_model_folder(path: str | Path) -> StoredModel:
     try:
         facts = json.loads(read_file(path, FACTS))
         version, digests = facts["format"], dict(facts["sha256"])
-        del facts["sha256"][FACTS]  # the facts were hashed before their own hash was among them
+        del facts["sha256"][FACTS]  # the facts were hashed before their own hash was added
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"Expected {path / FACTS} to describe a model, but it is truncated or not JSON.") from error
     if version != FORMAT:
@@ -121,10 +121,10 @@ def read_model_folder(path: str | Path) -> StoredModel:
 
 
 def check_archive(content: bytes) -> None:
-    """Raise a `ValueError` unless reading a file of skops takes about as much memory as the file has bytes.
+    """Raise a `ValueError` if reading a skops file could take much more memory than the size of the file.
 
-    skops stores arrays without compression, each once. A file in which they are compressed, overlap or are used again
-    and again may take any amount of memory.
+    skops stores each array once, without compression. A file whose arrays are compressed, overlap or are used
+    repeatedly may take any amount of memory.
     """
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         sizes = {member.filename: member.file_size for member in archive.infolist()}

@@ -25,11 +25,11 @@ class Deployed(nn.Module):
     predictor : Module
         The predictor of encoded inputs.
     decode : callable
-        Maps its output to the expected y.
+        Maps the output of the predictor to the expected y.
     encoder : InputEncoder or None
-        The encoder of inputs that are all numbers; if None, the predictor takes the inputs as they are.
+        The encoder of numeric inputs; if None, the inputs are not encoded.
     dtype : dtype
-        Type of the inputs that are encoded.
+        Data type of the encoded inputs.
     """
 
     def __init__(
@@ -80,13 +80,13 @@ def export_onnx(module: nn.Module, x: Tensor, path: str | Path, *, tolerance: fl
     Parameters
     ----------
     module : Module
-        A module of x in evaluation mode.
+        A module that takes x, in evaluation mode.
     x : Tensor
         A few rows for tracing and for the comparison.
     path : str or Path
         The file.
     tolerance : float
-        Largest absolute difference, relative to the largest output if that is above 1.
+        Largest allowed difference, relative to the largest output if that is above 1.
     """
     try:
         import onnxruntime  # slow to import
@@ -127,7 +127,7 @@ def export_onnx(module: nn.Module, x: Tensor, path: str | Path, *, tolerance: fl
 
 
 def strip(message: Any) -> Any:
-    """Remove the exporter's notes from a protobuf message: they hold stack traces, with the paths of this machine."""
+    """Remove the exporter's metadata from a protobuf message, since it contains stack traces with local paths."""
     for field, value in message.ListFields():
         if field.name in ("doc_string", "metadata_props"):
             message.ClearField(field.name)
@@ -139,7 +139,7 @@ def strip(message: Any) -> Any:
 
 @contextmanager
 def silence(*loggers: str) -> Iterator[None]:
-    """Suppress warnings and log messages below errors: the exporter's are for its own developers."""
+    """Suppress the exporter's warnings and log messages below errors, which are meant for its developers."""
     levels = {logging.getLogger(name): logging.getLogger(name).level for name in loggers}
     try:
         for logger in levels:

@@ -1,4 +1,4 @@
-"""The precision in which an estimator trains and predicts."""
+"""The precision of training and prediction."""
 
 from typing import Any
 
@@ -17,5 +17,5 @@ def check_dtype(dtype: Any) -> None:
 
 
 def convert(network: Network, dtype: str) -> Network:
-    """Convert a network to double precision, if that is `dtype`; otherwise it may have parts of several types."""
+    """Convert a network to double precision if `dtype` is "float64"; otherwise return it unchanged."""
     return network.double() if dtype == "float64" else network

@@ -1,4 +1,4 @@
-"""The rows of a training set that count: those with a label and a weight."""
+"""Select the rows of a training set that have a label and a non-zero weight."""
 
 import warnings
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from lupi.tabular.frames import as_frame
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledRows:
-    """What users pass about the rows that count."""
+    """The arguments of `fit`, for the selected rows."""
 
     inputs: Any
     y: Any
@@ -22,13 +22,13 @@ class LabelledRows:
     example: Any
     weight: NDArray[np.float64] | None
     kept: NDArray[np.bool_]
-    """Which rows of X these are."""
+    """Whether each row of X is selected."""
 
 
 def select_labelled(
     inputs: Any, y: Any, *, privileged: Any, example: Any, sample_weight: Any, classes: bool
 ) -> LabelledRows:
-    """Check that all arguments have as many rows as X, and drop rows without a label, with a warning, or weight."""
+    """Check that all arguments have as many rows as X; drop rows without a label, with a warning, or without weight."""
     y = arguments.read_labels(y)
     labelled = arguments.find_labelled(y, classes=classes)
     arguments.check_length("y", len(y), inputs.shape[0])

@@ -8,14 +8,14 @@ from lupi.training import fit_seeds
 
 
 def fit_together(models: Sequence[PrivilegedEstimator], sets: Sequence[Mapping[str, Any]]) -> None:
-    """Fit estimators that differ in their seeds and data, as one stacked network where that is possible.
+    """Fit estimators that differ in their seeds and data, as one stacked network where possible.
 
     Parameters
     ----------
     models : sequence of estimators
-        Identical except for `random_state`, on one device and without a checkpoint.
+        Estimators that are identical except for `random_state`, on one device and without a checkpoint.
     sets : sequence of mapping
-        The arguments of `fit` for each: X, y, privileged, example, sample_weight, gold and eval_set.
+        The arguments of `fit` for each estimator: X, y, privileged, example, sample_weight, gold and eval_set.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What users know beyond labels: some true labels, and annotators whom they trust."""
+"""Known true labels and trusted annotators, as users pass them."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -22,13 +22,13 @@ def read_gold(
     Parameters
     ----------
     gold : array
-        One true label per row of X; missing where it is unknown, or −1 if that is none of the classes.
+        One true label per row of X; where it is unknown it is missing, or −1 if −1 is not a class.
     kept : array of bool
         The rows of X that are used.
     row : array
-        The example of each of them.
+        The example of each of these rows.
     code : callable
-        From labels to a tensor.
+        Maps labels to a tensor.
     classes : array or None
         The classes.
     """
@@ -54,7 +54,7 @@ def read_gold(
 
 
 def check_trust(trust: Mapping[Any, float], column: "pd.Series[Any] | None") -> Tensor:
-    """Return the trust in each annotator, NaN for those who are not named, in the order of their numbers."""
+    """Return the trust in each annotator in the order of their numbers, NaN for annotators not in `trust`."""
     if column is None:
         raise ValueError("Expected `privileged` to have a column of annotators for `trust`: name it in `annotator`.")
     first = np.unique(code_categories(column), return_index=True)[1]

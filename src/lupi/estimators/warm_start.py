@@ -9,7 +9,7 @@ from lupi.methods import Method
 
 
 def find_weights(model: Any) -> dict[str, Tensor] | None:
-    """Return the weights of an estimator that has been fitted."""
+    """Return the weights of an estimator, or None if it has not been fitted."""
     if not hasattr(model, "likelihood_"):
         return None
     if not hasattr(model, "method_"):
