@@ -1,4 +1,4 @@
-"""The labels of one example share its inputs."""
+"""Check that all labels of an example have the same inputs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check_examples(
     inputs : ndarray, DataFrame or Columns
         The inputs of each row.
     rows : array of int, optional
-        The numbers of the rows in messages, if they are not counted from 0.
+        Row numbers for messages; by default they are counted from 0.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def check_examples(
 
 
 def find_difference(values: NDArray[np.generic], first: NDArray[np.int64]) -> int | None:
-    """Return the first row of `values` that differs from row `first` of it; a missing value equals another."""
+    """Return the first row i of `values` that differs from row `first[i]`; missing values are equal."""
     missing = np.asarray(pd.isna(values))
     if values.dtype == object:
         values = np.where(missing, np.nan, values)  # pd.NA == "a" is neither true nor false

@@ -1,4 +1,4 @@
-"""Turn columns of one value, such as texts, into several numeric columns."""
+"""Encode columns, such as texts, as several numeric columns."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -30,9 +30,9 @@ def fit_encoders(
     inputs : mapping
         The input columns.
     pretrained : mapping, optional
-        Name or folder of a pretrained model for the columns of a kind; see `TableSpec.pretrained`.
+        Name or folder of a pretrained model, by kind of column; see `TableSpec.pretrained`.
     device : str
-        Where encoders compute.
+        Device of the encoders.
 
     Examples
     --------
@@ -52,12 +52,12 @@ def fit_encoders(
 def make_encoder(
     column: InputColumn, pretrained: Mapping[str, str | None] | None, device: str = "cpu"
 ) -> ColumnEncoder | None:
-    """Return an encoder of a column that is not fitted; None if its kind needs none."""
+    """Return an unfitted encoder for a column; None if its kind needs none."""
     return KINDS[column.kind].make_encoder((pretrained or {}).get(column.kind), device)
 
 
 def is_fixed(column: InputColumn, pretrained: Mapping[str, str | None]) -> bool:
-    """Return whether a column has an encoder that learns nothing, so that all rows may be encoded before any split.
+    """Return whether a column has an encoder that learns nothing, so that all rows can be encoded before any split.
 
     Examples
     --------
@@ -69,9 +69,9 @@ def is_fixed(column: InputColumn, pretrained: Mapping[str, str | None]) -> bool:
 
 
 def encode_columns(X: FrameType, encoders: Mapping[str, ColumnEncoder]) -> FrameType:
-    """Replace each column that has an encoder by its features; every distinct value is encoded once.
+    """Replace each column that has an encoder with its features; every distinct value is encoded once.
 
-    Features are held in memory, also those of `Columns`.
+    Features are held in memory, even those of `Columns`.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def stack_images(column: Column, size: Size) -> NDArray[np.uint8]:
 
 @contextmanager
 def explain_images(column: Column) -> Iterator[None]:
-    """Say which row names a file that is no image."""
+    """Turn an error about an unreadable image into one that names its row."""
     try:
         yield
     except UnreadableImageError as error:

@@ -1,4 +1,4 @@
-"""Split annotations into folds such that no example is in two of them."""
+"""Split annotations into folds without splitting an example."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Any table as a pandas DataFrame with distinct names and typed columns. Messages count rows from 0."""
+"""Convert any table to a pandas DataFrame with distinct names and typed columns. Messages count rows from 0."""
 
 from collections.abc import Iterator
 from typing import Any, TypeAlias
@@ -17,15 +17,15 @@ Table: TypeAlias = Any  # a table or column of pandas, polars, Arrow or Hugging 
 
 
 def as_frame(table: Table, prefix: str = "a", what: str = "privileged information") -> Frame:
-    """Return a table as a pandas DataFrame with distinct string names and typed columns.
+    """Convert a table to a pandas DataFrame with distinct string names and typed columns.
 
-    Object columns get the type of their values; durations become seconds, and dates seconds since 1970. `Columns` stay
-    what they are.
+    Object columns get the type of their values; durations become seconds, and dates become seconds since 1970.
+    `Columns` are not converted.
 
     Parameters
     ----------
     table
-        A table or column of pandas, polars, Arrow or Hugging Face, an array or a list of rows; 1-D is one column.
+        A table or column of pandas, polars, Arrow or Hugging Face, an array or a list of rows. 1-D data are one column.
     prefix
         Columns without names become ``{prefix}0``, ``{prefix}1``, and so on.
     what
@@ -44,7 +44,7 @@ def as_frame(table: Table, prefix: str = "a", what: str = "privileged informatio
     if isinstance(table, pd.DataFrame):
         frame = table.set_axis([str(name) for name in table.columns], axis="columns")
     else:
-        # With the object type, numbers in a list of mixed rows stay numbers.
+        # The object type keeps numbers in a list of mixed rows as numbers.
         array = np.asarray(table, dtype=object if isinstance(table, list | tuple) else None)
         if array.ndim not in (1, 2):
             got = f"a {array.ndim}-D array" if array.ndim else type(table).__name__
@@ -65,7 +65,7 @@ def as_frame(table: Table, prefix: str = "a", what: str = "privileged informatio
 
 
 def check_inputs(X: Table) -> Frame:
-    """Return X as a frame; raise a `ValueError` that names the place of an infinite number or a missing string.
+    """Return X as a frame; raise a `ValueError` that locates an infinite number or a missing string.
 
     `Columns` are checked when they are read.
     """
@@ -101,7 +101,7 @@ def as_matrix(frame: pd.DataFrame) -> NDArray[Any]:
 
 
 def iterate_matrix(frame: Frame) -> Iterator[tuple[slice, NDArray[Any]]]:
-    """Yield the numbers of a frame with the columns that they are: all of a DataFrame, or one after another.
+    """Yield the numbers of a frame with their columns: all columns of a DataFrame at once, others one by one.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def iterate_matrix(frame: Frame) -> Iterator[tuple[slice, NDArray[Any]]]:
 
 
 def match_columns(frame: Frame, columns: list[str], prefix: str, what: str) -> Frame:
-    """Return the frame with the column names of training; of an array, only the number of columns is checked."""
+    """Return the frame with the column names of training; for an array, only the number of columns is checked."""
     names = list(frame.columns)
     unnamed = names == _default_names(len(names), prefix) or columns == _default_names(len(columns), prefix)
     if unnamed and len(names) != len(columns):
@@ -135,7 +135,7 @@ def _default_names(count: int, prefix: str) -> list[str]:
 def _typed(column: Column) -> Column:
     """Convert an object column to the type of its values, and durations and dates to seconds."""
     if column.dtype == object:
-        # Missing values would turn integers into floats.
+        # Missing values would turn integers into floats otherwise.
         known = column.reset_index(drop=True).dropna().infer_objects().convert_dtypes()
         column = known.reindex(range(len(column))).set_axis(column.index)
     if column.dtype.kind == "c":  # scikit-learn checks for these first words

@@ -1,4 +1,4 @@
-"""Encode images: by their pixels, which needs no download, or by a pretrained model."""
+"""Encode images as pixels, which needs no download, or with a pretrained model."""
 
 import io
 import warnings
@@ -17,7 +17,7 @@ from lupi.tabular.embeddings import PretrainedEncoder, hash_folder, resolve_fold
 
 TRUSTED = ("lupi.tabular.images.PixelEncoder", "lupi.tabular.images.VisionEncoder")
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
-"""Formats that are read. Pillow reads others, some by starting other programs."""
+"""Formats to accept. Pillow reads more formats, some by starting other programs."""
 SIDE = 16
 """Height and width of the images of `PixelEncoder`."""
 Size = tuple[int, int]
@@ -25,7 +25,7 @@ Size = tuple[int, int]
 
 
 class UnreadableImageError(ValueError):
-    """A file that is no image, or a damaged one.
+    """A file that is not an image, or a damaged image.
 
     Parameters
     ----------
@@ -41,12 +41,12 @@ class UnreadableImageError(ValueError):
 
 
 def read_image(path: str | Path, size: Size) -> NDArray[np.uint8]:
-    """Read an image as [height, width, 3]: upright, its middle cut to the shape, on white where it is transparent.
+    """Read an image as [height, width, 3]: upright, centre-cropped to the shape, with transparent parts white.
 
     Parameters
     ----------
     path : str or Path
-        A JPEG, PNG, WebP, GIF, BMP or TIFF file; of several frames the first.
+        A JPEG, PNG, WebP, GIF, BMP or TIFF file; only the first of several frames is read.
     size : (int, int)
         Height and width.
 
@@ -60,7 +60,7 @@ def read_image(path: str | Path, size: Size) -> NDArray[np.uint8]:
 
 
 def draw_thumbnail(path: str | Path, side: int) -> bytes:
-    """Return a small JPEG file of an image, at most `side` high and wide, without what a camera notes about it."""
+    """Return a small JPEG file of an image, at most `side` pixels high and wide, without camera metadata."""
     image = open_image(path, (side, side))
     image.thumbnail((side, side))
     image.info.clear()
@@ -70,13 +70,13 @@ def draw_thumbnail(path: str | Path, side: int) -> bytes:
 
 
 def open_image(path: str | Path, least: Size) -> Image.Image:
-    """Return an image in colours and upright; one of over twice the width and height `least` may be made smaller."""
+    """Open an image, upright and in RGB; an image more than twice as large as `least` may be reduced."""
     try:
         with (
             warnings.catch_warnings(action="error", category=Image.DecompressionBombWarning),
             Image.open(path, formats=FORMATS) as image,
         ):
-            image.draft("RGB", (2 * max(least), 2 * max(least)))  # JPEG is decoded faster at half the size, and so on
+            image.draft("RGB", (2 * max(least), 2 * max(least)))  # JPEG decodes faster at 1/2, 1/4, …
             return to_colours(ImageOps.exif_transpose(image))
     except Exception as error:  # decoders raise anything on damaged files
         why = " ".join(str(error).split()).removesuffix(".") or type(error).__name__
@@ -84,7 +84,7 @@ def open_image(path: str | Path, least: Size) -> Image.Image:
 
 
 def to_colours(image: Image.Image) -> Image.Image:
-    """Convert an image of any mode to red, green and blue.
+    """Convert an image of any mode to RGB.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def to_colours(image: Image.Image) -> Image.Image:
 
 
 class PixelEncoder:
-    """Encode images by the pixels of a miniature of 16 × 16. Nothing is learned, and shapes are hardly seen."""
+    """Encode images as the pixels of a 16 × 16 thumbnail. Nothing is learned, and shapes are hardly visible."""
 
     learns: ClassVar[bool] = False
 
@@ -117,22 +117,22 @@ class PixelEncoder:
 
 
 class VisionEncoder(PretrainedEncoder):
-    """Encode images by a pretrained model, L2-normalized; see `lupi.nn.pretrained` for names.
+    """Encode images with a pretrained model, L2-normalized; see `lupi.nn.pretrained` for names.
 
     Embeddings are cached on disk (folder ``lupi`` in ``$XDG_CACHE_HOME`` or ``~/.cache``), by model and content of the
-    file. Needs the extra `vision`.
+    file. This needs the extra `vision`.
 
     Parameters
     ----------
     name : str
-        Name on the Hugging Face hub, a folder, or ``timm:`` and a name.
+        A name on the Hugging Face Hub, a folder, or ``timm:`` followed by a name.
     device : str
-        Where to run the model.
+        Device of the model.
 
     Attributes
     ----------
     version_ : str
-        Hash of the files in the folder, or the name. A model refuses an encoder that has changed.
+        Hash of the files in the folder, or the name. It is an error if the encoder has changed since training.
     """
 
     unit = "images"
@@ -164,7 +164,7 @@ class VisionEncoder(PretrainedEncoder):
 
 
 def make_image_encoder(name: str | None, device: str = "cpu") -> PixelEncoder | VisionEncoder:
-    """Return an encoder of pixels, or one by a pretrained model.
+    """Return a `PixelEncoder` or, if a name is given, a `VisionEncoder`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Columns that are read when they are used, one at a time, so that memory need not hold a table."""
+"""Columns that are read when they are used, one at a time, so that a table need not fit into memory."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from lupi.tabular.values import Column
 
 
 class Columns:
-    """The part of a DataFrame that encoders need, of columns that are read whenever they are used.
+    """A replacement for a DataFrame whose columns are read whenever they are used.
 
-    Strings are read as codes: pandas' categorical type, whose categories are in order of appearance.
+    Strings are read as pandas categoricals, with categories in order of appearance.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Columns:
         return Columns(self.read, names, len(self))
 
     def map(self, change: Callable[[Column], Column]) -> Columns:
-        """Return columns that are changed after they have been read."""
+        """Return columns to which a function is applied after they have been read."""
         return Columns(lambda name: change(self.read(name)), self.columns, len(self))
 
     def take(self, rows: NDArray[Any]) -> Columns:
@@ -65,7 +65,7 @@ class Columns:
         return Columns(lambda name: self.read(name).iloc[rows], self.columns, len(rows))
 
     def expand(self, parts: Mapping[str, pd.DataFrame]) -> Columns:
-        """Return the columns with some of them replaced by several, which are in memory."""
+        """Return the columns with some of them replaced by several columns in memory."""
         names = [each for name in self.columns for each in (parts[name].columns if name in parts else [name])]
         place = {each: part for part in parts.values() for each in part.columns}
         return Columns(lambda name: place[name][name] if name in place else self.read(name), names, len(self))
@@ -85,9 +85,9 @@ FrameType = TypeVar("FrameType", pd.DataFrame, Columns)
 
 
 def by_column(table: Any) -> Any:
-    """Return a table of Arrow as `Columns`, one of other libraries as one of pandas, and anything else as it is.
+    """Convert an Arrow table to `Columns` and a table of another library to pandas; return anything else unchanged.
 
-    Tables with lists, which become several columns, are one of pandas, too.
+    Arrow tables with lists, which become several columns, are converted to pandas too.
     """
     if (
         isinstance(table, pa.Table)
@@ -99,5 +99,5 @@ def by_column(table: Any) -> Any:
 
 
 def spell_out(column: Column) -> Column:
-    """Return a column of codes as a column of strings."""
+    """Convert a categorical column to a column of strings."""
     return column.astype(column.cat.categories.dtype) if isinstance(column.dtype, pd.CategoricalDtype) else column

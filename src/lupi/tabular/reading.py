@@ -14,13 +14,13 @@ from lupi.tabular.values import Column
 
 
 def open_table(path: str | Path, types: Mapping[str, pa.DataType] | None = None) -> TableFile:
-    """Open a table, reading only the names and types of its columns where that is possible.
+    """Open a table, reading only the names and types of its columns where possible.
 
     Parameters
     ----------
     path : str or Path
         A CSV, TSV, JSON, JSON Lines, Excel or Parquet file, a folder of Parquet files, or the export of a labelling
-        tool with its name, such as ``label-studio:export.json``.
+        tool, prefixed with the name of the tool, such as ``label-studio:export.json``.
     types : mapping, optional
         Types of columns of a CSV or JSON Lines file. The types of other columns are inferred.
     """
@@ -47,9 +47,9 @@ def read_table(path: str | Path, columns: Sequence[str], types: Mapping[str, pa.
     path : str or Path
         The table.
     columns : sequence of str
-        Their names.
+        Names of the columns.
     types : mapping, optional
-        Types of columns of a CSV file, such as strings for ids, so that 007 does not become 7.
+        Types of columns of a CSV file, for example strings for ids, so that 007 does not become 7.
 
     Examples
     --------
@@ -71,9 +71,9 @@ def read_table(path: str | Path, columns: Sequence[str], types: Mapping[str, pa.
 def open_columns(
     path: str | Path, columns: Sequence[str], types: Mapping[str, pa.DataType] | None = None
 ) -> tuple[Columns, pa.Schema]:
-    """Return columns of a table that are read when they are used, and their types; the parameters are as above.
+    """Return columns of a table that are read when they are used, and their types.
 
-    A Parquet file is read column by column, and files of other formats at once.
+    The parameters are those of `read_table`. A Parquet file is read column by column, other formats at once.
     """
     with explain_unreadable(path):
         table = open_table(path, types).by_column(columns)
@@ -89,7 +89,7 @@ def open_columns(
 
 
 def count_rows(table: TableFile) -> int:
-    """Count the rows of a table, and refuse an empty one."""
+    """Count the rows of a table; raise a `ValueError` if it is empty."""
     with explain_unreadable(table.path):
         rows = table.count_rows()
     if rows == 0:

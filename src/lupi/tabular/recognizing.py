@@ -1,4 +1,4 @@
-"""Recognise the kinds of columns by their types, names and values. Messages count rows from 0."""
+"""Recognise the kinds of columns from their types, names and values. Messages count rows from 0."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,13 +17,13 @@ from lupi.tabular.roles import Roles, check_name
 from lupi.tabular.values import ID, Column, is_id, is_number
 
 STORED = ("boolean", "number", "string", "date", "duration", "vector")
-"""Families of types of inputs and privileged columns."""
+"""Families of types that inputs and privileged columns may have."""
 MAX_CATEGORIES = 1_000
 """A column with more distinct strings is an identifier, unless the user chooses its kind."""
 LISTS = "; write each of its values, such as the numbers of an embedding, to a column of its own"
 """Advice for columns of lists."""
 BYTES = "; text must be UTF-8"
-"""Advice for columns of bytes, which text in another encoding is read as."""
+"""Advice for columns of bytes, which may be text in another encoding."""
 TRUTH = re.compile(r"(?<![a-z])(gold|(ground)?truth|true[ _.-]?labels?)(?![a-z])", re.IGNORECASE)
 """Names of columns of true labels."""
 TABLE_ADVICE = {
@@ -31,11 +31,11 @@ TABLE_ADVICE = {
     "truth": "name it in `gold` or `ignore`",
     "privileged": "name it in `ignore`",
 }
-"""What users of a table can do with a column that cannot be an input or privileged information."""
+"""Advice on columns of a table that cannot be inputs or privileged information."""
 
 
 def check_types(schema: pa.Schema, names: Sequence[str], role: str, allowed: Sequence[str]) -> None:
-    """Raise a `ValueError` for columns that are stored in another way, such as lists."""
+    """Raise a `ValueError` for columns of other types, such as lists."""
     for name in names:
         if (stored := stored_as(schema.field(name).type)) not in allowed:
             families = ", ".join(f"{family}s" for family in allowed if family != "null")
@@ -55,7 +55,7 @@ def check_kinds(given: Mapping[str, str], names: Sequence[str], roles: Roles) ->
 
 
 def check_reads(name: str, kind: str, stored: str) -> None:
-    """Raise a `ValueError` unless a column that is stored in this way can be read as this kind."""
+    """Raise a `ValueError` unless a column with the given type can be read as the given kind."""
     if not KINDS[kind].reads(stored):
         raise ValueError(
             f"Expected column {name!r} to be {KINDS[kind].wants} to be read as {kind}, but it is {stored}."
@@ -65,12 +65,12 @@ def check_reads(name: str, kind: str, stored: str) -> None:
 def recognise_inputs(
     frame: Frame, schema: pa.Schema, roles: Roles, given: Mapping[str, str]
 ) -> tuple[dict[str, InputColumn], list[str]]:
-    """Recognise the kinds of input columns, refuse identifiers, and note what deserves a second look.
+    """Recognise the kinds of input columns, and reject identifiers.
 
     Returns
     -------
     tuple
-        The input columns, and notes for the user.
+        The input columns, and warnings for the user.
     """
     first = frame.take(np.flatnonzero(~frame[roles.example].duplicated())) if roles.example else frame
     check_types(schema, roles.inputs, "input", STORED)
@@ -112,16 +112,16 @@ def count_distinct(frame: Frame, names: Iterable[str]) -> int:
 
 
 def recognise_input(column: Column, stored: str, advice: Mapping[str, str]) -> str:
-    """Return the kind of an input column by its values; refuse true labels, lists and identifiers.
+    """Recognise the kind of an input column from its values; reject true labels, lists and identifiers.
 
     Parameters
     ----------
     column : Series
         The values, one per example.
     stored : str
-        The family of types that they are stored as.
+        The family of their data type.
     advice : mapping
-        What users can do with an "identifier" and with the "truth", for messages.
+        Advice on an "identifier" and on the "truth", for messages.
     """
     name = str(column.name)
     kind = next(kind.name for kind in KINDS.values() if kind.recognises(column, stored))
@@ -148,7 +148,7 @@ def recognise_input(column: Column, stored: str, advice: Mapping[str, str]) -> s
 
 
 def holds_lists(column: Column) -> bool:
-    """Return whether strings are lists, such as the embeddings that a CSV file can only hold as strings.
+    """Return whether strings are lists, such as embeddings in a CSV file.
 
     Examples
     --------
@@ -162,9 +162,9 @@ def holds_lists(column: Column) -> bool:
 def recognise_privileged(
     frame: Frame, schema: pa.Schema, roles: Roles, given: Mapping[str, str], annotator: str | None = None
 ) -> tuple[dict[str, str], list[str]]:
-    """Recognise the kinds of privileged columns, with notes for the user; refuse identifiers.
+    """Recognise the kinds of privileged columns, reject identifiers, and return warnings for the user.
 
-    The column of annotators, if users name it, is a category whatever its values.
+    The column of annotators, if it is given, is always a category.
     """
     check_types(schema, roles.privileged, "privileged", (*STORED, "null"))
     kinds, notes = {}, []
@@ -190,9 +190,9 @@ def recognise_privileged(
 
 
 def recognise_privileged_column(column: Column) -> str:
-    """Return the kind of a privileged column by its name and values; dates and durations are quantities.
+    """Recognise the kind of a privileged column from its name and values; dates and durations are quantities.
 
-    Strings are text if most differ and they read like sentences, such as the comments of annotators.
+    Strings are text if most of them differ and they look like sentences, such as comments of annotators.
 
     Examples
     --------
@@ -215,7 +215,7 @@ def recognise_privileged_column(column: Column) -> str:
 
 
 def check_privileged(column: Column, kind: str, advice: str) -> None:
-    """Raise a `ValueError` if a privileged column holds identifiers: strings, or ids, that nearly all differ."""
+    """Raise a `ValueError` if a privileged column holds identifiers: strings or ids that are nearly all different."""
     if kind != "category":
         return
     values, count = column.count(), column.nunique()
@@ -225,14 +225,14 @@ def check_privileged(column: Column, kind: str, advice: str) -> None:
 
 
 def find_annotator(frame: Frame, kinds: Mapping[str, str]) -> str | None:
-    """Find the column that says who gave each label: the first that is named like one and whose values repeat.
+    """Find the column of annotators: the first category that has a typical name and repeated values.
 
     Parameters
     ----------
     frame : DataFrame or Columns
         The privileged columns.
     kinds : mapping
-        Kinds of columns; by default recognised. An annotator is a category.
+        Kinds of columns; kinds that are not given are recognised.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Give every column of a table one role."""
+"""Assign one role to every column of a table."""
 
 import difflib
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ class Roles:
 
 
 def check_name(column: str, names: Sequence[str], argument: str, of: str = "the table") -> None:
-    """Raise a `ValueError` unless a table has the column; propose the nearest name. `of` names the table."""
+    """Raise a `ValueError` that suggests a similar name unless a table has the column. `of` names the table."""
     if column not in names:
         near = difflib.get_close_matches(column, names, n=1)
         some = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
@@ -67,7 +67,7 @@ def check_name(column: str, names: Sequence[str], argument: str, of: str = "the 
 
 
 def split_names(values: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Split comma-separated column names; a value that is itself the name of a column stays whole.
+    """Split comma-separated column names; a value that is the name of a column is not split.
 
     Examples
     --------

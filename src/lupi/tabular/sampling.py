@@ -10,9 +10,9 @@ from lupi.tabular.folds import Rows
 
 
 def sample_rows(example: Rows, size: int, seed: int = 0) -> Rows:
-    """Return the rows of randomly chosen examples with `size` rows or fewer together, in the order of the table.
+    """Sample whole examples with at most `size` rows in total, and return their rows in the order of the table.
 
-    Examples are taken in random order until the next one would not fit; there is at least one.
+    Examples are added in random order until the next one would not fit. There is at least one.
 
     Examples
     --------
@@ -28,16 +28,16 @@ def sample_rows(example: Rows, size: int, seed: int = 0) -> Rows:
 
 
 def sample_examples(data: TableDataset, size: int, seed: int = 0) -> TableDataset:
-    """Return a random sample of the annotations of a table, by whole examples; the test table stays as it is.
+    """Return a random sample of the annotations of a table, by whole examples. The test table is not sampled.
 
     Parameters
     ----------
     data : TableDataset
         The table.
     size : int
-        Maximum number of annotations; the table itself is returned if it has no more.
+        Maximum number of annotations. If the table has no more, it is returned unchanged.
     seed : int
-        Seed of the choice.
+        Seed of the sample.
     """
     total = len(data.rows)
     if size >= total:

@@ -1,4 +1,4 @@
-"""Check weights and soft labels, which users pass as arrays or name as columns. Messages count rows from 0."""
+"""Check weights and soft labels, given as arrays or columns. Messages count rows from 0."""
 
 import numpy as np
 import pandas as pd
@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 from lupi.tabular.values import Column
 
 ROUNDING = 0.01
-"""Largest difference from 1 of a sum of probabilities, which files hold with a few digits."""
+"""Largest allowed difference between a sum of probabilities and 1, since files may hold only a few digits."""
 
 
 def check_weights(weights: Column, what: str) -> NDArray[np.float64]:
-    """Return weights as an array; raise a `ValueError` unless they are finite, not negative and not all zero.
+    """Return weights as an array; raise a `ValueError` unless they are finite, non-negative and not all zero.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def check_weights(weights: Column, what: str) -> NDArray[np.float64]:
 
 
 def check_probabilities(labels: pd.DataFrame, what: str) -> NDArray[np.float64]:
-    """Return soft labels, [rows, classes], whose rows sum to one; raise a `ValueError` unless they do up to rounding.
+    """Return soft labels, [rows, classes], normalized; raise a `ValueError` unless rows sum to one up to rounding.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Standardise numbers in double precision: (x − mean) / sd, in bounds whatever users pass."""
+"""Standardise numbers in double precision, (x − mean) / sd, with bounded results for any input."""
 
 from collections.abc import Sequence
 from typing import Any, Self
@@ -9,22 +9,22 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.preprocessing import StandardScaler
 
 LARGEST = 1e36
-"""Largest size of a training value: float32, which exported models take, ends at 3e38."""
+"""Largest magnitude of a training value; exported models take float32, whose maximum is 3e38."""
 FARTHEST = 1e6
-"""Standardised values are clipped to ± this number: beyond it, networks overflow."""
+"""Standardised values are clipped to ± this number, since larger values make networks overflow."""
 FAR = 1e-6
-"""A column whose range is below this fraction of its values is shifted before its mean and variance are computed."""
+"""A column whose range is below this fraction of its magnitude is shifted before its statistics are computed."""
 
 
 def find_offset(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Return what to subtract from each column before computing its statistics: 0 unless it is far from zero.
+    """Return the offset to subtract from each column before computing its statistics: 0 unless it is far from zero.
 
-    The mean of numbers that are far from zero is inexact by more than the numbers may differ.
+    For numbers far from zero, the rounding error of the mean can exceed the differences between the numbers.
 
     Parameters
     ----------
     values : ndarray
-        One row per value, at least one of which is not NaN in every column.
+        One row per value. Every column must have a value that is not NaN.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def find_offset(values: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def find_too_large(values: NDArray[Any]) -> tuple[int, ...] | None:
-    """Return the first place of a number that is too large to standardise, or None."""
+    """Return the index of the first number that is too large to standardise, or None."""
     places = np.argwhere(np.abs(values.astype(np.float64, copy=False)) > LARGEST)
     return tuple(map(int, places[0])) if len(places) else None
 
@@ -61,7 +61,7 @@ def standardize(
 
 
 def measure(values: NDArray[Any], names: Sequence[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the mean and the standard deviation of each column; that of a constant column is infinite.
+    """Return the mean and the standard deviation of each column, which is infinite for a constant column.
 
     Examples
     --------

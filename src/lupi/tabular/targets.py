@@ -21,12 +21,12 @@ def choose_task(frame: pd.DataFrame, target: Sequence[str], task: str | None, *,
     """Check the target columns, and choose classification or regression.
 
     A target of numbers is a quantity if some are not integers or if there are more than `MAX_CLASSES` distinct ones.
-    Targets that are `soft` are probabilities of classes.
+    `soft` targets are class probabilities.
 
     Returns
     -------
     tuple
-        The task, and the reason in words.
+        The task, and the reason for it in words.
 
     Examples
     --------
@@ -88,15 +88,15 @@ def check_target(column: Column, *, binary: bool, of: str = "") -> None:
 def find_unlabelled(labels: pd.DataFrame, *, classes: bool) -> NDArray[np.bool_]:
     """Return which rows have no label: all of their targets are missing or, for a single target of classes, −1.
 
-    −1 means unlabelled only if all other labels are integers from 0 on and of two classes or more; it is a class beside
-    names, beside other negative numbers, and in {−1, 1}.
+    −1 means unlabelled only if all other labels are non-negative integers of at least two classes. Among names or other
+    negative numbers, or in {−1, 1}, it is a class.
 
     Parameters
     ----------
     labels : DataFrame
         The targets.
     classes : bool
-        Whether they are classes rather than real numbers.
+        Whether the targets are classes rather than real numbers.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def find_unlabelled(labels: pd.DataFrame, *, classes: bool) -> NDArray[np.bool_]
 
 
 def code_gold(gold: Any, classes: Sequence[Any] | NDArray[Any]) -> NDArray[np.float64]:
-    """Return true labels as class numbers: NaN where missing, −1 where they are none of the classes.
+    """Return true labels as class numbers: NaN where missing, −1 where they are not among the classes.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def code_gold(gold: Any, classes: Sequence[Any] | NDArray[Any]) -> NDArray[np.fl
 
 
 def check_gold(table: Frame, gold: str, target: Sequence[str], task: str, *, soft: bool) -> tuple[str, list[str]]:
-    """Check a column of true labels; return how many there are as a sentence, and notes on it."""
+    """Check a column of true labels; return a sentence that says how many there are, and notes on it."""
     if task != "classification" or (len(target) > 1 and not soft):
         got = "several targets" if len(target) > 1 else task
         raise ValueError(f"Expected a single target of classes for `gold`, but got {got}.")

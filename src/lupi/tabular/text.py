@@ -1,4 +1,4 @@
-"""Encode texts: by TF-IDF, which needs no download, or by a Hugging Face model."""
+"""Encode texts with TF-IDF, which needs no download, or with a Hugging Face model."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ TRUSTED = ("lupi.tabular.text.TfidfEncoder", "lupi.tabular.text.TransformerEncod
 
 
 class TfidfEncoder:
-    """Encode texts by TF-IDF, reduced by a truncated singular value decomposition and L2-normalized.
+    """Encode texts with TF-IDF, reduced by a truncated singular value decomposition and L2-normalized.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class TfidfEncoder:
 
 
 class TransformerEncoder(PretrainedEncoder):
-    """Encode texts by the last layer of a Hugging Face model, averaged over tokens and L2-normalized.
+    """Encode texts with the last layer of a Hugging Face model, averaged over tokens and L2-normalized.
 
     Embeddings are cached on disk (folder ``lupi`` in ``$XDG_CACHE_HOME`` or ``~/.cache``), by model and text.
     Needs the extra `text`.
@@ -108,7 +108,7 @@ class TransformerEncoder(PretrainedEncoder):
         return rows
 
     def _load(self) -> tuple[Any, Any, str]:
-        """Load the tokenizer, the model and its version once."""
+        """Load the tokenizer, the model and its version, once."""
         if "_parts" not in vars(self):
             try:
                 from transformers import AutoModel, AutoTokenizer  # slow
@@ -131,7 +131,7 @@ class TransformerEncoder(PretrainedEncoder):
 
 
 def encode_texts(encoder: TfidfEncoder | TransformerEncoder | Any, column: "pd.Series[Any]") -> NDArray[np.float32]:
-    """Return the features of a column of texts; every distinct text is encoded once, and a missing one becomes zeros.
+    """Encode a column of texts; every distinct text is encoded once, and a missing text becomes zeros.
 
     Examples
     --------

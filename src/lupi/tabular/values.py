@@ -1,4 +1,4 @@
-"""The values of a column as numbers or as codes of categories. Messages count rows from 0."""
+"""Convert the values of a column to numbers or to codes of categories. Messages count rows from 0."""
 
 import re
 from typing import Any, TypeAlias
@@ -11,11 +11,11 @@ from pandas.api.types import is_bool_dtype, is_numeric_dtype, is_string_dtype
 Column: TypeAlias = "pd.Series[Any]"
 
 ID = re.compile(r"(\bid|_id|Id|ID|annotator|worker|rater|labell?er|coder|judge|reviewer|participant|user|model)$")
-"""Names of columns that say who gave a label."""
+"""Typical names of a column of annotators."""
 
 
 def is_number(column: Column) -> bool:
-    """Return whether a column holds numbers; booleans are none."""
+    """Return whether a column holds numbers; booleans do not count."""
     return is_numeric_dtype(column.dtype) and not is_bool_dtype(column.dtype)
 
 
@@ -32,7 +32,7 @@ def is_id(column: Column) -> bool:
 
 
 def as_text(value: Any) -> str:
-    """Return a value as a string; 3, 3.0 and "3" are equal, because ids become floats beside missing values.
+    """Return a value as a string. 3, 3.0 and "3" are equal, because missing values turn ids into floats.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def category_labels(column: Column) -> list[str]:
 
 
 def category_codes(column: Column, labels: list[str]) -> NDArray[np.signedinteger]:
-    """Return the place of each value among labels: −1 if it is none of them, their number if it is missing."""
+    """Return the index of each value in the labels: −1 if it is not there, the number of labels if it is missing."""
     coded = is_coded(column)
     codes, values = (column.cat.codes.to_numpy(), column.cat.categories) if coded else _factorize(column)
     places = pd.Index(labels, dtype=object).get_indexer(pd.Index([as_text(value) for value in values], dtype=object))
@@ -90,7 +90,7 @@ def category_codes(column: Column, labels: list[str]) -> NDArray[np.signedintege
 
 
 def code_categories(column: Column) -> NDArray[np.int64]:
-    """Number the distinct values of a column from 0, in sorted order; a missing value is the last of them.
+    """Number the distinct values of a column from 0, in sorted order; missing values come last.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def code_categories(column: Column) -> NDArray[np.int64]:
 
 
 def _factorize(column: Column, sort: bool = False) -> tuple[NDArray[np.intp], Any]:
-    """Return the index of each row's value among the distinct values, −1 if missing, and these values."""
+    """Return the index of the value of each row among the distinct values, −1 if missing, and the distinct values."""
     column = _plain(column)
     if is_number(column):
         as_numbers(column)  # raises an error on infinity
@@ -116,7 +116,7 @@ def _factorize(column: Column, sort: bool = False) -> tuple[NDArray[np.intp], An
 
 
 def is_coded(column: Column) -> bool:
-    """Return whether a column holds codes of strings, as pandas' categorical type does."""
+    """Return whether a column is a pandas categorical."""
     return isinstance(column.dtype, pd.CategoricalDtype) and is_string_dtype(column.cat.categories.dtype)
 
 

@@ -34,7 +34,7 @@ def split_kinds(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str
 def choose_files(
     inputs: Mapping[str, InputColumn], names: Collection[str], path: str | Path, given: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Return the files of the vectors of another table than that of training.
+    """Return the files of vectors for a table other than the training table.
 
     A table with row numbers needs the file of training beside it, unless users name another. A table without them needs
     a file of its own: that of training has the rows of another table.
@@ -76,7 +76,7 @@ def choose_files(
 def add_vectors(
     table: pa.Table, files: Mapping[str, str], path: str | Path, *, start: int = 0, total: int | None = None
 ) -> pa.Table:
-    """Return a table with the vectors of files in the columns that name them.
+    """Add the vectors from files to the columns of a table that name them.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def read_numbers(column: Any, name: str, count: int, file: str, start: int) -> N
 
 
 def to_lists(vectors: NDArray[Any]) -> pa.Array:
-    """Return vectors as a column of Arrow."""
+    """Return vectors as an Arrow column."""
     flat = np.ascontiguousarray(vectors)
     flat = flat.astype(flat.dtype.newbyteorder("="), copy=False)  # Arrow reads this machine's order
     return pa.FixedSizeListArray.from_arrays(pa.array(flat.reshape(-1)), vectors.shape[1])

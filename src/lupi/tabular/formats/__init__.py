@@ -19,11 +19,11 @@ FORMATS: tuple[type[SeparatedFile | JsonLinesFile | JsonFile | ParquetFile | Wor
     Workbook,
     ParquetFile,
 )
-"""The formats, by the endings of file names."""
+"""All file formats."""
 
 
 def open_file(path: str | Path, types: Mapping[str, pa.DataType] | None = None) -> TableFile:
-    """Open a table in a file or folder, reading only the names and types of its columns where that is possible.
+    """Open a table in a file or folder, reading only the names and types of its columns where possible.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def open_file(path: str | Path, types: Mapping[str, pa.DataType] | None = None) 
         Types of columns of a CSV or JSON Lines file. The types of other columns are inferred.
     """
     path = Path(path)
-    if not os.fsencode(path).decode("utf-8", "ignore") == str(path):  # Arrow takes no other
+    if not os.fsencode(path).decode("utf-8", "ignore") == str(path):  # Arrow accepts only UTF-8 paths
         raise ValueError(f"Expected the path of a table to be UTF-8, but got {os.fsencode(path)!r}.")
     if not path.exists():
         raise FileNotFoundError(f"Expected a table, but there is no {path}.")

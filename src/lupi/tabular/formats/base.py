@@ -1,4 +1,4 @@
-"""What every file format offers: names and types of columns, all rows at once, or rows in batches."""
+"""The base class of file formats: names and types of columns, all rows at once, or rows in batches."""
 
 import gzip
 import zlib
@@ -13,7 +13,7 @@ import pyarrow as pa
 from lupi.tabular.containers import code_strings
 
 ROWS_AT_ONCE = 65_536
-"""Rows of a batch, for formats that can choose."""
+"""Number of rows of a batch, for formats that can choose it."""
 
 
 class TableFile(ABC):
@@ -22,30 +22,30 @@ class TableFile(ABC):
     Parameters
     ----------
     path : Path
-        The file or folder, which exists.
+        The existing file or folder.
     types : mapping
         Types of columns, for formats that do not store them.
     """
 
     suffixes: ClassVar[tuple[str, ...]]
-    """How the names of such files end, in lower case."""
+    """Suffixes of file names, in lower case."""
 
     def __init__(self, path: Path, types: Mapping[str, pa.DataType]) -> None:
         self.path, self.types = path, types
 
     @property
     def note(self) -> str | None:
-        """What was found out about the file that its name does not say, as a sentence; None if nothing."""
+        """A sentence about properties of the file that differ from what its name suggests; None if there are none."""
         return None
 
     @property
     @abstractmethod
     def schema(self) -> pa.Schema:
-        """Names of the columns, and types where the beginning of the file tells them; null where it does not."""
+        """Names and types of the columns; the type is null if the beginning of the file does not show it."""
 
     @abstractmethod
     def read(self, columns: Sequence[str]) -> pa.Table:
-        """Read columns of all rows; types are those of all rows."""
+        """Read columns of all rows, with types that fit all rows."""
 
     @abstractmethod
     def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
@@ -56,9 +56,9 @@ class TableFile(ABC):
         """Count the rows."""
 
     def by_column(self, columns: Sequence[str]) -> "TableFile":
-        """Return a table of some columns that can be read one by one: by default one in memory, with strings as codes.
+        """Return a table of some columns that can be read one by one, with types that fit all rows.
 
-        Its types are those of all rows.
+        By default, the table is in memory, with dictionary-encoded strings.
         """
         table = self.read(columns)
         coded = {name: code_strings(table.column(name)) for name in columns}
@@ -92,7 +92,7 @@ class MemoryTable(TableFile):
 
 @contextmanager
 def explain_unreadable(path: str | Path) -> Iterator[None]:
-    """Turn an error of Arrow or gzip into one sentence that says why a file cannot be read."""
+    """Turn an error of Arrow or gzip into a sentence that says why a file cannot be read."""
     try:
         yield
     except UnicodeDecodeError as error:
@@ -105,6 +105,6 @@ def explain_unreadable(path: str | Path) -> Iterator[None]:
 
 
 def read_text(path: Path, size: int = -1) -> str:
-    """Read the first bytes of a file, or all, as UTF-8; a file whose name ends in .gz is decompressed."""
+    """Read the first `size` bytes of a file, or all, as UTF-8; a .gz file is decompressed."""
     with explain_unreadable(path), gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
         return file.read(size).decode("utf-8-sig", "replace")

@@ -14,11 +14,11 @@ import pyarrow.json
 from lupi.tabular.formats.base import MemoryTable, TableFile, read_text
 
 BEGINNING, BLOCK = 2**20, 2**22
-"""Bytes in which names and types are looked for, and bytes of a batch. No object may be longer."""
+"""Number of bytes from which names and types are inferred, and of a batch. No object may be longer."""
 
 
 class JsonLinesFile(TableFile):
-    """A file with one JSON object per line, maybe compressed by gzip."""
+    """A file with one JSON object per line, possibly compressed with gzip."""
 
     suffixes = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz")
 
@@ -29,13 +29,13 @@ class JsonLinesFile(TableFile):
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """Names of the columns, and types by the first megabyte; JSON tells strings from numbers."""
+        """Names and types of the columns, from the first megabyte; JSON distinguishes strings from numbers."""
         found = self._open(BEGINNING).schema
         given = {name: kind for name, kind in self.types.items() if name in found.names and kind != pa.string()}
         return pa.schema([field.with_type(given.get(field.name, field.type)) for field in found])
 
     def read(self, columns: Sequence[str]) -> pa.Table:
-        """Read columns of all rows; a type that the rows of one block suggest is revised by later ones."""
+        """Read columns of all rows; later blocks may change the type inferred from earlier ones."""
         return pa.json.read_json(self.path, pa.json.ReadOptions(block_size=BLOCK)).select(list(columns))
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
@@ -87,7 +87,7 @@ def read_records(path: Path) -> list[dict[str, Any]]:
 
 
 def _parse(text: str) -> Any:
-    return json.loads(text, parse_constant=lambda _: None)  # NaN and infinity are Python's, not JSON's
+    return json.loads(text, parse_constant=lambda _: None)  # NaN and infinity are not valid JSON
 
 
 def _parse_line(line: str, number: int, path: Path) -> Any:
@@ -98,7 +98,7 @@ def _parse_line(line: str, number: int, path: Path) -> Any:
 
 
 def to_table(records: Sequence[Mapping[str, Any]], path: Path) -> pa.Table:
-    """Return JSON objects as a table, typed as those of a JSON Lines file."""
+    """Return JSON objects as a table, with the types of a JSON Lines file."""
     if not records:
         raise ValueError(f"Expected {path} to have rows, but it is empty.")
     lines = "\n".join(json.dumps(record) for record in records).encode()

@@ -14,7 +14,7 @@ from lupi.tabular.formats.base import TableFile
 
 
 class ParquetFile(TableFile):
-    """A Parquet file, or a folder of them, maybe partitioned by folder names such as ``year=2020``."""
+    """A Parquet file, or a folder of them, possibly partitioned by folder names such as ``year=2020``."""
 
     suffixes = (".parquet", ".pq")
 
@@ -25,7 +25,7 @@ class ParquetFile(TableFile):
 
     @cached_property
     def dataset(self) -> Any:
-        """The file or folder as Arrow sees it."""
+        """The file or folder as an Arrow dataset."""
         return pa.dataset.dataset(self.path, format=pa.dataset.ParquetFileFormat(), partitioning="hive")
 
     @property
@@ -48,7 +48,7 @@ class ParquetFile(TableFile):
         return int(self.dataset.count_rows())
 
     def by_column(self, columns: Sequence[str]) -> TableFile:  # noqa: ARG002
-        """Return the table itself: columns are stored one by one."""
+        """Return the table itself, since Parquet stores columns one by one."""
         return self
 
 

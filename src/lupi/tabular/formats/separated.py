@@ -1,4 +1,4 @@
-"""CSV and TSV files: the separator is found in the first lines, the types in all of them."""
+"""CSV and TSV files. The separator is inferred from the first lines, the types from all lines."""
 
 import csv
 import re
@@ -17,30 +17,30 @@ from lupi.tabular.formats.base import TableFile, read_text
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 BEGINNING, BLOCK = 2**20, 2**22
-"""Bytes in which names and types are looked for, and bytes of a batch."""
+"""Number of bytes from which names and types are inferred, and of a batch."""
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """How the values of a file are separated, and how its decimals are written."""
+    """The separator of values and the decimal point of a file."""
 
     separator: str = ","
     decimal: str = "."
 
 
 class SeparatedFile(TableFile):
-    """A CSV or TSV file, maybe compressed by gzip."""
+    """A CSV or TSV file, possibly compressed with gzip."""
 
     suffixes = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 
     @cached_property
     def dialect(self) -> Dialect:
-        """How the file is written."""
+        """The dialect of the file."""
         return sniff(read_text(self.path, BEGINNING), default="\t" if ".tsv" in self.path.name.lower() else ",")
 
     @property
     def note(self) -> str | None:
-        """The separator and decimal, unless they are those of the file's name."""
+        """A sentence about the separator and decimal point, unless they are what the file name suggests."""
         expected = Dialect("\t" if ".tsv" in self.path.name.lower() else ",")
         if self.dialect == expected:
             return None
@@ -63,7 +63,7 @@ class SeparatedFile(TableFile):
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """Names of the columns, and types by the first megabyte."""
+        """Names and types of the columns, from the first megabyte."""
         with pa.csv.open_csv(self.path, *self._options(BEGINNING)) as reader:
             schema = reader.schema
         twice = [name for name in schema.names if schema.names.count(name) > 1]
@@ -72,12 +72,12 @@ class SeparatedFile(TableFile):
         return schema
 
     def read(self, columns: Sequence[str]) -> pa.Table:
-        """Read columns of all rows; a type that the rows of one block suggest is revised by later ones."""
-        _ = self.schema  # Arrow would read the first of two columns with one name
+        """Read columns of all rows; later blocks may change the type inferred from earlier ones."""
+        _ = self.schema  # checks for duplicate names, of which Arrow would read the first
         return pa.csv.read_csv(self.path, *self._options(BLOCK, columns))
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Read columns in batches with the types of `schema`; a column without values so far is read as strings."""
+        """Read columns in batches with the types of `schema`; columns of unknown type are read as strings."""
         read, parse, convert = self._options(BLOCK, columns)
         kinds = {name: self.schema.field(name).type for name in columns}
         convert.column_types = {name: pa.string() if pa.types.is_null(kind) else kind for name, kind in kinds.items()}
@@ -92,15 +92,15 @@ class SeparatedFile(TableFile):
 
 
 def is_separated(path: str | Path) -> bool:
-    """Return whether a file name is that of a CSV or TSV file, whose columns can always be read as strings."""
+    """Return whether a file is a CSV or TSV file, whose columns can always be read as strings."""
     return Path(path).name.lower().endswith(SeparatedFile.suffixes)
 
 
 def sniff(text: str, default: str = ",") -> Dialect:
-    r"""Find the separator and the decimal point in the first lines of a file.
+    r"""Infer the separator and the decimal point from the first lines of a file.
 
-    A separator is one that gives all lines the same number of values, two or more. The default is kept wherever it is
-    one; of several others, the one that gives most values is taken.
+    A separator must give all lines the same number of values, two or more. If the default does, it is used; otherwise
+    the separator that gives the most values is used.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def count_values(text: str, separator: str) -> int:
 
 
 def parse_lines(text: str, separator: str, count: int = 100) -> list[list[str]]:
-    """Split the first lines of a text, without blank ones and, if there are others, without one that may be cut off."""
+    """Split the first lines of a text, without blank lines and, if there are others, without a truncated last line."""
     whole = text if len(text) < BEGINNING // 2 else text[: text.rfind("\n") + 1]
     try:
         lines = list(islice(csv.reader(whole.splitlines(True), delimiter=separator), count))

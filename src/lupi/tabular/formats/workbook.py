@@ -1,4 +1,4 @@
-"""Excel workbooks: the first sheet, whose first row has the names of the columns."""
+"""Excel workbooks. The first sheet is read, and its first row holds the column names."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +10,7 @@ from lupi.tabular.formats.base import MemoryTable
 
 
 class Workbook(MemoryTable):
-    """An Excel workbook, of which the first sheet is read as a whole. Needs the extra `excel`."""
+    """An Excel workbook, whose first sheet is read as a whole. This needs the extra `excel`."""
 
     suffixes = (".xlsx",)
 
@@ -25,8 +25,8 @@ def read_sheet(path: Path) -> pa.Table:
     except ImportError as error:
         raise ImportError(f"Expected the extra `excel` (pip install 'lupi[excel]'), but {error}.") from error
     try:
-        frame = pd.read_excel(path, engine="openpyxl", dtype=object)  # the string 007 stays one
-    except Exception as error:  # the reader raises anything on a file that is no workbook
+        frame = pd.read_excel(path, engine="openpyxl", dtype=object)  # the string 007 stays a string
+    except Exception as error:  # the reader may raise anything for other files
         raise ValueError(f"Expected {path} to be a readable table, but got: {error}.") from error
     frame = frame.set_axis([str(name) for name in frame.columns], axis="columns")
     return pa.Table.from_pandas(frame.convert_dtypes(), preserve_index=False).replace_schema_metadata()

@@ -1,6 +1,6 @@
 """Import the exports of labelling tools, one file per tool. To add a tool, write a function and add it to `IMPORTERS`.
 
-A tool's export becomes an `ImportedTable`: one row per label, with what is known about it in privileged columns.
+An export becomes an `ImportedTable` with one row per label and the facts about each label in privileged columns.
 """
 
 import inspect
@@ -29,7 +29,7 @@ IMPORTERS: dict[str, Callable[..., ImportedTable]] = {
     "wide": read_wide,
     "huggingface": read_huggingface,
 }
-"""The functions that read the exports of tools, by the name of the tool."""
+"""Functions that read exports, by the name of the tool."""
 
 
 def read_export(tool: str, path: str | Path, **options: Any) -> ImportedTable:
@@ -38,12 +38,12 @@ def read_export(tool: str, path: str | Path, **options: Any) -> ImportedTable:
     Parameters
     ----------
     tool : str
-        A name of `IMPORTERS`: label-studio, argilla, prodigy, doccano, wide or huggingface.
+        One of `IMPORTERS`: label-studio, argilla, prodigy, doccano, wide or huggingface.
     path : str or Path
         The export.
     **options : Any
-        Options of the importer: `label` names the field of labels where an export has several; "wide" takes `example`
-        and `annotators`, and "huggingface" takes `label`, `example` and `split`.
+        Options of the importer. `label` names the field of labels if an export has several; "wide" takes `example` and
+        `annotators`; "huggingface" takes `label`, `example` and `split`.
 
     Examples
     --------

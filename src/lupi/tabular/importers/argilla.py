@@ -1,4 +1,4 @@
-"""Exports of Argilla: records as JSON, nested or flattened, and the datasets of Argilla 1.
+"""Import exports of Argilla: records as JSON, nested or flattened, and datasets of Argilla 1.
 
 See https://docs.argilla.io/latest/how_to_guides/import_export.
 """
@@ -14,11 +14,11 @@ from lupi.tabular.formats.json_files import read_records
 from lupi.tabular.importers.base import ImportedTable, LabelRow, choose_field, make_table
 
 SUBMITTED = ("submitted", None)
-"""Status of responses that count; others are drafts or were discarded."""
+"""Status of submitted responses; others are drafts or were discarded."""
 
 
 class Record(NamedTuple):
-    """A record: its fields, the responses to each question, and what was suggested for it."""
+    """A record: its fields, the responses to each question, and the suggestions."""
 
     id: Any
     fields: Mapping[str, Any]
@@ -29,14 +29,14 @@ class Record(NamedTuple):
 def read_argilla(path: Path, *, label: str | None = None) -> ImportedTable:
     """Read an export of Argilla.
 
-    Every response that was submitted is a row, with its `annotator`; a suggestion becomes `prediction`,
-    `prediction_score` and `prediction_version`, the agent. Fields and metadata of records are inputs.
+    Every submitted response is a row with its `annotator`. A suggestion becomes `prediction`, `prediction_score` and
+    `prediction_version` (the agent). Fields and metadata of records are inputs.
 
     Parameters
     ----------
     path : Path
-        What ``records.to_json`` or ``Dataset.to_disk`` wrote, or a .json, .jsonl or .parquet file of
-        ``records.to_datasets()`` or of a ``FeedbackDataset``.
+        The output of ``records.to_json`` or ``Dataset.to_disk``, or a .json, .jsonl or .parquet file of
+        ``records.to_datasets()`` or a ``FeedbackDataset``.
     label : str, optional
         Name of the question, if there are several.
     """
@@ -105,7 +105,7 @@ def parse_record(record: Mapping[str, Any], number: int) -> Record:
 
 
 def flat_responses(record: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
-    """Return the responses of a flattened record, which are lists of values, users and states."""
+    """Return the responses of a flattened record, stored as lists of values, users and states."""
     values = record.get(f"{name}.responses") or []
     users, states = (record.get(f"{name}.responses.{key}") or [None] * len(values) for key in ("users", "status"))
     for value, user, state in zip(values, users, states, strict=True):
@@ -113,7 +113,7 @@ def flat_responses(record: Mapping[str, Any], name: str) -> Iterator[dict[str, A
 
 
 def is_old_question(value: Any) -> bool:
-    """Return whether a value is the responses of Argilla 1: objects with a user, or an object of lists."""
+    """Return whether a value holds responses of Argilla 1: objects with a user, or an object of lists."""
     one = value[0] if isinstance(value, list) and value else value
     return isinstance(one, dict) and {"user_id", "value"} <= one.keys()
 
@@ -136,5 +136,5 @@ def parse_metadata(metadata: Any) -> dict[str, Any]:
 
 
 def average(score: Any) -> Any:
-    """Return the mean of the scores of a list of labels, and any other score as it is."""
+    """Return the mean score of a list of labels; return any other score unchanged."""
     return sum(score) / len(score) if isinstance(score, list) and score else score or None

@@ -1,4 +1,4 @@
-"""What importers have in common: labels with what is known about them become a table with one row per label."""
+"""The common part of importers: make a table with one row per label from labels and the facts about them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,15 +23,15 @@ class ImportedTable:
     frame : DataFrame
         The table.
     target : tuple of str
-        The column of labels, or a column of 0 and 1 for each label where annotators could give several.
+        The column of labels or, if annotators could give several labels, one column of 0 and 1 per label.
     privileged : tuple of str
-        The columns that say who gave a label, when, in how much time, and what a model had predicted.
+        The privileged columns: who gave a label, when, in how much time, and what a model had predicted.
     example : str
-        The column of ids; rows with equal ids are labels of one example.
+        The column of ids. Rows with equal ids are labels of the same example.
     gold : str or None
         The column of true labels.
     notes : list of str
-        What was left out or renamed.
+        Notes on what was left out or renamed.
     """
 
     frame: pd.DataFrame
@@ -64,18 +64,18 @@ class ImportedTable:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelRow:
-    """One label, with its example, the inputs, and what is known about it.
+    """One label with its example, inputs and privileged information.
 
     Parameters
     ----------
     example
         Id of the example.
     inputs : mapping
-        What is known about the example.
+        The inputs of the example.
     label
         A name or number, a list of names, or None if there is none.
     privileged : mapping
-        What is known about the label; missing values are None.
+        The privileged information of the label; missing values are None.
     gold
         The true label, or None.
     """
@@ -88,16 +88,16 @@ class LabelRow:
 
 
 def make_table(rows: Sequence[LabelRow], path: object, left_out: Mapping[str, int] | None = None) -> ImportedTable:
-    """Make a table from labels, and leave out rows without a label and columns without a value.
+    """Make a table from labels, without unlabelled rows and empty columns.
 
     Parameters
     ----------
     rows : sequence of LabelRow
         The labels.
     path
-        Where they were found, for messages.
+        The source of the labels, for messages.
     left_out : mapping, optional
-        How many labels an importer has left out already, by reason.
+        Number of labels that the importer has left out already, by reason.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def is_empty(label: Any) -> bool:
 
 
 def first(label: Any) -> Any:
-    """Return the first of a list of labels, and any other label as it is."""
+    """Return the first of a list of labels; return any other label unchanged."""
     return (label[0] if label else None) if isinstance(label, list) else label
 
 
@@ -157,7 +157,7 @@ def encode_labels(labels: Sequence[Any]) -> pd.DataFrame:
 
 
 def clean_fields(records: Sequence[Mapping[str, Any]], taken: set[str]) -> tuple[pd.DataFrame, list[str]]:
-    """Return the fields of examples as columns, with notes: nested ones are left out, names that are taken change."""
+    """Return the fields of examples as columns, and notes. Nested fields are left out, and names in use are changed."""
     notes, names = [], list(dict.fromkeys(name for record in records for name in record))
     nested = {
         name for name in names if any(isinstance(record.get(name), list | dict | np.ndarray) for record in records)
@@ -171,7 +171,7 @@ def clean_fields(records: Sequence[Mapping[str, Any]], taken: set[str]) -> tuple
 
 
 def make_columns(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return records as columns of one type each; where types differ, values become strings."""
+    """Return records as columns of one type each; if types differ, values become strings."""
     names = list(dict.fromkeys(name for record in records for name in record))
     columns = {}
     for name in names:
@@ -196,7 +196,7 @@ def choose_field(fields: Sequence[str], label: str | None, path: object, what: s
     fields : sequence of str
         The fields of an export that have labels.
     label : str or None
-        The field that users name.
+        The field that the user chose.
     path
         The export, for messages.
     what : str

@@ -1,4 +1,4 @@
-"""Exports of doccano: JSON Lines, JSON or CSV, one file per annotator.
+"""Import exports of doccano: JSON Lines, JSON or CSV, one file per annotator.
 
 See https://doccano.github.io/doccano and `backend/data_export` in its repository.
 """
@@ -14,15 +14,15 @@ from lupi.tabular.formats.json_files import read_records
 from lupi.tabular.importers.base import ImportedTable, LabelRow, choose_field, make_table, to_seconds
 
 LABELS = ("label", "labels", "cats", "annotations")
-"""Names under which versions and projects of doccano export labels."""
+"""Names of the field of labels in different versions and projects of doccano."""
 TOGETHER = "all"
-"""Name of the file of a project in which annotators share their labels, so that nobody knows who gave them."""
+"""Name of the file of a project whose annotators share their labels, so that annotators are unknown."""
 
 
 def read_doccano(path: Path, *, label: str | None = None) -> ImportedTable:
     """Read an export of doccano.
 
-    A project whose annotators do not share their labels is exported as one file per annotator, whose name is the
+    If annotators do not share their labels, the project is exported as one file per annotator, and the file name is the
     `annotator`. Comments are privileged; other fields of an example are inputs.
 
     Parameters
@@ -30,7 +30,7 @@ def read_doccano(path: Path, *, label: str | None = None) -> ImportedTable:
     path : Path
         The .zip file, a folder with its files, or one .jsonl, .json or .csv file.
     label : str, optional
-        Name of the field of labels, if it is none of label, labels, cats and annotations.
+        Name of the field of labels, if it is not label, labels, cats or annotations.
     """
     if path.suffix.lower() == ".zip":
         with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(path) as packed:

@@ -1,4 +1,4 @@
-"""Datasets of Hugging Face, as ``save_to_disk`` or ``to_parquet`` write them; the library itself is not needed.
+"""Import Hugging Face datasets written by ``save_to_disk`` or ``to_parquet``, without the library itself.
 
 See https://huggingface.co/docs/datasets/process#save.
 """
@@ -22,25 +22,25 @@ from lupi.tabular.values import ID, Column
 
 LABELS = ("label", "labels", "target", "annotation", "annotations")
 KNOWN_FOR_LABELS = ("seconds", "duration", "lead_time", "time", "timestamp", "created_at", "confidence", "score")
-"""Names of columns that say something about a label rather than about an example."""
+"""Names of columns that describe a label rather than an example."""
 
 
 def read_huggingface(
     path: Path, *, label: str | None = None, example: str | None = None, split: str | None = None
 ) -> ImportedTable:
-    """Read a dataset of Hugging Face. Class labels get their names, and columns of lists one row per element.
+    """Read a Hugging Face dataset. Class labels get their names, and columns of lists get one row per element.
 
-    Columns that are named like annotators or like facts about a label, and columns whose lists are as long as those of
+    Columns with names typical of annotators or of facts about a label, and columns whose lists are as long as those of
     the labels, are privileged. Labels that are missing, or −1 as in many test splits, are left out.
 
     Parameters
     ----------
     path : Path
-        A folder that ``save_to_disk`` wrote, or a .parquet, .jsonl or .csv file or folder of .parquet.
+        A folder written by ``save_to_disk``, a .parquet, .jsonl or .csv file, or a folder of .parquet files.
     label : str, optional
         Column of labels, if it is not named label, labels, target or annotation.
     example : str, optional
-        Column of ids; by default rows of the dataset are examples.
+        Column of ids; by default each row of the dataset is an example.
     split : str, optional
         Split to read, if the folder has several.
     """
@@ -103,7 +103,7 @@ def load_dataset(path: Path, split: str | None) -> tuple[pa.Table, Mapping[str, 
 
 
 def read_arrow(path: Path) -> pa.Table:
-    """Read a file in Arrow's stream format, and check it: values that are not in the file would end the process."""
+    """Read a file in Arrow's stream format and validate it, since a truncated file could crash the process."""
     with pa.memory_map(str(path)) as source:
         table = pa.ipc.open_stream(source).read_all()
     table.validate(full=True)
@@ -111,7 +111,7 @@ def read_arrow(path: Path) -> pa.Table:
 
 
 def name_classes(frame: pd.DataFrame, features: Mapping[str, Any], label: str, aligned: list[str]) -> pd.DataFrame:
-    """Replace the numbers of class labels by their names; −1 becomes a missing label."""
+    """Replace the numbers of class labels with their names; −1 becomes a missing label."""
     for name, feature in features.items():
         column = LABEL if name == label else name
         inner = feature.get("feature", feature) if isinstance(feature, dict) and name in aligned else feature

@@ -1,4 +1,4 @@
-"""Exports of Label Studio: JSON, with annotations and predictions, and JSON-MIN.
+"""Import exports of Label Studio: JSON, with annotations and predictions, and JSON-MIN.
 
 See https://labelstud.io/guide/task_format.
 """
@@ -20,9 +20,9 @@ MINIMAL = {"annotation_id", "annotator", "lead_time"}
 def read_label_studio(path: Path, *, label: str | None = None) -> ImportedTable:
     """Read an export of Label Studio.
 
-    Every annotation that was not cancelled is a row, with `annotator`, `seconds` (its lead time) and `timestamp`. A
-    prediction of the task becomes `prediction`, `prediction_score` and `prediction_version`; where tasks have several,
-    each model version has columns of its own. An annotation that is marked as ground truth gives the task its `gold`.
+    Every annotation that was not cancelled is a row with `annotator`, `seconds` (the lead time) and `timestamp`. A
+    prediction becomes `prediction`, `prediction_score` and `prediction_version`; if tasks have several, each model
+    version has separate columns. An annotation marked as ground truth is the `gold` label of its task.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def read_result(results: Sequence[Mapping[str, Any]], name: str) -> Any:
 
 
 def read_predictions(predictions: Sequence[Mapping[str, Any]], name: str, several: bool) -> dict[str, Any]:
-    """Return what models predicted for a task; with `several`, in columns that are named by the model's version."""
+    """Return the predictions of models for a task; with `several`, columns are named after the model version."""
     found: dict[str, Any] = {}
     for prediction in predictions:
         label = read_result(prediction.get("result") or [], name)
@@ -98,14 +98,14 @@ def read_predictions(predictions: Sequence[Mapping[str, Any]], name: str, severa
 
 
 def name_user(user: Any) -> str | None:
-    """Return the name of an annotator, who is a number, an email address or an object with both."""
+    """Return the name of an annotator, given as a number, an email address or an object with both."""
     if isinstance(user, dict):
         user = user.get("email") or user.get("id")
     return None if user is None else str(user)
 
 
 def read_minimal(records: Sequence[Mapping[str, Any]], label: str | None, path: Path) -> ImportedTable:
-    """Read JSON-MIN, whose records mix the data of a task with its labels, so that users must name the label."""
+    """Read JSON-MIN. Its records mix the data of a task with its labels, so the user must name the label."""
     own = {*MINIMAL, "id", "created_at", "updated_at", "agreement"}
     fields = [name for record in records for name in record if name not in own]
     if label is None:

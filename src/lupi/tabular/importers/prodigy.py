@@ -1,4 +1,4 @@
-"""Exports of Prodigy: the JSON Lines of ``prodigy db-out``.
+"""Import exports of Prodigy, the JSON Lines written by ``prodigy db-out``.
 
 See https://prodi.gy/docs/api-interfaces.
 """
@@ -12,21 +12,21 @@ from lupi.tabular.formats.json_files import read_records
 from lupi.tabular.importers.base import ImportedTable, LabelRow, choose_field, make_table, to_seconds
 
 OWN = {"label", "answer", "accept", "options", "score", "meta", "config", "spans", "tokens", "versions", "sessions"}
-"""Keys of a task that are no inputs; neither are those that begin with an underscore."""
+"""Keys of a task that are not inputs, in addition to those that begin with an underscore."""
 
 
 def read_prodigy(path: Path, *, label: str | None = None) -> ImportedTable:
     """Read annotations of Prodigy: choices, or one label that annotators accept or reject.
 
-    Tasks that were ignored are left out, and so are choices that were rejected as a whole. Rows have `annotator`,
-    `timestamp` and, where a model in the loop had scored the task, `prediction_score`.
+    Ignored tasks and rejected choices are left out. Rows have `annotator`, `timestamp` and, if a model in the loop had
+    scored the task, `prediction_score`.
 
     Parameters
     ----------
     path : Path
         The .jsonl file that ``prodigy db-out`` wrote.
     label : str, optional
-        For tasks of one label each, the label to take, if there are several.
+        For tasks with one label each, the label to read, if there are several.
     """
     tasks = read_records(path)
     for number, task in enumerate(tasks):

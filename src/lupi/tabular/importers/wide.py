@@ -1,4 +1,4 @@
-"""Wide tables: one row per example, one column per annotator."""
+"""Import wide tables, with one row per example and one column per annotator."""
 
 import re
 from collections.abc import Sequence
@@ -17,21 +17,22 @@ from lupi.tabular.values import as_text, is_number
 
 NAMES_OF_IDS = re.compile(r"^$|^unnamed|^index$|id$|^item|^example$|^task$|^question$", re.IGNORECASE)
 MOST_LABELS = 100
-"""Columns with more distinct values are no labels."""
+"""Columns with more distinct values are not labels."""
 
 
 def read_wide(path: Path, *, example: str | None = None, annotators: Sequence[str] | None = None) -> ImportedTable:
-    """Read a table with one row per example and one column per annotator; empty cells and −1 are no labels.
+    """Read a table with one row per example and one column per annotator; empty cells and −1 are unlabelled.
 
     Parameters
     ----------
     path : Path
         A table in any format.
     example : str, optional
-        Column of ids; by default a first column without a name or named like one, or else rows are counted.
+        Column of ids. By default it is the first column, if that has no name or is named like an id; otherwise examples
+        are numbered.
     annotators : sequence of str, optional
-        Comma-separated columns of labels; by default those of names or whole numbers that mostly have the values of
-        other such columns. Other columns are inputs.
+        Comma-separated columns of labels. By default these are the columns of names or integers that mostly share their
+        values with other such columns. Other columns are inputs.
     """
     table = open_file(path)
     return to_long(to_pandas(table.read(table.schema.names)), example=example, annotators=annotators, of=path)
@@ -40,16 +41,16 @@ def read_wide(path: Path, *, example: str | None = None, annotators: Sequence[st
 def to_long(
     table: Any, *, example: str | None = None, annotators: Sequence[str] | None = None, of: object = "the table"
 ) -> ImportedTable:
-    """Turn a wide table into one with a row per label.
+    """Convert a wide table to one with one row per label.
 
     Parameters
     ----------
     table
-        A table of pandas, polars or Arrow, or an array, all of whose columns are annotators.
+        A table of pandas, polars or Arrow, or an array in which every column is an annotator.
     example, annotators
         As for the importer "wide".
     of
-        What the table is called in messages.
+        Name of the table in messages.
 
     Examples
     --------

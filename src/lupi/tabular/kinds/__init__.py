@@ -1,4 +1,4 @@
-"""The kinds of column. One class, in a file of its own, says everything about a kind.
+"""The kinds of columns, each defined by one class in its own file.
 
 To add a kind, subclass `Kind` and add an instance to `KINDS`.
 """

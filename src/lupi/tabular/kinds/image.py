@@ -1,4 +1,4 @@
-"""Images: paths of files beside the table, which an encoder turns into several features."""
+"""Images: paths of files beside the table, encoded as several features."""
 
 import re
 
@@ -10,7 +10,7 @@ SUFFIXES = re.compile(r".*\.(jpe?g|png|webp|gif|bmp|tiff?)", re.IGNORECASE | re.
 
 
 class ImageFile(Kind):
-    """Paths of images, relative to the table's folder. Users choose it; it is never recognised, but proposed."""
+    """Paths of images, relative to the folder of the table. Users must choose this kind; lupi only suggests it."""
 
     name = "image"
     wants = "paths"

@@ -1,4 +1,4 @@
-"""Texts, which an encoder turns into several features."""
+"""Texts, encoded as several features."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from lupi.tabular.values import Column
 
 
 class Text(Kind):
-    """Strings of which most have three words or more."""
+    """Strings, most of which have three words or more."""
 
     name = "text"
     privileged = "text"

@@ -1,4 +1,4 @@
-"""Vectors, such as embeddings: several numbers per row, all rows of one length. Messages count rows from 0."""
+"""Vectors, such as embeddings: several numbers per row, the same number in all rows. Messages count rows from 0."""
 
 import re
 from collections.abc import Collection
@@ -13,7 +13,7 @@ from lupi.tabular.values import Column
 
 
 class Vector(Kind):
-    """Several numbers per row, each of which becomes a column of numbers."""
+    """Several numbers per row; each becomes a separate column."""
 
     name = "vector"
     privileged = "vector"
@@ -47,7 +47,7 @@ def holds_vectors(column: Column) -> bool:
 
 
 def expand_vectors(frame: pd.DataFrame, also: Collection[str] = ()) -> pd.DataFrame:
-    """Replace each column of vectors by one column per number: ``name[0]``, ``name[1]``, and so on.
+    """Replace each column of vectors with one column per number: ``name[0]``, ``name[1]``, and so on.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def stack_vectors(
 
 
 def to_vector(value: Any) -> NDArray[Any] | None:
-    """Return a list, an array or a string such as ``[0.5, 1.5]`` as a 1-D array of numbers; None if it is none."""
+    """Convert a list, an array or a string such as ``[0.5, 1.5]`` to a 1-D array of numbers; None for other values."""
     try:
         if isinstance(value, str):
             inside = re.fullmatch(r"\s*\[(.*)\]\s*", value, re.DOTALL)
@@ -140,12 +140,12 @@ def to_vector(value: Any) -> NDArray[Any] | None:
 
 
 def is_missing(value: Any) -> bool:
-    """Return whether there is no value; a list or an array is one."""
+    """Return whether a value is missing; lists and arrays are not."""
     return value is None or value is pd.NA or (isinstance(value, float) and np.isnan(value))
 
 
 def as_bytes(column: Column) -> Column:
-    """Return a column whose vectors are bytes, so that they can be compared and hashed; others as they are.
+    """Convert the vectors of a column to bytes, so that they can be compared and hashed; return others unchanged.
 
     Examples
     --------
