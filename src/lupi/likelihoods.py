@@ -1,7 +1,7 @@
-"""What does an output tensor mean? A likelihood maps the output of a head to the distribution of y.
+"""Likelihoods, which map the output tensor of a head to the distribution of y.
 
-Likelihoods are stateless; each function takes the one tensor that a head returns. Targets may be hard labels or the
-means that another model predicts, since each loss is linear in the target up to a constant (for a Gaussian, if its
+Likelihoods are stateless, and each function takes the single tensor that a head returns. Targets may be hard labels or
+means predicted by another model, since each loss is linear in the target up to a constant (for a Gaussian, if its
 variance is fixed).
 """
 
@@ -17,7 +17,7 @@ from torch import Tensor
 __all__ = ["Bernoulli", "Categorical", "Gaussian", "Likelihood"]
 
 SMALLEST = 1e-7
-"""Lower bound of what `from_moments` takes a logarithm of, or returns as a variance. It has no gradient there."""
+"""Lower bound of probabilities and variances in `from_moments`. The gradient is zero below it."""
 
 
 class Likelihood(ABC):
@@ -31,13 +31,13 @@ class Likelihood(ABC):
         """Return the negative log-likelihood of each annotation, [annotations]."""
 
     def loss(self, output: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
-        """Return the mean of `each`, multiplied by the weight of each annotation, if there are weights."""
+        """Return the mean of `each`, multiplied by the weights of the annotations if there are any."""
         each = self.each(output, y)
         return each.mean() if weight is None else (weight * each).mean()
 
     @abstractmethod
     def mean(self, output: Tensor, temperature: float = 1.0) -> Tensor:
-        """Return the expected y: probabilities, with logits divided by the temperature, or the mean of a Gaussian."""
+        """Return the expected y: probabilities, from logits divided by the temperature, or the mean of a Gaussian."""
 
     def target(self, y: Tensor, outputs: int) -> Tensor:  # noqa: ARG002 - `Categorical` needs it
         """Return labels in the form of `mean`."""
@@ -45,7 +45,7 @@ class Likelihood(ABC):
 
     @abstractmethod
     def moments(self, output: Tensor, dim: int = -1) -> Tensor:
-        """Return the moments, whose average over a mixture are those of the mixture; `dim` is the axis of outputs."""
+        """Return moments that can be averaged to get those of a mixture; `dim` is the axis of outputs."""
 
     @abstractmethod
     def from_moments(self, moments: Tensor) -> Tensor:
@@ -77,7 +77,7 @@ class Categorical(Likelihood):
         return torch.softmax(output / temperature, -1)
 
     def target(self, y: Tensor, outputs: int) -> Tensor:
-        """Return one-hot labels; distributions over classes stay as they are."""
+        """Return one-hot labels; distributions over classes are returned unchanged."""
         return F.one_hot(y, outputs).float() if y.ndim == 1 else y
 
     def moments(self, output: Tensor, dim: int = -1) -> Tensor:
@@ -132,7 +132,7 @@ class Bernoulli(Likelihood):
     def log_probabilities(self, output: Tensor, dim: int = -1) -> Tensor:
         """Return the log-probabilities of 0 and 1, along a new axis `dim`."""
         output = at_least_float32(output)
-        # Not `logsigmoid`, which ONNX files compute as the log of a sigmoid.
+        # Avoid `logsigmoid`, which is exported to ONNX as the log of a sigmoid.
         return -torch.stack([F.softplus(output), F.softplus(-output)], dim)
 
     def from_log_probabilities(self, log_p: Tensor, dim: int = -1) -> Tensor:
@@ -174,7 +174,7 @@ class Gaussian(Likelihood):
         return torch.cat([mean, variance + mean.square()], dim)
 
     def from_moments(self, moments: Tensor) -> Tensor:
-        """Return mean and variance."""
+        """Return the mean and the variance."""
         if moments.shape[-1] == 1:
             return moments
         mean, second = moments[..., :1], moments[..., 1:]

@@ -1,8 +1,8 @@
-"""Score predictions: one registry of metrics, which comparisons and reports read.
+"""Metrics: a single registry, used by comparisons and reports.
 
-A metric is a function of labels and predictions. Labels are codes 0 … K−1 beside probabilities of K classes, or their
-`Posterior`; 0 and 1 in the shape of the probabilities, multi-label; or real numbers beside a `Normal`. To add a metric,
-add it to `METRICS`.
+A metric is a function of labels and predictions. For probabilities of K classes, labels are codes 0 … K−1 or a
+`Posterior`; for multi-label probabilities, they are 0 and 1 in the same shape; for a `Normal`, they are real numbers.
+To add a metric, add it to `METRICS`.
 """
 
 import math
@@ -32,33 +32,33 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 BINS = 15
-"""Number of equally wide confidence bins, for ECE and reliability diagrams."""
+"""Number of equally wide confidence bins for ECE and reliability diagrams."""
 
 
 class Normal(NamedTuple):
-    """A normal distribution predicted for each row; `variance` is None where only the mean is predicted."""
+    """A predicted normal distribution for each row; `variance` is None if only the mean is predicted."""
 
     mean: Floats
     variance: Floats | None = None
 
 
 class Posterior(NamedTuple):
-    """The posterior of each row's true label, [rows, classes]: where it is uncertain, scores are expectations."""
+    """The posterior of the true label of each row, [rows, classes]. Scores are expectations under it."""
 
     p: Floats
 
 
 class Score(NamedTuple):
-    """The value of a metric and, where its error can be estimated from them, the contributions of the test rows."""
+    """The value of a metric and, if its error can be estimated from them, the contributions of the test rows."""
 
     value: float
     rows: Floats | None = None
 
 
 def nll(y: ArrayLike | Posterior, p: ArrayLike) -> Floats:
-    """Return the negative log-probability of the label of each row; multi-label, averaged over the labels.
+    """Return the negative log-probability of the label of each row; if multi-label, averaged over the labels.
 
-    Probabilities are clipped to at least the machine epsilon; the mean is scikit-learn's `log_loss`.
+    Probabilities are clipped to at least the machine epsilon. The mean equals scikit-learn's `log_loss`.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def nll(y: ArrayLike | Posterior, p: ArrayLike) -> Floats:
 
 
 def accuracy(y: ArrayLike | Posterior, p: ArrayLike) -> Floats:
-    """Return 1 where the most probable class is the label, else 0; multi-label, the fraction of correct labels.
+    """Return 1 where the most probable class is the label, else 0; if multi-label, the fraction of correct labels.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def accuracy(y: ArrayLike | Posterior, p: ArrayLike) -> Floats:
 
 
 def brier(y: ArrayLike | Posterior, p: ArrayLike) -> Floats:
-    """Return the squared error of the probabilities, summed over classes; multi-label, averaged over labels.
+    """Return the squared error of the probabilities, summed over classes; if multi-label, averaged over labels.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def gaussian_nll(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> Floats:
 
 
 def _decisions(y: ArrayLike | Posterior, p: ArrayLike) -> tuple[Floats, Floats]:
-    """Return the confidence of each decision and whether it is correct: [rows, 1], or multi-label [rows, labels].
+    """Return the confidence of each decision and whether it is correct, [rows, 1] or, if multi-label, [rows, labels].
 
     Examples
     --------
@@ -131,7 +131,7 @@ def _decisions(y: ArrayLike | Posterior, p: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def reliability(y: ArrayLike | Posterior, p: ArrayLike, bins: int = BINS) -> pd.DataFrame:
-    """Return the table of a reliability diagram: confidence and correct decisions in each bin.
+    """Return the table of a reliability diagram: confidences and correct decisions in each bin.
 
     Returns
     -------
@@ -167,21 +167,21 @@ def ece(y: ArrayLike | Posterior, p: ArrayLike, bins: int = BINS) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """A metric and how it is shown.
+    """A metric and its display format.
 
-    The functions take labels and predictions. They return the contribution of each row, whose mean is the value of the
-    metric, or a `Score`, or None where the prediction does not say enough.
+    The functions take labels and predictions. They return the contributions of the rows, whose mean is the value of the
+    metric, or a `Score`, or None if the metric does not apply to the prediction.
 
     Parameters
     ----------
     label : str
         Name for readers.
     of_classes : callable, optional
-        Scores probabilities of classes.
+        Scores class probabilities.
     of_numbers : callable, optional
         Scores a `Normal`.
     higher_is_better : bool
-        Direction.
+        Whether higher values are better.
     scale : int
         Factor for display, such as 100 for per cent.
     digits : int
@@ -200,11 +200,11 @@ class Metric:
 
     @property
     def heading(self) -> str:
-        """Label and unit, for the heading of a table."""
+        """The label and unit, for the heading of a table."""
         return f"{self.label}, {self.unit}" if self.unit else self.label
 
     def format(self, value: float, sign: str = "") -> str:
-        """Write a value as it is shown; `sign="+"` writes the sign of a positive value, too.
+        """Format a value for display; with `sign="+"`, positive values have a sign too.
 
         Examples
         --------
@@ -222,7 +222,7 @@ def _normal_nll(y: Any, prediction: Normal) -> Floats | None:
 def _rmse(y: Any, prediction: Normal) -> Score:
     squares = np.square(np.asarray(y) - prediction.mean)
     rmse = math.sqrt(squares.mean())
-    return Score(rmse, squares / (2 * max(rmse, 1e-12)))  # linearized: the derivative of the root
+    return Score(rmse, squares / (2 * max(rmse, 1e-12)))  # linearized with the derivative of the square root
 
 
 METRICS = {
@@ -232,11 +232,11 @@ METRICS = {
     "ece": Metric(label="ECE", of_classes=lambda y, p: Score(ece(y, p))),
     "rmse": Metric(label="RMSE", of_numbers=_rmse),
 }
-"""All metrics by the name of their column in results, in the order in which they are shown."""
+"""All metrics by the name of their column in results, in display order."""
 
 
 def evaluate(y: ArrayLike | Posterior, prediction: ArrayLike | Normal) -> dict[str, Score]:
-    """Score predictions by every metric that applies to them.
+    """Score predictions with every metric that applies to them.
 
     Parameters
     ----------
@@ -260,14 +260,14 @@ def evaluate(y: ArrayLike | Posterior, prediction: ArrayLike | Normal) -> dict[s
 
 
 def clustered_error(values: Floats, cluster: NDArray[Any] | None = None) -> tuple[float, int]:
-    """Return the standard error of a mean whose values come in independent clusters, and the number of clusters.
+    """Return the standard error of a mean of values in independent clusters, and the number of clusters.
 
     Parameters
     ----------
     values : ndarray
         One value per row.
     cluster : ndarray, optional
-        The cluster of each row, such as the example it belongs to. By default each row is its own cluster.
+        The cluster of each row, such as its example. By default each row is a separate cluster.
 
     Examples
     --------

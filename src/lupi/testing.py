@@ -1,4 +1,4 @@
-"""Does a method of mine conform? The conformance suite, which every method of lupi passes.
+"""Conformance tests for methods. Every method of lupi passes them.
 
 Examples
 --------
@@ -67,7 +67,7 @@ def make_data(likelihood: Likelihood, seed: int = 0) -> Annotations:
 
 
 def make_method(build: Build, likelihood: Likelihood, seed: int = 0) -> Method:
-    """Return a method with its initial weights, which `seed` determines."""
+    """Return a method with initial weights determined by `seed`."""
     with seed_noise(seed):
         return build(make_parts(likelihood))
 
@@ -87,7 +87,7 @@ def get_inputs(data: Annotations) -> Tensor:
 
 
 def iterate_stages(method: Method, data: Annotations) -> Iterator[tuple[Method, Batch]]:
-    """Let a method observe the data, and yield every stage's methods with one batch of all their data."""
+    """Let a method observe the data, and yield the methods of every stage with one batch of all their data."""
     method.observe(data)
     for stage in method.stages(data):
         for part in [stage] if isinstance(stage.method, Method) else split_stage(stage):
@@ -164,7 +164,7 @@ def check_order(build: Build, likelihood: Likelihood) -> None:
 
 
 def check_weights(build: Build, likelihood: Likelihood) -> None:
-    """Check that annotations of weight w count like w annotations, and that equal weights change nothing."""
+    """Check that an annotation with weight w counts as w annotations, and that equal weights have no effect."""
     data = make_data(likelihood)
     generator = torch.Generator().manual_seed(1)
     weighted = replace(data, weight=torch.rand(ANNOTATIONS, generator=generator) + 0.5)
@@ -188,7 +188,7 @@ def check_weights(build: Build, likelihood: Likelihood) -> None:
 
 
 def check_soft_labels(build: Build, likelihood: Likelihood) -> None:
-    """Check that one-hot labels give the losses of classes, and that networks learn from soft ones."""
+    """Check that one-hot labels give the same losses as classes, and that networks learn from soft labels."""
     if not isinstance(likelihood, Categorical):
         return
     data = make_data(likelihood)
@@ -219,7 +219,7 @@ def check_privileged(build: Build, likelihood: Likelihood) -> None:
     losses, outputs = [], []
     for variant in (data, other):
         method = make_method(build, likelihood)
-        with seed_noise(0), torch.no_grad():  # the same noise in training
+        with seed_noise(0), torch.no_grad():  # the same training noise in both
             losses.append([float(stage(batch)) for stage, batch in iterate_stages(method, variant)])
             outputs.append(method.predictor().eval()(x))
     assert (losses[0] != losses[1]) == type(method).uses_privileged, "`uses_privileged` contradicts the losses"
@@ -228,7 +228,7 @@ def check_privileged(build: Build, likelihood: Likelihood) -> None:
 
 
 def check_conditional(build: Build, likelihood: Likelihood) -> None:
-    """Check that a conditional head has an output for every annotation, which depends on a."""
+    """Check that a conditional head has one output per annotation, which depends on a."""
     method, batch = make_method(build, likelihood), make_data(likelihood).by_annotation(torch.arange(ANNOTATIONS))
     if not isinstance(method, Conditional):
         return
@@ -240,7 +240,7 @@ def check_conditional(build: Build, likelihood: Likelihood) -> None:
 
 
 def check_observe(build: Build, likelihood: Likelihood) -> None:
-    """Check that a method learns from the data in `observe` and in training, and not in `stages`."""
+    """Check that a method learns from the data in `observe` and in training, but not in `stages`."""
     data, method = make_data(likelihood), make_method(build, likelihood)
     method.observe(data)
     before = {name: tensor.clone() for name, tensor in method.state_dict().items()}
@@ -250,7 +250,7 @@ def check_observe(build: Build, likelihood: Likelihood) -> None:
 
 
 def check_training(build: Build, likelihood: Likelihood) -> None:
-    """Check that training lowers every stage's loss and is repeatable."""
+    """Check that training lowers the loss of every stage and is reproducible."""
     data, settings = make_data(likelihood), Settings(epochs=30, batch_size=8, learning_rate=3e-3)
     first, second = (make_method(build, likelihood) for _ in range(2))
     history = fit(first, data, settings)
@@ -268,7 +268,7 @@ def check_training(build: Build, likelihood: Likelihood) -> None:
 
 
 def check_state(build: Build, likelihood: Likelihood) -> None:
-    """Check that a trained method's state dict, and a copy of it, give the same predictor."""
+    """Check that the state dict of a trained method, and a copy of the method, give the same predictor."""
     data = make_data(likelihood)
     trained, fresh = make_method(build, likelihood), make_method(build, likelihood, seed=1)
     fit(trained, data, Settings(epochs=1))
@@ -281,7 +281,7 @@ def check_state(build: Build, likelihood: Likelihood) -> None:
 
 
 def check_export(build: Build, likelihood: Likelihood) -> None:
-    """Check that the predictor can be exported, for any number of rows."""
+    """Check that the predictor can be exported for any number of rows."""
     predictor, x = make_predictor(build, likelihood)
     program = torch.export.export(predictor, (x,), dynamic_shapes=({0: torch.export.Dim("rows")},))
     with torch.no_grad():

@@ -1,1 +1,1 @@
-"""What everything needs: files, progress, checks and devices."""
+"""Internal helpers shared by all packages: files, progress, checks and devices."""

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def check_integer(name: str, value: Any, minimum: int, maximum: int = 2**63 - 1) -> int:
-    """Return an integer from `minimum` to `maximum`, by default the largest that torch and numpy take.
+    """Return an integer from `minimum` to `maximum`, by default the largest that torch and numpy accept.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Call functions on the workers of a Dask cluster, through joblib. Needs the extra `cluster`."""
+"""Call functions on the workers of a Dask cluster, with joblib. This needs the extra `cluster`."""
 
 import asyncio
 import logging
@@ -21,13 +21,14 @@ from lupi._internal.versions import library_versions
 WAIT = 5.0
 """Seconds to wait for the scheduler, and for its first worker."""
 SMALL = (type(None), bool, int, float, str, range)
-"""Arguments that are sent with each call."""
+"""Types of arguments that are sent with each call."""
 
 
 class Backend(DaskDistributedBackend):
-    """The Dask backend of joblib, with two repairs.
+    """The Dask backend of joblib, with two fixes.
 
-    joblib waits forever for a task that Dask gives up, and calls functions in this process if there is one worker only.
+    joblib waits forever for a task that Dask has given up, and calls functions in this process if there is only one
+    worker.
     """
 
     def effective_n_jobs(self, n_jobs: int) -> int:
@@ -35,7 +36,7 @@ class Backend(DaskDistributedBackend):
         return max(2, int(super().effective_n_jobs(n_jobs)))
 
     def submit(self, func: Any, callback: Any = None) -> Any:
-        """Submit a task; the callback also receives the error of one that Dask gives up."""
+        """Submit a task; the callback is also called with the error of a task that Dask has given up."""
         future = super().submit(func, callback)
         future.add_done_callback(lambda done: done.exception() and callback(done.exception()))
         return future
@@ -55,7 +56,7 @@ class DaskCluster:
     client : distributed.Client
         The connection.
     address : str
-        The address as users know it.
+        The address that the user gave.
     """
 
     def __init__(self, client: Client, address: str) -> None:
@@ -68,9 +69,9 @@ class DaskCluster:
         return len(self.client.nthreads())
 
     def run(self, calls: Sequence[partial[Any]]) -> Iterator[tuple[int, Any]]:
-        """Call functions on the workers; yield the place and the result of each as soon as it has returned.
+        """Call functions on the workers; yield the index and the result of each as soon as it has returned.
 
-        The arguments that calls share are sent to the scheduler once. Calls of workers that die are repeated on others.
+        Shared arguments are sent to the scheduler once. Calls on workers that die are repeated on other workers.
         """
         self.send_shared(calls)
         versions = needed_versions()
@@ -93,8 +94,8 @@ class DaskCluster:
     def send_shared(self, calls: Sequence[partial[Any]]) -> None:
         """Send the arguments that several calls share to the scheduler, as tasks that return them.
 
-        Workers get them from there and from each other. Scattered data would be lost with the worker that has them:
-        Dask soon deletes all copies but one.
+        Workers get them from there and from each other. Scattered data would be lost if their worker died, since Dask
+        soon deletes all copies but one.
         """
         arguments = {id(value): value for call in calls for value in call.args}
         uses = Counter(id(value) for call in calls for value in call.args)
@@ -102,10 +103,10 @@ class DaskCluster:
             if uses[key] > 1 and key not in self.sent and not isinstance(value, SMALL):
                 with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 PB"}):
                     future = self.client.submit(cloudpickle.loads, cloudpickle.dumps(value), pure=False)
-                self.sent[key] = value, future  # with the value, whose id no other object gets as long as it lives
+                self.sent[key] = value, future  # keep the value alive, so that no other object gets its id
 
     def replace(self, value: Any) -> Any:
-        """Return what stands for an argument that was sent, or the argument."""
+        """Return the future of an argument that was sent, or the argument itself."""
         return self.sent[id(value)][1] if id(value) in self.sent else value
 
 
@@ -132,7 +133,7 @@ def needed_versions() -> dict[str, str]:
 def check_worker(found: Mapping[str, str], threads: int, expected: Mapping[str, str]) -> None:
     """Raise a `ValueError` unless a worker has the expected versions and one thread.
 
-    Trainings in several threads of a process would draw from one random generator.
+    Training in several threads of one process would share a random number generator.
 
     Examples
     --------
@@ -152,7 +153,7 @@ def check_worker(found: Mapping[str, str], threads: int, expected: Mapping[str, 
 
 
 async def greet(address: str) -> None:
-    """Connect to a scheduler once: a `Client` that fails to connect would fail again, slowly, when it is deleted."""
+    """Try to connect to a scheduler. A `Client` that fails to connect would fail again, slowly, when it is deleted."""
     secrets = Security().get_connection_args("client")  # from Dask's configuration, as for a `Client`
     try:
         comm = await asyncio.wait_for(reach(address, timeout=WAIT, **secrets), 2 * WAIT)
@@ -163,8 +164,8 @@ async def greet(address: str) -> None:
 
 @contextmanager
 def connect(address: str) -> Iterator[DaskCluster]:
-    """Connect to a cluster and check its workers; raise an error of one sentence where that fails."""
-    for name in ("distributed.client", "tornado.application"):  # what is lost is run again, and what fails raises
+    """Connect to a cluster and check its workers; raise an error with one sentence if that fails."""
+    for name in ("distributed.client", "tornado.application"):  # lost tasks are repeated, and errors are raised
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         with ThreadPoolExecutor(1) as other:  # there may be an event loop in this thread

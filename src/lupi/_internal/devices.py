@@ -1,4 +1,4 @@
-"""Choose where torch computes and with how many threads."""
+"""Choose the device and the number of threads of torch."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,12 +25,12 @@ def check_device(device: Any) -> None:
         ) from None
     gpus = torch.cuda.device_count() if known.type == "cuda" and torch.cuda.is_available() else 0
     if (known.type == "cuda" and (known.index or 0) < gpus) or known.type == "cpu":
-        return  # without a trial, which would take memory of the GPU in every process that checks
+        return  # do not try the GPU, which would take memory on it in every process that checks
     why = f"torch sees {gpus or 'no'} GPU{'s' if gpus > 1 else ''}"
     if known.type != "cuda":
         try:
             torch.zeros(1, device=known).item()
-        except Exception:  # each kind of device raises its own
+        except Exception:  # each kind of device raises another error
             why = "torch cannot compute on it"
         else:
             return
@@ -38,7 +38,7 @@ def check_device(device: Any) -> None:
 
 
 def pick_device(name: str) -> torch.device:
-    """Return a device by name; "auto" is a GPU where there is one, else the CPU.
+    """Return a device by name; "auto" is a GPU if there is one, else the CPU.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def pick_device(name: str) -> torch.device:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Limit torch to one thread: small networks train faster, and parallel jobs do not compete for cores."""
+    """Limit torch to one thread, so that small networks train faster and parallel jobs do not compete for cores."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

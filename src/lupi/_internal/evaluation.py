@@ -1,4 +1,4 @@
-"""Put modules in evaluation mode for a moment."""
+"""A context manager for evaluation mode."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from torch import nn
 
 @contextmanager
 def evaluation(module: nn.Module) -> Iterator[None]:
-    """Put a module in evaluation mode and turn gradients off; restore the mode of every submodule on exit."""
+    """Set a module to evaluation mode and disable gradients; restore the mode of every submodule on exit."""
     training = [part for part in module.modules() if part.training]
     module.eval()
     try:

@@ -1,7 +1,7 @@
-"""The inputs x of a training set: where they come from, and how rows of them are read.
+"""The inputs x of a training set: their sources, and how to read rows.
 
-A source is a tensor or tensors by name, in memory; or `Rows` or a dataset, which are read when they are indexed. This
-module knows the difference, so that no other has to.
+A source is a tensor or a dict of tensors in memory, or `Rows` or a dataset, which are read when they are indexed. This
+module hides the difference from all others.
 """
 
 import zlib
@@ -19,22 +19,22 @@ Inputs = Tensor | dict[str, Tensor]
 class Rows(Protocol):
     """Rows that are read when they are indexed, such as a source larger than memory.
 
-    A source needs a `shape`, and must return a tensor when indexed by a tensor of row numbers, as a thin wrapper of
-    `numpy.memmap` does. Batches are moved to the device one by one.
+    A source needs a `shape`, and must return a tensor when indexed with a tensor of row numbers, for instance as a thin
+    wrapper of `numpy.memmap`. Batches are moved to the device one by one.
     """
 
     @property
     def shape(self) -> Any:
-        """Shape, with the number of rows first."""
+        """The shape, with the number of rows first."""
 
     def __getitem__(self, index: Tensor, /) -> Inputs: ...
 
 
 class Items(Protocol):
-    """A map-style dataset, whose items are read one by one: tensors of one shape, or dicts of such tensors.
+    """A map-style dataset, whose items are read one by one: tensors of the same shape, or dicts of such tensors.
 
-    Items may be random, as with random crops, if they draw from torch's random numbers. Errors name the row of an item
-    that cannot be read and, if the dataset has an attribute `paths` with a path for each item, the file.
+    Items may be random, such as random crops, if they use torch's random numbers. Errors name the row of an item that
+    cannot be read and, if the dataset has an attribute `paths` with a path for each item, the file.
     """
 
     def __len__(self) -> int: ...
@@ -43,11 +43,11 @@ class Items(Protocol):
 
 
 Source = Tensor | Rows | Items | Mapping[str, Tensor]
-"""Where the inputs of a training set come from."""
+"""The source of the inputs of a training set."""
 
 
 def in_memory(x: Source) -> TypeGuard[Tensor | Mapping[str, Tensor]]:
-    """Return whether x is a tensor, or tensors by name."""
+    """Return whether x is a tensor or a dict of tensors."""
     return isinstance(x, Tensor | Mapping)
 
 
@@ -79,7 +79,7 @@ def count_rows(x: Source) -> int:
 
 
 def describe_row(x: Source) -> tuple[Any, ...]:
-    """Return the shape of a row, as far as it is known without reading one; of every tensor, if they have names.
+    """Return the shape of a row, as far as it is known without reading one, for every tensor if there are several.
 
     Examples
     --------
@@ -92,10 +92,10 @@ def describe_row(x: Source) -> tuple[Any, ...]:
 
 
 def take_rows(x: Source, index: Tensor, seed: int | None = None) -> Inputs:
-    """Return some rows. `index` is on the device of x in memory, and on the CPU for other sources.
+    """Return some rows. `index` is on the device of x if x is in memory, and on the CPU for other sources.
 
-    With a `seed`, sources that are read draw from torch's global generator with states that follow from the seed and,
-    for items, from their row. The caller restores that generator.
+    With a `seed`, torch's global generator is seeded before a source is read, with the seed and, for items, the row.
+    The caller restores that generator.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def read_item(x: Items, row: int, seed: int | None) -> Any:
 
 
 def collate(items: list[Any]) -> Inputs:
-    """Stack the items of a batch; in a worker process, in memory that it shares."""
+    """Stack the items of a batch, in shared memory if this is a worker process."""
     if isinstance(items[0], Tensor) and len(shapes := {tuple(item.shape) for item in items}) > 1:
         raise ValueError(f"Expected items of `x` to have one shape, but got {', '.join(map(str, sorted(shapes)))}.")
     return default_collate(items)  # type: ignore[no-any-return]
@@ -148,7 +148,7 @@ def map_inputs(function: Callable[[Tensor], Tensor], inputs: Inputs | Mapping[st
 
 
 def move_source(x: Source, device: torch.device | str) -> Source:
-    """Move x in memory to a device; return the same object if it is there, or if it is another source."""
+    """Move x to a device if it is in memory; return the same object if it is there already, or is another source."""
     if isinstance(x, Tensor):
         return x.to(device)
     if not isinstance(x, Mapping):

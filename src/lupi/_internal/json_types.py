@@ -9,17 +9,17 @@ NAMES = {str: "a string", int: "an integer", float: "a number", bool: "true or f
 
 
 def from_json(value: Any, kind: Any, where: str = "") -> Any:
-    """Return a JSON value as an instance of a type, or raise a `ValueError` that says where it is something else.
+    """Convert a JSON value to an instance of a type; raise a `ValueError` that locates a value of another type.
 
     Parameters
     ----------
     value : Any
-        What `json.loads` returned.
+        The result of `json.loads`.
     kind : type
         A string, number, boolean, list, tuple, dict, `Literal`, `TypedDict` or dataclass of these, perhaps ``| None``;
         `Any` is not checked. An object must have all required fields and no unknown ones.
     where : str
-        The place of the value, for messages.
+        The location of the value, for messages.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def check_object(value: Any, where: str) -> None:
 
 
 def join(where: str, name: str) -> str:
-    """Return the place of a field."""
+    """Return the location of a field."""
     return f"{where}.{name}" if where else name
 
 

@@ -1,4 +1,4 @@
-"""Call functions in several processes, which end when the one that started them does, or on a cluster."""
+"""Call functions in several processes, which end with their parent process, or on a cluster."""
 
 import os
 import signal
@@ -14,28 +14,28 @@ import joblib
 
 Result = TypeVar("Result")
 INTERVAL = 0.1
-"""Seconds between two looks at whether the parent is alive."""
+"""Seconds between two checks whether the parent is alive."""
 
 
 class Cluster(Protocol):
-    """Other machines that call functions."""
+    """A cluster of machines that call functions."""
 
     @property
     def workers(self) -> int:
         """Number of workers."""
 
     def run(self, calls: Sequence[partial[Any]]) -> Iterator[tuple[int, Any]]:
-        """Call functions; yield the place and the result of each as soon as it has returned."""
+        """Call functions; yield the index and the result of each as soon as it has returned."""
 
 
 @contextmanager
 def open_cluster(address: str | None) -> Iterator[Cluster | None]:
-    """Connect to a Dask cluster; without an address there is none.
+    """Connect to a Dask cluster; without an address, yield None.
 
     Parameters
     ----------
     address : str, optional
-        The address of its scheduler, such as ``tcp://10.0.0.1:8786``. Needs the extra `cluster`.
+        The address of the scheduler, such as ``tcp://10.0.0.1:8786``. This needs the extra `cluster`.
 
     Examples
     --------
@@ -57,16 +57,16 @@ def open_cluster(address: str | None) -> Iterator[Cluster | None]:
 def run_parallel(
     calls: Sequence[Callable[[], Result]], jobs: int, cluster: Cluster | None = None
 ) -> Iterator[tuple[int, Result]]:
-    """Call functions through joblib, and yield the place and the result of each as soon as it has returned.
+    """Call functions with joblib, and yield the index and the result of each as soon as it has returned.
 
     Parameters
     ----------
     calls : sequence of callable
         The functions; results should not depend on which process calls them.
     jobs : int
-        Number of processes, -1 for one per core. No more are started than there are functions.
+        Number of processes; -1 for one per core. There are never more than functions.
     cluster : Cluster, optional
-        From `open_cluster`. Its workers call the functions, however many `jobs` there are.
+        Result of `open_cluster`. Its workers call the functions, whatever `jobs` is.
 
     Examples
     --------
@@ -87,9 +87,9 @@ def run_parallel(
 
 @contextmanager
 def ignore_interrupts() -> Iterator[None]:
-    """Ignore Ctrl-C for a moment, as processes that start in it will for ever: their parent ends them."""
+    """Ignore Ctrl-C within a block. Processes started there ignore it too, since their parent ends them."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may
+        yield  # only the main thread may change signal handlers
         return
     old = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -99,7 +99,7 @@ def ignore_interrupts() -> Iterator[None]:
 
 
 def _call(place: int, call: Callable[[], Any], parent: int) -> tuple[int, Any]:
-    """Call a function in a process that lives no longer than its parent."""
+    """Call a function in a process that ends with its parent."""
     end_with_parent(parent)
     return place, call()
 

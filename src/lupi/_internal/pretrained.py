@@ -31,7 +31,7 @@ class ImageTrunk(nn.Module):
     std : sequence of float
         Standard deviation of each channel, on the same scale.
     size : (int, int) or None
-        Height and width to which images are resized, with bilinear interpolation; None to leave them as they are.
+        Height and width to which images are resized, with bilinear interpolation; None not to resize them.
     example : (int, int)
         Height and width of images that the model accepts; used to find the number of features.
 
@@ -77,9 +77,9 @@ class ImageTrunk(nn.Module):
 
 
 class TextTrunk(nn.Module):
-    """The mean of a Hugging Face model's last layer over the tokens, given token ids [n, tokens].
+    """Average the last layer of a Hugging Face model over the tokens, given token ids [n, tokens].
 
-    It also takes what a tokenizer returns, a dict with `input_ids`, `attention_mask` and others.
+    The input may also be the output of a tokenizer, a dict with `input_ids`, `attention_mask` and others.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def colour_statistics(scaling: dict[str, Any]) -> tuple[list[float], list[float]
 
 
 def pool(outputs: Any) -> Tensor:
-    """Return the features in an image model's output: its own pooling, or the mean over tokens or positions.
+    """Return the features from the output of an image model: its own pooling, or the mean over tokens or positions.
 
     Examples
     --------
@@ -198,7 +198,7 @@ def pool(outputs: Any) -> Tensor:
 
 def count_features(trunk: nn.Module, x: Tensor) -> int:
     """Return the width of a trunk's output."""
-    with evaluation(trunk):  # leaves the running statistics of batch norm alone
+    with evaluation(trunk):  # do not update the running statistics of batch norm
         return int(trunk(x).shape[1])
 
 

@@ -1,4 +1,4 @@
-"""How many tokens a Hugging Face model accepts."""
+"""The maximum number of tokens of a Hugging Face model."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from typing import Any
 def limit_tokens(tokenizer: Any, config: Any) -> int | None:
     """Return the maximum number of tokens per text; None if the tokenizer knows it, or if there is none.
 
-    A tokenizer that declares none has an absurd one, with which no text is truncated.
+    A tokenizer that declares no maximum has an absurdly large one, with which no text is truncated.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""What the paper proves: the risks of the linear model, and the information of its synthetic process.
+"""The theory of the paper: the risks of the linear model, and the information of its synthetic process.
 
-Closed forms and the simulations that check them; nothing here trains a network.
+It contains closed forms and simulations that check them. Nothing here trains a network.
 """
 
 from lupi.theory.information import binned_information, draw_synthetic, exact_information, plug_in_information

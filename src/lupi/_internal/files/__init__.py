@@ -1,8 +1,8 @@
-"""Write outputs so that nothing is lost or mixed: in one step, by one process at a time, and nothing else is replaced.
+"""Write outputs safely: atomically, by one process at a time, and without replacing anything else.
 
-Whoever writes an output holds its lock, ``.NAME.lupi-lock`` beside it, so the other hidden names can be fixed:
-``.NAME.lupi-partial`` is what is being written, and ``.NAME.lupi-old`` the old folder where folders cannot be
-exchanged in one step. Whoever gets a lock that a dead process has left tidies up after it.
+The writer of an output holds its lock, ``.NAME.lupi-lock`` beside it, so the other hidden names can be fixed:
+``.NAME.lupi-partial`` is the output being written, and ``.NAME.lupi-old`` is the old folder where folders cannot be
+exchanged atomically. A process that acquires the lock of a dead process cleans up after it.
 """
 
 from lupi._internal.files.folders import current_folder, is_blank, replace_folder
