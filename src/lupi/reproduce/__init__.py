@@ -1,4 +1,4 @@
-"""Does the paper hold? One file per experiment, with the published numbers beside the code, and the demo.
+"""Reproduce the experiments of the paper, one file per experiment with the published numbers, and the demo.
 
 Each experiment is a module of this package, named as in `EXPERIMENTS` with underscores. Its `Settings` hold everything
 that can be changed, and its `run` returns `lupi.reproduce.findings.Findings`.
@@ -21,7 +21,7 @@ EXPERIMENTS = {
 }
 """The experiments by name, with a description."""
 ON_DATA = ("cifar10h", "relabelled-images", "civil-comments")
-"""Experiments that read files, and keep every finished run in their folder."""
+"""Experiments that read data files, and save every finished run in their folder."""
 
 
 def load_experiment(name: str) -> ModuleType:

@@ -1,8 +1,8 @@
 """Sixteen networks that label images, and a malicious annotator.
 
-The networks learn from true labels, also of images that they label later, as those of the paper had. Every image is
-labelled by one annotator, so a network predicts a sixteenth of the images. All distributions from which labels are
-drawn are raised to one power, so that as many labels are right as in the paper.
+The networks are trained on true labels, including those of images that they label later, as in the paper. Every image
+is labelled by one annotator, so a network predicts a sixteenth of the images. All predictive distributions are raised
+to the same power, so that the share of correct labels is that of the paper.
 """
 
 import math
@@ -31,9 +31,9 @@ WIDTHS = (0.25, 0.35, 0.5, 0.75)
 EACH = 4
 """Widths of the networks, and number of networks of each width."""
 STEEPEST = 8.0
-"""Largest power of the distributions, and inverse of the smallest."""
+"""Largest power of the distributions; its inverse is the smallest."""
 SAMPLE = 10_000
-"""Images from which the power is found."""
+"""Number of images from which the power is estimated."""
 MOMENTUM = 0.1
 """Weight of a batch in the running statistics of batch norm, for networks that start from random weights."""
 
@@ -50,7 +50,7 @@ def list_names(width: float = 1.0) -> list[str]:
 
 
 def assign_annotators(images: int, malicious: float, seed: int) -> NDArray[np.int64]:
-    """Draw who labels each image: a network, all alike, or the malicious annotator, who has the last number."""
+    """Draw the annotator of each image: a network, uniformly, or the malicious annotator, who has the last number."""
     rng = np.random.default_rng(seed)
     who = rng.integers(len(WIDTHS) * EACH, size=images)
     who[rng.random(images) < malicious] = len(WIDTHS) * EACH
@@ -69,14 +69,14 @@ def train_annotators(
     device: torch.device,
     progress: bool = False,
 ) -> list[NDArray[np.float32]]:
-    """Train the networks that the folder does not have yet; return what each predicts for its own images.
+    """Train the networks that are not yet in the folder; return the predictions of each for its own images.
 
     Parameters
     ----------
     images : Images
-        What to learn from and to label.
+        The images to learn from and to label.
     who : ndarray
-        From `assign_annotators`.
+        Result of `assign_annotators`.
     folder : RunFolder
         Folder for the predictions.
     width : float
@@ -84,11 +84,11 @@ def train_annotators(
     size : int
         Height and width of the images that networks see.
     training : Settings
-        How they train.
+        Training settings.
     seed : int
-        Seed of the first network; the others have the next ones.
+        Seed of the first network; the others have the following seeds.
     device : torch.device
-        Where to train.
+        Device for training.
     progress : bool
         Whether to show progress.
 
@@ -127,13 +127,13 @@ def make_network(width: float, classes: int, seed: int) -> NoPI:
 
 
 class Labels(NamedTuple):
-    """Labels of images, and facts about who gave them."""
+    """Labels of images, and facts about the annotators."""
 
     given: Relabelled
     accuracies: list[float]
-    """Share of its own images whose true label a network finds most probable; NaN if it has none."""
+    """Accuracy of each network on its own images; NaN if it has none."""
     power: float
-    """The power of its distributions from which labels are drawn."""
+    """The power to which the predictive distributions are raised."""
 
 
 def draw_labels(
@@ -145,20 +145,20 @@ def draw_labels(
     right: float,
     seed: int,
 ) -> Labels:
-    """Draw one label of each image.
+    """Draw one label for each image.
 
     Parameters
     ----------
     predictions : sequence of ndarray
-        From `train_annotators`.
+        Result of `train_annotators`.
     who : ndarray
-        From `assign_annotators`.
+        Result of `assign_annotators`.
     true : ndarray
         True labels.
     names : sequence of str
         Names of the networks.
     right : float
-        Share of the labels that should be right, as nearly as possible; 0 to draw from the distributions as they are.
+        Target share of correct labels; 0 to draw from the unchanged distributions.
     seed : int
         Seed of the draws.
     """
@@ -197,7 +197,7 @@ def raise_to(p: NDArray[Any], power: float) -> NDArray[np.float64]:
 
 
 def find_power(p: NDArray[Any], true: NDArray[np.int64], share: float) -> float:
-    """Find the power of distributions with which true labels have this mean probability, within limits.
+    """Find the power of distributions for which true labels have the given mean probability, within limits.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Train the rows of a paper's table: methods on one task with several seeds, on the engine of `lupi.compare`."""
+"""Train the rows of a table of the paper: methods on one task with several seeds, with the engine of `lupi.compare`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lupi.training import Checkpoint, Settings, fit, fit_seeds, seed_noise
 
 SEEDS_AT_ONCE = 20
 ONE_NETWORK = ("zero-imputation", "mean-imputation", "full-marginalization")
-"""Methods that train the same network q(y | x, a) and differ only in how they predict: it is trained once."""
+"""Methods with the same network q(y | x, a), which differ only in their predictions; it is trained once."""
 NETWORK = ("trunk", "tower", "conditional")
 """The modules of q(y | x, a)."""
 TITLES = {
@@ -53,7 +53,7 @@ TITLES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A row of a table: a method, its data and how it trains.
+    """A row of a table: a method, its data and its training settings.
 
     Parameters
     ----------
@@ -62,11 +62,11 @@ class Case:
     method : str
         Name of the method.
     parts : Parts
-        What its network is made of.
+        Factory for the parts of its network.
     data : Annotations
         Training data, the same for every seed.
     training : Settings
-        How it trains.
+        Training settings.
     options : mapping
         Options of the method.
     """
@@ -96,7 +96,7 @@ class Case:
 
 
 Score = Callable[[Case, Method], Mapping[str, Any]]
-"""From a trained method to its scores: "nll", "accuracy" as a fraction, other numbers, and arrays to keep."""
+"""Maps a trained method to its scores: "nll", "accuracy" as a fraction, other numbers, and arrays to save."""
 
 
 def make_score(x: Any, y: Tensor, size: int = ROWS_AT_ONCE) -> Score:
@@ -117,7 +117,7 @@ def make_score(x: Any, y: Tensor, size: int = ROWS_AT_ONCE) -> Score:
 
 
 def hash_arrays(*arrays: Any) -> str:
-    """Return a hash of arrays or bytes, which tells the data of one run folder from those of another."""
+    """Return a hash of arrays or bytes, to identify the data of a run folder."""
     total = hashlib.sha256()
     for array in arrays:
         total.update(array.tobytes() if isinstance(array, np.ndarray) else array)
@@ -137,27 +137,27 @@ def train_cases(
     every: int = 1000,
     progress: bool = False,
 ) -> list[Run]:
-    """Train every case with every seed; pairs that are kept in the folder are not trained again.
+    """Train every case with every seed. Runs that were saved in the folder are not trained again.
 
     Parameters
     ----------
     cases, seeds : sequence
-        What to train, and the seeds of initial weights, batches and noise.
+        The cases to train, and the seeds for initial weights, batches and noise.
     folder : RunFolder
-        From `lupi.compare.cache.open_run_folder`.
+        Result of `lupi.compare.cache.open_run_folder`.
     score : callable
-        From a case and its trained method to scores.
+        Maps a case and its trained method to scores.
     device : torch.device
-        Where to train.
+        Device for training.
     seeds_at_once : int
-        Seeds that train together. Rounding and, where a method has any, noise in training depend on it.
+        Number of seeds to train together. Rounding and training noise depend on it.
     fabric : Fabric, optional
-        A Lightning Fabric of several devices, on which one seed trains after the other. Only its first process saves
-        and returns scores.
+        A Lightning Fabric with several devices, on which seeds are trained one after another. Only its first process
+        saves and returns scores.
     cluster : Cluster, optional
-        From `lupi.compare.open_cluster`. Groups of seeds train on the devices of its workers.
+        Result of `lupi.compare.open_cluster`. Groups of seeds are trained on the devices of its workers.
     every : int
-        Steps between two checkpoints of networks that train one after the other.
+        Number of steps between two checkpoints of networks that are trained one after another.
     progress : bool
         Whether to show progress.
     """
@@ -182,8 +182,8 @@ def train_cases(
 class Trainer:
     """Train a case with a group of seeds; reuse the networks of the last case if they are the same.
 
-    With a folder for checkpoints, networks train one after the other. The checkpoint of a training is removed when the
-    next one starts, after its run has been saved.
+    With a folder for checkpoints, networks are trained one after another. A checkpoint is removed when the next
+    network starts, after its own run has been saved.
     """
 
     def __init__(
@@ -200,7 +200,7 @@ class Trainer:
         self.checkpoints: list[Path] = []
 
     def __call__(self, case: Case, seeds: Sequence[int]) -> list[Mapping[str, Any]]:
-        """Return the scores of each seed; nothing in other processes than the first of a Fabric."""
+        """Return the scores of each seed; nothing in processes of a Fabric other than the first."""
         start = time.monotonic()
         self.remove_checkpoints()
         methods = [case.build(seed) for seed in seeds]
@@ -228,7 +228,7 @@ class Trainer:
         return found
 
     def remove_checkpoints(self) -> None:
-        """Remove the checkpoints of trainings whose runs are saved."""
+        """Remove the checkpoints of saved runs."""
         if self.fabric is None or self.fabric.global_rank == 0:
             for path in self.checkpoints:
                 path.unlink(missing_ok=True)
@@ -236,7 +236,7 @@ class Trainer:
 
 
 def send_case(case: Case, score: Score, device: torch.device) -> partial[list[Mapping[str, Any]]]:
-    """Return the training of a case, with what it shares with other cases as arguments, which are sent once."""
+    """Return a function that trains a case. What cases share is passed as arguments, which are sent only once."""
     own = {name: value for name, value in vars(case).items() if name not in ("parts", "data")}
     return partial(train_sent, score, device, case.parts, case.data, own)
 
@@ -249,7 +249,7 @@ def train_sent(
 
 
 def copy_network(trained: Method, method: Method, data: Annotations) -> None:
-    """Copy the network of one method of `ONE_NETWORK` to another, and let that observe the data."""
+    """Copy the network of one method of `ONE_NETWORK` to another method, and let that method observe the data."""
     method.observe(data)
     own = {name for name, _ in method.named_parameters()}
     network = {name: value for name, value in trained.state_dict().items() if name.split(".")[0] in NETWORK}

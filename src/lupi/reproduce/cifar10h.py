@@ -104,7 +104,7 @@ class Settings:
     Parameters
     ----------
     seed, seeds : int
-        First seed, and number of seeds: of initial weights, batches and noise. The data are the same for all.
+        First seed and number of seeds for initial weights, batches and noise. The data are the same for all seeds.
     methods : tuple of str
         Methods to train, with No PI and TRAM among them.
     epochs, batch_size : int
@@ -122,8 +122,8 @@ class Settings:
     evaluate : int
         Official training images to evaluate on, a multiple of 10 000.
     ablation : int
-        Seeds of the ablation: No PI and TRAM with other settings, all methods with one of these, and with it Het-TRAM
-        with other options; 0 for no ablation.
+        Number of seeds of the ablation, 0 for none. It trains No PI and TRAM with each changed setting, and all methods
+        and other options of Het-TRAM with one of them.
     changes : dict
         The changes of settings in the ablation, by name.
     for_all : str
@@ -295,7 +295,7 @@ def run(
     Parameters
     ----------
     settings : Settings
-        What to do.
+        The settings of the experiment.
     data : Path
         A folder with ``cifar-10-batches-py``, ``cifar10h-raw.csv`` and the weights of MobileNet.
     folder : Path
@@ -305,7 +305,7 @@ def run(
     progress : bool
         Whether to show progress.
     cluster : Cluster, optional
-        From `lupi.compare.open_cluster`; its workers train.
+        Result of `lupi.compare.open_cluster`, whose workers train the networks.
     """
     if data is None:
         raise FileNotFoundError(

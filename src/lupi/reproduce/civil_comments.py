@@ -77,14 +77,14 @@ ACCURACY_DIGITS = 2
 
 @dataclass(frozen=True)
 class Settings:
-    """Data, encoder, training.
+    """Settings of data, encoder and training.
 
     Parameters
     ----------
     seed, seeds : int
-        First seed, and number of seeds: of initial weights, batches and noise.
+        First seed and number of seeds for initial weights, batches and noise.
     encoder : str
-        A folder with a Hugging Face model or its name on the hub; "" for TF-IDF.
+        A folder with a Hugging Face model or its name on the Hub; "" for TF-IDF.
     comments : int
         Number of published comments to train on, drawn at random; 0 for all.
     task : int
@@ -92,7 +92,7 @@ class Settings:
     epochs, batch_size, learning_rate, l2
         As in `lupi.training.Settings`, with Adam.
     shuffled : bool
-        Whether to train every method with PI on shuffled PI as well, to see which part of its gain is due to PI.
+        Whether to also train every method with PI on shuffled PI, to see which part of its gain is due to PI.
     device : str
         "cpu", "cuda", or "auto" for a GPU where there is one.
     """
@@ -275,7 +275,7 @@ def run(
     Parameters
     ----------
     settings : Settings
-        What to do.
+        The settings of the experiment.
     data : Path, optional
         Folder with the published files, or with those of the stand-in.
     folder : Path
@@ -285,7 +285,7 @@ def run(
     progress : bool
         Whether to show progress.
     cluster : Cluster, optional
-        From `lupi.compare.open_cluster`; its workers train.
+        Result of `lupi.compare.open_cluster`, whose workers train the networks.
     """
     texts, device = read_texts(data, settings), pick_device(settings.device)
     encoder = make_text_encoder(settings.encoder or None, str(device)).fit(texts.train)

@@ -1,4 +1,4 @@
-"""The embedded comparison: handwritten digits with labels of simulated annotators."""
+"""The demo: a comparison on handwritten digits with simulated annotators."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -54,9 +54,9 @@ def compare_digits(
     methods : sequence of str
         Names of methods. No PI and the other ways to train it are always included.
     seeds : int
-        Number of seeds: of labels, initial weights and batches.
+        Number of seeds for labels, initial weights and batches.
     jobs : int
-        Methods to train at a time; -1 is one per core.
+        Number of methods to train in parallel; -1 for one per core.
     annotations : int
         Labels per digit.
     epochs : int

@@ -1,4 +1,4 @@
-"""The results of an experiment, and how they are written."""
+"""The results of an experiment, and functions that write them."""
 
 import dataclasses
 import json
@@ -121,7 +121,7 @@ def write_findings(findings: Findings, settings: Any, facts: Mapping[str, Any], 
     Parameters
     ----------
     findings : Findings
-        What `run` of an experiment returned.
+        The result of `run` of an experiment.
     settings : dataclass
         The settings of the experiment, for results.json.
     facts : mapping

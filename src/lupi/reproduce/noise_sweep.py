@@ -1,4 +1,4 @@
-"""The synthetic regression with more and more noise: privileged information helps as long as it is not lost in noise.
+"""The synthetic regression with increasing noise: privileged information helps until it is lost in the noise.
 
 Collier, Jenatton, Kokiopoulou and Berent (ICML 2022), the appendix that varies ε.
 """

@@ -20,7 +20,7 @@ from lupi.nn.inference import over_examples
 from lupi.reproduce.cases import hash_arrays
 
 AT_ONCE = 256
-"""Images that a process reads, or a network sees, at a time."""
+"""Number of images that a process reads, or a network processes, at a time."""
 TESTS = ("validation", "val")
 """Folders of test images beside `train`."""
 

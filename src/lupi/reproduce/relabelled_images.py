@@ -1,8 +1,8 @@
 """Images relabelled by networks and a malicious annotator: the paper's experiment on ImageNet, and its ablations.
 
-Each image is labelled by one of sixteen networks, drawn from its predictive distribution, or one time in ten by a
-malicious annotator, who answers at random. The privileged information is who gave the label and with which probability.
-Networks that learn from these labels are tested on true ones.
+The label of each image is drawn from the predictive distribution of one of sixteen networks or, one time in ten, given
+at random by a malicious annotator. The privileged information is the annotator and the probability of the label.
+Networks that learn from these labels are tested on true labels.
 
 With an ImageNet-style folder of files this is the paper's experiment: ResNet-50 and the labels of ImageNet-PI, if they
 are there. Without them, and with CIFAR-10, the sixteen networks are trained here.
@@ -97,8 +97,8 @@ class Settings:
     malicious : float
         Share of the labels that the malicious annotator gives.
     right : float
-        Share of the labels that should be right; by default that of the paper. The distributions of the annotators are
-        made flatter or steeper to that end; 0 leaves them as they are.
+        Target share of correct labels; by default that of the paper. The distributions of the annotators are flattened
+        or sharpened to reach it; with 0 they are not changed.
     noise : "high" or "low"
         Which labels of ImageNet-PI.
     trunk : str
@@ -336,7 +336,7 @@ def run(
     Parameters
     ----------
     settings : Settings
-        What to do.
+        The settings of the experiment.
     data : Path
         A folder with ``cifar-10-batches-py``; or with images in ``train`` and ``validation``, a folder per class, and
         maybe a clone of ImageNet-PI (``imagenet_pi``, or the folders ``high_noise`` and ``low_noise``).
@@ -347,7 +347,7 @@ def run(
     progress : bool
         Whether to show progress.
     cluster : Cluster, optional
-        From `lupi.compare.open_cluster`; its workers train.
+        Result of `lupi.compare.open_cluster`, whose workers train the networks.
     """
     if data is None:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Check the settings of experiments, and change them by texts."""
+"""Check the settings of experiments, and change them from text."""
 
 import ast
 import dataclasses
@@ -29,7 +29,7 @@ def check_settings(
     positive : sequence of str
         Fields that must be a number greater than 0, or a tuple of such numbers.
     choices : mapping
-        Fields that must have one of some values.
+        Fields that must have one of the given values.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def check_settings(
 
 
 def check_distinct(name: str, value: Any) -> None:
-    """Check that the values of a tuple differ: an experiment runs once for each.
+    """Check that the values of a tuple differ, since an experiment runs once for each.
 
     Examples
     --------

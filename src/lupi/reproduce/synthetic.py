@@ -1,4 +1,4 @@
-"""What the synthetic experiments share: representations learned with and without privileged information.
+"""The common part of the synthetic experiments: representations learned with and without privileged information.
 
 Step 1 trains φ(x) with a head on φ(x), or on [φ(x), a]; step 2 freezes φ and fits a linear model on it. All seeds of a
 variant train together.
@@ -158,7 +158,7 @@ def make_representation(variant: Variant, likelihood: Likelihood, protocol: Prot
 
 
 def make_privileged(variant: Variant, sample: Sample, seed: int) -> Floats:
-    """Return what the head sees besides φ(x), [n, 1] or [n, 0]."""
+    """Return the second input of the head, in addition to φ(x), [n, 1] or [n, 0]."""
     rng, n = np.random.default_rng((seed, 1)), len(sample.x)
     columns: dict[Variant, Any] = {
         "no PI": np.zeros((n, 0)),

@@ -1,4 +1,4 @@
-"""Tables and figures of results beside published numbers, and the paper's claims checked by paired differences."""
+"""Tables and figures of results next to published numbers, and tests of the paper's claims by paired differences."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +13,7 @@ from lupi.reproduce.cases import Case
 from lupi.reproduce.findings import COLOURS, draw_strips, format_mean, make_figure, markdown_table
 
 LEVEL = 0.05
-"""A difference is significant if its p is smaller, without correction for the number of claims."""
+"""A difference is significant if its p-value is smaller, without correction for the number of claims."""
 
 
 class Published(NamedTuple):
@@ -59,7 +59,7 @@ def results_table(
 
 
 class Claim(NamedTuple):
-    """A claim about two rows: `method` is better than `other` or, where `par`, as good."""
+    """A claim about two rows: `method` is better than `other` or, if `par`, as good."""
 
     method: str
     other: str
