@@ -1,7 +1,7 @@
 """The outer boundary of the command line.
 
-Whatever happens inside, a command ends with exit code 0 if its work is done, 2 after one sentence that says why not, or
-130 after Ctrl-C. Printing never interrupts the work. `LUPI_TRACEBACK=1` in the environment shows where an error arose.
+A command always ends with exit code 0 if its work is done, with 2 after a sentence that explains the error, or with 130
+after Ctrl-C. Printing never interrupts the work. `LUPI_TRACEBACK=1` in the environment shows the traceback of an error.
 """
 
 import _thread
@@ -22,9 +22,9 @@ from lupi._internal.sanitizing import shorten
 
 TRACEBACK = "LUPI_TRACEBACK"
 LONGEST = 1000
-"""Length of the longest message."""
+"""Maximum length of a message."""
 LONG_WORD = re.compile(r"(\S{200})\S{100,}")
-"""What takes more than a line or two, such as a column's name that was meant to be its values."""
+"""Words that are longer than a line or two, such as values that were passed as a column name."""
 
 
 class CommandLine(TyperGroup):
@@ -59,20 +59,20 @@ class CommandLine(TyperGroup):
 class Output:
     """A standard stream that never interrupts the work.
 
-    It replaces characters that its encoding lacks. Where the reader has gone, as in ``lupi train … | head -1``, it
-    drops the rest; any other error it remembers.
+    It replaces characters that its encoding lacks. If the reader has gone, as in ``lupi train … | head -1``, it drops
+    the remaining output. It stores any other error.
 
     Parameters
     ----------
     stream : TextIO
         Standard output or standard error.
     name : str
-        What the stream is called in messages.
+        Name of the stream in messages.
 
     Attributes
     ----------
     error : OSError or None
-        Why some of the output is lost.
+        The error because of which output was lost.
     """
 
     def __init__(self, stream: TextIO, name: str = "output") -> None:
@@ -93,14 +93,14 @@ class Output:
         return len(text)
 
     def flush(self) -> None:
-        """Flush what was written."""
+        """Flush the stream."""
         try:
             self.stream.flush()
         except OSError as error:
             self.discard(error)
 
     def discard(self, error: OSError) -> None:
-        """Drop this and all further output, that in buffers included."""
+        """Drop this and all further output, including buffered output."""
         if error.errno != errno.EPIPE:
             self.error = error
         with suppress(OSError):
@@ -111,7 +111,7 @@ class Output:
 
 @contextmanager
 def guard_output() -> Iterator[list[Output]]:
-    """Replace the standard streams, where they are open, by streams that never interrupt the work."""
+    """Replace open standard streams with streams that never interrupt the work."""
     streams = sys.stdout, sys.stderr
     names = "standard output", "standard error"
     # Without standard output or standard error, Python has None in its place, which `print` takes.
@@ -125,7 +125,7 @@ def guard_output() -> Iterator[list[Output]]:
 
 @contextmanager
 def guard_interrupts() -> Iterator[None]:
-    """Let Ctrl-C arrive again where Python ignores it, as at the end of an object's life, and would only print it."""
+    """Repeat a Ctrl-C that Python would only print and ignore, such as one in a destructor."""
     usual = sys.unraisablehook
 
     def again(unraisable: Any) -> None:
@@ -142,7 +142,7 @@ def guard_interrupts() -> Iterator[None]:
 
 
 def explain(error: BaseException, command: str) -> str:
-    r"""Return one sentence for an error; errors that the library foresees have one already.
+    r"""Return one sentence for an error; the library's own errors already are one.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What all commands have in common: errors are one sentence, and results say how they were made."""
+"""The common part of all commands: errors are one sentence, and results record how they were made."""
 
 import re
 import shlex
@@ -17,7 +17,7 @@ from lupi._internal.sanitizing import sanitize
 from lupi.cli.boundary import explain, print_error
 
 options_in_use: ContextVar[Mapping[str, str]] = ContextVar("options_in_use")
-"""The options of the running command, by the name of their parameter."""
+"""The options of the running command, by parameter name."""
 
 
 class Command(TyperCommand):
@@ -48,7 +48,7 @@ def say(message: str) -> None:
 
 
 def translate(message: str) -> str:
-    """Replace the names of Python arguments in a message by the options of the running command.
+    """Replace the names of Python arguments in a message with the options of the running command.
 
     Examples
     --------

@@ -180,14 +180,14 @@ def split_methods(methods: str) -> list[str]:
 def with_options(
     defaults: dict[str, Any] | None = None, /, **providers: Callable[..., Any]
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Replace parameters of a command by the options of providers.
+    """Replace parameters of a command with the options of providers.
 
     Parameters
     ----------
     defaults : dict, optional
         Other default values of options.
     **providers : callable
-        By the name of the command's parameter, the function whose result it gets.
+        The function whose result is passed to the command, by the name of the parameter.
 
     Examples
     --------

@@ -64,5 +64,5 @@ def run(
 
 
 def is_first_process() -> bool:
-    """Return whether this is the first of the processes of a distributed training, the only one that writes."""
+    """Return whether this is the first process of a distributed run, which is the only one that writes."""
     return all(os.environ.get(name, "0") == "0" for name in ("RANK", "NODE_RANK", "LOCAL_RANK"))
