@@ -1,4 +1,4 @@
-"""Exchange two folders in one step, which Python has no function for."""
+"""Exchange two folders atomically, for which Python has no function."""
 
 import ctypes
 import errno
@@ -14,7 +14,7 @@ UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 def exchange(one: Path, other: Path) -> bool:
-    """Exchange two paths in one step; return False, and change nothing, where the system or its disk cannot.
+    """Exchange two paths atomically; change nothing and return False if the operating system cannot.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Replace a folder in one step, as a whole."""
+"""Replace a whole folder atomically."""
 
 import os
 import shutil
@@ -21,8 +21,8 @@ def replace_folder(path: str | Path, *, drop: Collection[str] = ()) -> Iterator[
     path : str or Path
         The folder. A link is followed.
     drop : collection of str
-        Names in the old folder that the new one replaces. Everything else in it is kept, as the same files: in the
-        block, replace them rather than change them.
+        Names in the old folder that the new one replaces. All other files are kept and shared with the old folder, so
+        within the block they must be replaced rather than modified.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def swap(new: Path, path: Path) -> None:
 
 
 def current_folder(path: Path) -> Path:
-    """Return where the content of a folder is: there, or beside it if its writer died between two renames."""
+    """Return the path of the content of a folder: beside the folder if its writer died between two renames."""
     if path.exists():
         return path
     old = hidden_path(resolve(path), OLD)
@@ -87,7 +87,7 @@ def current_folder(path: Path) -> Path:
 
 
 def is_blank(folder: Path) -> bool:
-    """Return whether a path is a folder with nothing to lose: at most folders, and empty hidden files.
+    """Return whether a path is a folder that contains at most folders and empty hidden files.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def is_blank(folder: Path) -> bool:
 
 
 def link_or_copy(source: str, target: str) -> None:
-    """Keep a file of the old folder in the new one: as the same file, or as a copy where the disk has no links."""
+    """Add a file of the old folder to the new one, as a hard link or, if the disk has no links, as a copy."""
     try:
         os.link(source, target, follow_symlinks=False)
     except OSError:
@@ -115,7 +115,7 @@ def link_or_copy(source: str, target: str) -> None:
 
 
 def flush_new(folder: Path) -> None:
-    """Wait until a folder is on disk; files that it shares with the old folder already are."""
+    """Flush a folder to disk, except for files shared with the old folder, which are on disk already."""
     for path in (*folder.rglob("*"), folder):
         status = path.lstat()
         if stat.S_ISDIR(status.st_mode) or (stat.S_ISREG(status.st_mode) and status.st_nlink == 1):

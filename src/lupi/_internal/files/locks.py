@@ -1,4 +1,4 @@
-"""One writer per output: a lock that the system releases when a process dies, and the tidying after dead processes."""
+"""One writer per output: locks that the system releases when a process dies, and cleanup after dead processes."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ from filelock import FileLock, Timeout
 
 LOCK, PARTIAL, OLD = "lupi-lock", "lupi-partial", "lupi-old"
 PATIENCE = 0.2
-"""Seconds to wait for a lock: its holder may just be removing it."""
+"""Seconds to wait for a lock, since its holder may be about to remove it."""
 
 
 def hidden_path(path: Path, what: str) -> Path:
@@ -30,20 +30,20 @@ def is_temporary(name: str) -> bool:
 
 
 def partial_path(path: Path) -> Path:
-    """Return the name under which the next content of `path` is written, with the same suffix for writers that look."""
+    """Return the temporary name of `path` while it is written; it has the same suffix, which some writers check."""
     return hidden_path(path, PARTIAL + path.suffix)
 
 
 def resolve(path: str | Path) -> Path:
-    """Return an absolute path without links; unlike `Path.resolve`, links that form a loop are no error."""
+    """Return an absolute path without links; unlike in `Path.resolve`, a loop of links is not an error."""
     return Path(os.path.realpath(path))
 
 
 @contextmanager
 def lock_output(path: str | Path, argument: str = "output") -> Iterator[None]:
-    """Hold the right to write a file or folder, which one thread of one process has at a time.
+    """Lock a file or folder for writing by one thread of one process at a time.
 
-    Whoever holds it may take it again. What dead processes have left beside the output is removed first.
+    The lock is reentrant. Files that dead processes have left beside the output are removed first.
 
     Parameters
     ----------
@@ -76,12 +76,12 @@ def lock_output(path: str | Path, argument: str = "output") -> Iterator[None]:
         yield
     finally:
         if lock.lock_counter == 1:
-            remove(Path(lock.lock_file))  # before the release: nobody else can have it, and who waits starts again
+            remove(Path(lock.lock_file))  # while nobody else can hold it; waiting processes start again
         lock.release()
 
 
 def tidy(path: Path) -> None:
-    """Bring back the old folder if its writer died between two renames, and remove what else a writer has left."""
+    """Restore the old folder if its writer died between two renames, and remove other files of a dead writer."""
     old = hidden_path(path, OLD)
     if old.exists() and not path.exists():
         old.rename(path)
@@ -90,7 +90,7 @@ def tidy(path: Path) -> None:
 
 
 def tidy_others(path: Path) -> None:
-    """Tidy up after dead writers of other outputs in the same folder: those whose lock can be had."""
+    """Clean up after dead writers of other outputs in the same folder, whose locks are free."""
     for left in path.parent.glob(f".*.{LOCK}"):
         if left == hidden_path(path, LOCK):
             continue
@@ -101,7 +101,7 @@ def tidy_others(path: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, or a folder with all that it holds, if it is there."""
+    """Remove a file, or a folder with its contents, if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:

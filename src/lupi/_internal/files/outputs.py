@@ -1,4 +1,4 @@
-"""Check before long work that its output can be written, and keep others from writing it."""
+"""Check before long work that its output can be written, and lock it."""
 
 import errno
 import os
@@ -25,7 +25,7 @@ def claim_output(
     Parameters
     ----------
     path : str or Path
-        The file or folder to be written. Missing folders above it are made.
+        The file or folder to be written. Missing parent folders are created.
     argument : str
         Name of the argument that holds the path, for messages.
     overwrite, folder, ours, kind
@@ -71,14 +71,14 @@ def check_output(
     overwrite : bool
         Whether an existing output may be replaced.
     folder : bool
-        Whether the output is a folder. A folder with nothing to lose counts as new.
+        Whether the output is a folder. A folder without files counts as new.
     ours : callable
         Whether an existing output was written by lupi. Nothing else is ever replaced.
     kind : str
-        What such an output is called in messages.
+        Name of such outputs in messages.
     """
     with explain_os_errors(path, argument), suppress(FileNotFoundError):
-        path.stat()  # raises an error for a loop of links, which `exists` takes for a new path
+        path.stat()  # raises an error for a loop of links, which does not exist according to `exists`
     if not path.exists():
         return
     if path.is_dir() != folder:
@@ -98,7 +98,7 @@ def check_output(
 
 
 def check_movable(path: Path, argument: str) -> None:
-    """Check that a folder can be replaced by another one, which mount points and working directories cannot."""
+    """Check that a folder can be replaced; mount points and working directories cannot."""
     own = resolve(path)
     if os.path.ismount(own) or resolve(".").is_relative_to(own):
         what = "a mount point" if os.path.ismount(own) else "the working directory, or above it"

@@ -1,4 +1,4 @@
-"""Results as JSON and CSV hold them."""
+"""Convert results to JSON and CSV."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NUMBER = re.compile(r"[+-](\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]inf", re.IGNORECASE)
 
 
 def read_results(folder: Path) -> dict[str, Any]:
-    """Return what ``results.json`` in a folder holds; nothing if there is none, or none of ours."""
+    """Return the contents of ``results.json`` in a folder; an empty dict if there is none, or it is not from lupi."""
     try:
         found = json.loads((folder / "results.json").read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -25,7 +25,7 @@ def read_results(folder: Path) -> dict[str, Any]:
 
 
 def to_records(table: pd.DataFrame) -> Any:
-    """Return the rows of a table as JSON holds them; missing values become null.
+    """Convert the rows of a table to JSON types; missing values become null.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def to_records(table: pd.DataFrame) -> Any:
 
 
 def to_csv(table: pd.DataFrame, *, index: bool = False) -> str:
-    """Return a table for people as CSV; an apostrophe keeps spreadsheets from running a text as a formula.
+    """Convert a table to CSV for readers; an apostrophe keeps spreadsheets from running a text as a formula.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def quote_formula(value: Any) -> Any:
 
 
 def is_formula(text: str) -> bool:
-    """Return whether spreadsheets run a text as a formula; numbers are none.
+    """Return whether spreadsheets run a text as a formula; numbers are not formulas.
 
     Examples
     --------

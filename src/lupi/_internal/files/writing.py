@@ -1,4 +1,4 @@
-"""Write a file in one step: a reader finds the old content or the new, never a part of it."""
+"""Write a file atomically: a reader finds the old or the new content, but never a part of it."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -48,7 +48,7 @@ def replace_file(path: Path) -> Iterator[Path]:
 
 
 def flush(path: Path) -> None:
-    """Wait until a file, or the list of names in a folder, is on disk."""
+    """Flush a file, or the list of names in a folder, to disk."""
     number = os.open(path, os.O_RDONLY)
     try:
         os.fsync(number)
