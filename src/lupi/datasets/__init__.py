@@ -1,8 +1,8 @@
-"""Which published formats can be read: data sets with privileged information.
+"""Load data sets with privileged information.
 
-`relabel` and `annotate` add simulated annotators to any labelled set, by the paper's ImageNet procedure, and
-`load_digits_annotated` is such a set that needs no download. The other loaders read published files; none downloads
-anything, and an error for a missing file gives its address.
+`relabel` and `annotate` add simulated annotators to any labelled data set, as the paper does for ImageNet, and
+`load_digits_annotated` is such a data set that needs no download. The other loaders read published files. None
+downloads anything; the error for a missing file gives its address.
 """
 
 from lupi.datasets.cifar import CIFAR, load_cifar10, load_cifar100

@@ -60,7 +60,7 @@ def load_civil_comments(path: str | Path, threshold: float = 0.5) -> CivilCommen
     path : str or Path
         ``train.csv``, ``test_public_expanded.csv`` or ``test_private_expanded.csv``.
     threshold : float
-        A label is 1 where the fraction of readers is at least this.
+        Minimum fraction of readers for a label to be 1.
 
     Returns
     -------
@@ -94,7 +94,7 @@ def load_civil_comments(path: str | Path, threshold: float = 0.5) -> CivilCommen
 
 
 def _read(path: Path) -> Any:
-    """Read the needed columns as an Arrow table, without rows that miss an identity."""
+    """Read the required columns as an Arrow table, without rows in which an identity is missing."""
     import pyarrow as pa
     from pyarrow import compute, csv
 

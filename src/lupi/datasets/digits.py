@@ -37,7 +37,7 @@ class AnnotatedDigits:
     y_train: NDArray[np.int64]
     """Label given by the annotator."""
     privileged: pd.DataFrame
-    """`annotator`, and the `probability` that they gave their label, to three decimals."""
+    """`annotator`, and the `probability` that the annotator assigned to the label, to three decimals."""
     example: NDArray[np.int64]
     """Row of the digit in scikit-learn's set."""
     gold_train: NDArray[np.int64]
@@ -97,7 +97,7 @@ def load_digits_annotated(annotations: int = 1, random_state: int = 0) -> Annota
 
 
 def _fit_annotators(X: NDArray[np.float64], y: NDArray[np.int64], random_state: int) -> dict[str, Any]:
-    """Fit sixteen annotators; weak ones see few digits or few pixels, or are too simple."""
+    """Fit sixteen annotators; the weak ones see few digits or few pixels, or are too simple."""
     seed = {"random_state": random_state}
     left, middle = np.s_[:, :4], np.s_[3:6, 3:6]
     soft = {"C": 0.01, "max_iter": 1000}

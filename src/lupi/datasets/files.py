@@ -1,4 +1,4 @@
-"""Find published files and check what they contain."""
+"""Find published files and check their contents."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ import pandas as pd
 
 
 def find_file(argument: str, given: str | Path, names: Sequence[str], how: str) -> Path:
-    """Return the file `given`, or the first of these names that is a file in the folder `given`.
+    """Return the file `given`, or the first of the files `names` in the folder `given`.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ class ImageNetPI:
     y: NDArray[np.int16]
     """[images, 16] labels, as indices into the sorted WordNet ids of ImageNet's classes."""
     confidence: NDArray[np.float32]
-    """[images, 16] probability that the model gave its label."""
+    """[images, 16] probability that the model assigned to its label."""
     annotators: pd.DataFrame
     """[16] standardized `accuracy` and `log_parameters`, the log of the number of parameters, of each model."""
     gold: NDArray[np.int64] | None
@@ -172,7 +172,7 @@ def load_imagenet_pi(
 
 
 def _find(folder: str | Path, names: list[str]) -> Path:
-    """Find a file by its name in the repository's loaders, or in its description."""
+    """Find a file by its name in the loaders of the repository, or in its description."""
     path = find_file("folder", folder, names, f"clone {URL} and run 'git lfs pull' in it")
     with path.open("rb") as file:
         if file.read(24) == b"version https://git-lfs.":

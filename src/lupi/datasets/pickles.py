@@ -39,7 +39,7 @@ class Array:
 
 
 def encode(text: str, *_: object) -> bytes:
-    """Replace `codecs.encode`, by which Python 3 stores bytes in pickles that Python 2 can read."""
+    """Replace `codecs.encode`, with which Python 3 stores bytes in pickles that Python 2 can read."""
     return text.encode("latin1")
 
 
@@ -50,7 +50,7 @@ ALLOWED: dict[str, Any] = {
     "numpy.core.multiarray._reconstruct": Array,
     "numpy._core.multiarray._reconstruct": Array,
 }
-"""What a pickle may name, and what is called instead."""
+"""Names that a pickle may contain, and their replacements."""
 
 
 class Unpickler(pickle.Unpickler):
@@ -69,7 +69,7 @@ def unpickle(file: BinaryIO) -> Any:
     Parameters
     ----------
     file : binary file
-        Read up to the end of the pickle, which Python 2 or 3 may have written.
+        The file, written by Python 2 or 3. It is read up to the end of the pickle.
 
     Returns
     -------
@@ -93,7 +93,7 @@ def unpickle(file: BinaryIO) -> Any:
 
 
 def unwrap(content: Any) -> Any:
-    """Replace stand-ins by the arrays that they rebuilt, and bytes by text: Python 2 wrote text as bytes."""
+    """Replace stand-ins with the arrays that they rebuilt, and bytes with text, since Python 2 wrote text as bytes."""
     if isinstance(content, Array):
         return unwrap(content.value)
     if isinstance(content, bytes):

@@ -3,9 +3,9 @@
 An annotation of an example is drawn in two steps:
 
 1. the annotator: the malicious one with probability `malicious`, otherwise one of the models, uniformly;
-2. the label, from the annotator's predictive distribution for the example; the malicious one's is uniform.
+2. the label, from the annotator's predictive distribution for the example, which is uniform for the malicious one.
 
-The privileged information of a label is who gave it, and its probability according to them.
+The privileged information of a label is the annotator, and the probability that the annotator assigned to the label.
 
 References
 ----------
@@ -37,7 +37,7 @@ class Relabelled(NamedTuple):
     label: NDArray[Any]
     """Label of each annotation."""
     privileged: pd.DataFrame
-    """`annotator` (categorical), and the `probability` that they gave the label."""
+    """`annotator` (categorical), and the `probability` that the annotator assigned to the label."""
 
 
 def relabel(
@@ -141,7 +141,7 @@ def annotate(
     names: Sequence[str] | None = None,
     random_state: int | np.random.Generator | None = 0,
 ) -> Relabelled:
-    """Annotate the rows of X with fitted classifiers: `relabel` with their predictions.
+    """Annotate the rows of X with fitted classifiers, by `relabel` with their predictions.
 
     The classes are the union of the models' classes. Classes that a model does not know have probability zero.
 
