@@ -86,14 +86,14 @@ def list_variants(plan: Plan, task: str, *, several: bool = False) -> list[Varia
     likelihood = Gaussian if task == "regression" else Categorical
     possible = [name for name in known.names() if likelihood in known.kind(name).likelihoods]
     usual = [name for name in DEFAULT if name in possible]
-    asked = possible if ALL in plan.methods else plan.methods or usual
-    for name in asked:
+    requested = possible if ALL in plan.methods else plan.methods or usual
+    for name in requested:
         if name not in possible:
             raise ValueError(f"Expected `methods` for a target of real numbers, but {name!r} is for classes.")
     aggregated = [name for name in AGGREGATED if several and name in possible]
     changes = [change for change, how in SETTINGS.items() if how.get("method", BASELINE) in possible]
     alone = [Variant(BASELINE), *(Variant(BASELINE, change) for change in changes), *map(Variant, aggregated)]
-    chosen = list(dict.fromkeys([*alone, *map(Variant, asked)]))
+    chosen = list(dict.fromkeys([*alone, *map(Variant, requested)]))
     with_pi = [variant.method for variant in chosen if plan.controls and not variant.is_baseline]
     return [*chosen, *(Variant(method, control) for method in with_pi for control in CONTROLS)]
 

@@ -109,8 +109,8 @@ def conclude(
     compared = sorted((name for name in metrics if scored[name]), key=lambda name: name != first)
     summary = summarize(runs, compared, uncertainty)
     summary.insert(0, "control", summary.index.isin(controls))
-    judged = [name for name in compared if name in (compared[0], "nll", "accuracy")]
-    verdict = write_verdict(runs, methods, judged, baselines=baselines, controls=controls, uncertainty=uncertainty)
+    decisive = [name for name in compared if name in (compared[0], "nll", "accuracy")]
+    verdict = write_verdict(runs, methods, decisive, baselines=baselines, controls=controls, uncertainty=uncertainty)
     return Comparison(runs=runs, summary=summary, verdict=verdict, metrics=tuple(compared), **more)
 
 

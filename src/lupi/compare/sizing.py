@@ -49,10 +49,10 @@ def fit_minutes(plan: Plan, rows: int, estimate: Estimate | None) -> tuple[Plan,
     assert plan.minutes is not None
     estimate = require(estimate)
     fewest = {"fewest_runs": plan.folds} if plan.folds else {}
-    asked = min(rows, plan.sample or rows)
-    runs, size = fit_budget(estimate, plan.minutes, runs=plan.runs, rows=asked, **fewest)
+    limit = min(rows, plan.sample or rows)
+    runs, size = fit_budget(estimate, plan.minutes, runs=plan.runs, rows=limit, **fewest)
     parts = [f"{runs} of {plan.seeds} seeds"] if runs < plan.runs else []
-    parts += [f"a sample of {size:,} of {rows:,} annotations"] if size < asked else []
+    parts += [f"a sample of {size:,} of {rows:,} annotations"] if size < limit else []
     text = describe_reduction(plan.minutes, parts, estimate.seconds(runs, size))
     return replace(plan, seeds=plan.seeds if plan.folds else runs, sample=size if size < rows else None), text
 

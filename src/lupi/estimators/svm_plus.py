@@ -109,7 +109,7 @@ class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
         \max_{\alpha \ge 0} 1^\top\alpha - \tfrac12 \alpha^\top (yy^\top \circ K + R + I / C_{own}) \alpha,
         \qquad R = K^* (\gamma I + C K^*)^{-1}.
 
-    Without privileged information, every label has a feature of its own (K* = I) and γ → 0, so R = I / C, which
+    Without privileged information, every label has a separate feature (K* = I) and γ → 0, so R = I / C, which
     is the SVM with squared hinge loss. (A constant a would instead make all slacks equal, which is a hard margin.)
 
     Labels with equal a share one slack ξ, the largest that any of them needs. If a has few values, such as annotator

@@ -1,7 +1,7 @@
 """Random number generators of a training run, so that runs in different threads do not affect each other.
 
 Torch's modules draw from global generators, for initial weights, dropout or Monte Carlo samples. `Noise` redirects them
-to generators of its own, within a block and for one thread. Code in the innermost loop calls `draw_normal`, which needs
+to separate generators, within a block and for one thread. Code in the innermost loop calls `draw_normal`, which needs
 no redirection.
 """
 

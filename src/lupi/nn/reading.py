@@ -55,7 +55,7 @@ def leave_noise(_: int) -> None:
     active.noise = None
 
 
-def keep(batch: Any) -> Any:
+def pass_through(batch: Any) -> Any:
     """Return a batch unchanged, since `Reader` has collated it."""
     return batch
 
@@ -91,7 +91,7 @@ def read_ahead(x: Source, requests: Iterable[Request], device: torch.device) -> 
         batch_size=None,  # a request is a batch
         sampler=((request.rows.tolist(), request.seed) for request in requests),
         num_workers=number,
-        collate_fn=keep,
+        collate_fn=pass_through,
         worker_init_fn=leave_noise,
         pin_memory=device.type == "cuda",
         generator=torch.Generator(),  # not torch's global one

@@ -1,4 +1,4 @@
-"""Read images to relabel: CIFAR-10, or an ImageNet-style folder of files, maybe with the labels of ImageNet-PI."""
+"""Read images to relabel: CIFAR-10, or an ImageNet-style folder of files, optionally with labels of ImageNet-PI."""
 
 import math
 from collections.abc import Callable

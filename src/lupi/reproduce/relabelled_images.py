@@ -339,7 +339,7 @@ def run(
         The settings of the experiment.
     data : Path
         A folder with ``cifar-10-batches-py``; or with images in ``train`` and ``validation``, a folder per class, and
-        maybe a clone of ImageNet-PI (``imagenet_pi``, or the folders ``high_noise`` and ``low_noise``).
+        optionally a clone of ImageNet-PI (``imagenet_pi``, or the folders ``high_noise`` and ``low_noise``).
     folder : Path
         Folder for finished runs.
     overwrite : bool

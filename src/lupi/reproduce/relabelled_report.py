@@ -109,7 +109,7 @@ def report(runs: pd.DataFrame, cases: Mapping[str, Case], images: Images, labels
 
 
 def pick(cases: Mapping[str, Case], names: Sequence[str]) -> list[Case]:
-    """Return the cases of some names, as far as they are there."""
+    """Return the cases with the given names that exist."""
     return [cases[name] for name in names if name in cases]
 
 

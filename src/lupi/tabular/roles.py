@@ -32,7 +32,7 @@ class Roles:
         target, privileged, ignore = (split_names(v, names) for v in (spec.target, spec.privileged, spec.ignore))
         single = (spec.example, spec.gold, spec.weight, spec.annotator)
         example, gold, weight, annotator = ([] if name is None else [name] for name in single)
-        ignore = [name for name in ignore if name not in gold]  # whether or not users ignore it, too
+        ignore = [name for name in ignore if name not in gold]  # even if users also list it in `ignore`
         annotator = [name for name in annotator if name not in (*privileged, *ignore)]
         role: dict[str, str] = {}
         assigned = {"target": target, "example": example, "gold": gold, "weight": weight, "privileged": privileged}

@@ -14,7 +14,7 @@ def group_by_loss(method: Method) -> list[list[Tensor]]:
     """Group the parameters of a method by the losses that train them, according to its `gradients`.
 
     Losses that share a parameter form one group, since its gradient is a sum over them. Parameters that `gradients`
-    does not mention form a group of their own. The parameters of `Replicas` are the stacked ones.
+    does not mention form a separate group. The parameters of `Replicas` are the stacked ones.
 
     Examples
     --------

@@ -40,21 +40,21 @@ def add_consensus(stage: Stage) -> Iterator[Stage]:
     networks = [NoPI(*copy.deepcopy((m.trunk, m.marginal)), likelihood=m.likelihood) for m in methods]
     single, hold_out = isinstance(stage.method, Method), stage.hold_out or stage.prepare
 
-    def keep(_: Any) -> None:
+    def save_weights(_: Any) -> None:
         for method, network in zip(methods, networks, strict=True):
             method.memory.update({PREFIX + name: value for name, value in network.state_dict().items()})
 
-    def form(held_out: Any) -> Any:
+    def make_consensus(held_out: Any) -> Any:
         sets = [hold_out(held_out)] if single else hold_out(held_out)
-        formed = []
+        consensus = []
         for method, network, part in zip(methods, networks, sets, strict=True):
             names = [PREFIX + name for name in network.state_dict()]
             network.load_state_dict({name.removeprefix(PREFIX): method.memory[name] for name in names})
-            formed.append(form_consensus(network, part))
-        return formed[0] if single else formed
+            consensus.append(form_consensus(network, part))
+        return consensus[0] if single else consensus
 
-    yield stage._replace(name="consensus", method=networks[0] if single else networks, finish=keep)
-    yield stage._replace(hold_out=form, measure=measure_predictor)
+    yield stage._replace(name="consensus", method=networks[0] if single else networks, finish=save_weights)
+    yield stage._replace(hold_out=make_consensus, measure=measure_predictor)
 
 
 def form_consensus(network: NoPI, data: Annotations) -> Annotations:

@@ -41,7 +41,7 @@ def make_optimizer(method: Method, settings: Settings, *, recorded: bool = False
 def group_parameters(method: Method, settings: Settings) -> list[dict[str, Any]]:
     """Group the trainable parameters; those with the rate `learning_rate` come first."""
     leading, default = int(isinstance(method, Replicas)), settings.learning_rate
-    own = not isinstance(settings.optimizer, str)  # has a weight decay of its own
+    own = not isinstance(settings.optimizer, str)  # a callable has its own default weight decay
     decay = settings.weight_decay or 2 * settings.l2
     groups: dict[tuple[float, float], list[Tensor]] = {}
     for parameter, names in name_parameters(method, nested=True):
