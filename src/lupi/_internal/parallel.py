@@ -64,7 +64,7 @@ def run_parallel(
     calls : sequence of callable
         The functions; results should not depend on which process calls them.
     jobs : int
-        Number of processes; -1 for one per core. There are never more than functions.
+        Number of processes; -1 for one per core. At most one process per function is started.
     cluster : Cluster, optional
         Result of `open_cluster`. Its workers call the functions, whatever `jobs` is.
 

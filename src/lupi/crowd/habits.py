@@ -25,7 +25,7 @@ FEW = 5.0
 def start_model(votes: Votes, log_odds: Floats) -> LabelModel:
     """Return an initial model with the given log-odds, in which habits are distributed like an annotator's labels.
 
-    A single annotator has no habits, since without other annotators or true labels they cannot be detected.
+    A single annotator has no habits unless true labels are known, since they could not be detected otherwise.
     """
     K = votes.classes
     return LabelModel(

@@ -84,9 +84,9 @@ def aggregate(
 ) -> Aggregation:
     """Estimate the consensus of labels and the reliability of annotators from a table of labels.
 
-    No inputs are needed. If you have inputs, `lupi diagnose` uses them and is more accurate. The model of the labels is
-    that of `lupi.crowd.infer`: annotators differ in reliability, may have habits such as a constant answer, and tend to
-    make the same kinds of errors.
+    No inputs are needed. If you have inputs, `lupi diagnose` uses them too. The model of the labels is that of
+    `lupi.crowd.infer`: annotators differ in reliability, may have habits such as a constant answer, and tend to make
+    the same kinds of errors.
 
     Parameters
     ----------

@@ -5,7 +5,7 @@ Information: the held-out loss of q(y | x) minus that of q(y | x, a), for each p
 Leaks: see `lupi.diagnose.leaks`. Columns that leak are left out of everything that follows.
 
 Capacity: a network four times as wide is trained on the same folds. If its held-out conditional loss is significantly
-lower, by more than one per cent, the network is too small to use the privileged information. (In the paper's ablation,
+lower, and by more than 1 %, the network is too small to use the privileged information. (In the paper's ablation,
 TRAM no longer helps at a quarter of the width.) A wider network also learns faster, so this test is valid only if
 training continues until early stopping.
 """

@@ -53,10 +53,10 @@ def split_folds(data: Annotations, fold: Tensor, seed: int) -> tuple[list[Annota
 
 
 def make_between(data: Annotations, times: int, seed: int) -> tuple[Tensor, Tensor | None]:
-    """Interpolate between random pairs of annotated inputs, and return `times` as many points as there are examples.
+    """Interpolate between random pairs of annotated inputs, and return `times` points per example.
 
-    For images of 8-bit integers, the points are rounded. The weights of the points, interpolated likewise, are returned
-    too, or None if the annotations have no weights.
+    For images of 8-bit integers, the points are rounded. The weights of the points are interpolated in the same way and
+    returned too; they are None if the annotations have no weights.
     """
     assert isinstance(data.x, Tensor)
     generator, device = torch.Generator().manual_seed(seed), data.row.device

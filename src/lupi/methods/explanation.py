@@ -41,7 +41,7 @@ def explain(
 
     If the true label of an example is known, it is the target.
 
-    Each prediction is recalibrated before mixing, and so is the mixture. If every example has one label, annotator
+    Each prediction is recalibrated before mixing, and the mixture afterwards. If every example has one label, annotator
     errors that depend on x cannot be told from errors of the mixture and make β too large, so the mixture is
     recalibrated with √β. The more labels share an example, the better β is determined, and the closer the exponent is
     to β.

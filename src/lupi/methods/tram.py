@@ -39,7 +39,8 @@ class TRAM(ConditionalMethod):
     likelihood : Likelihood
         The likelihood of the labels.
     beta : float
-        β. Since the parameters are disjoint, it only rescales the learning rate of the conditional head and the trunk.
+        β. Since the parameters are disjoint, it only rescales the learning rate of the trunk, tower and conditional
+        head.
     random : int
         Number of random features appended to a (TRAM++).
 

@@ -116,7 +116,7 @@ class Table:
 
     @property
     def note(self) -> str:
-        """A note on the number of rows, if the table is too long to be shown."""
+        """A note on the number of rows, if the table is too long to be shown in full."""
         count = len(self.frame)
         if count > ROWS:
             return f"The first {ROWS:,} of {count:,} rows."

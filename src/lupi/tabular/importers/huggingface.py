@@ -103,7 +103,7 @@ def load_dataset(path: Path, split: str | None) -> tuple[pa.Table, Mapping[str, 
 
 
 def read_arrow(path: Path) -> pa.Table:
-    """Read a file in Arrow's stream format and validate it, since a truncated file could crash the process."""
+    """Read a file in Arrow's stream format and validate it, since an invalid file could crash the process."""
     with pa.memory_map(str(path)) as source:
         table = pa.ipc.open_stream(source).read_all()
     table.validate(full=True)
