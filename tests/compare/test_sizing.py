@@ -56,7 +56,7 @@ def read_about(folder):
             3,
             500,
             "Budget of 0.5 minutes: 3 of 4 seeds and a sample of 500 of 1,200 annotations; this takes about 1 minute, "
-            "but less would say little.",
+            "the least that is informative.",
         ),
     ],
 )

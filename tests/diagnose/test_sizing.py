@@ -68,7 +68,7 @@ def test_minutes_reduce_the_annotations(ask, monkeypatch):
     assert (facts["sample"], facts["minutes"]) == (600, 0.6)
     _, facts, lines = ask(minutes=0.1)
     assert facts["sample"] == 500
-    assert any(line.endswith("this takes less than a minute, but less would say little.") for line in lines)
+    assert any(line.endswith("this takes less than a minute, the least that is informative.") for line in lines)
     _, facts, lines = ask(minutes=2)
     assert facts["sample"] is None
     assert "Budget of 2 minutes: nothing was reduced." in lines

@@ -176,11 +176,11 @@ def describe_reduction(minutes: float, parts: Sequence[str], seconds: float) -> 
     Examples
     --------
     >>> describe_reduction(5, ["3 of 10 seeds", "a sample"], 900)
-    'Budget of 5 minutes: 3 of 10 seeds and a sample; this takes about 15 minutes, but less would say little.'
+    'Budget of 5 minutes: 3 of 10 seeds and a sample; this takes about 15 minutes, the least that is informative.'
     """
     text = f"Budget of {minutes:g} minutes: {' and '.join(parts) or 'nothing was reduced'}"
     if seconds > 60 * minutes:
-        text += f"; this takes {describe_seconds(seconds)}, but less would say little"
+        text += f"; this takes {describe_seconds(seconds)}, the least that is informative"
     return f"{text}."
 
 
@@ -192,7 +192,7 @@ def describe_work(trainings: int, rows: int, seconds: float | None, workers: int
     >>> describe_work(90, 10_000, 500.0, 2)
     'train 90 times with 10,000 annotations: about 8 minutes on 2 processes, less where training stops early'
     >>> describe_work(90, 10_000, None, 1)
-    'train 90 times with 10,000 annotations: a sample was too small to measure how long that takes'
+    'train 90 times with 10,000 annotations: the sample was too small to estimate how long this takes'
     """
     text = f"train {trainings:,} times with {rows:,} annotations: "
     if seconds is None:

@@ -114,8 +114,8 @@ def judge_labels(problem: Problem, found: Diagnosis, jobs: int, progress: bool) 
         annotators = annotators.sort_values(order, kind="stable", ignore_index=True)
         notes.append(
             "Annotators are ranked by `support`, which beat majority vote on two real data sets. The interval is that "
-            "of `reliability`, given the model. It covered about 90 % in simulation, and on those data sets 76 to "
-            "97 % of the shares of correct labels of annotators with 20 labels or more."
+            "of `reliability`, given the model. It covered about 90 % in simulation, and on those data sets 75 to "
+            "95 % of the shares of correct labels of annotators with 20 labels or more."
         )
     alpha = krippendorff_alpha(label, problem.group)
     if not np.isnan(alpha):

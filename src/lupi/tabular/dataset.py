@@ -149,7 +149,7 @@ def choose_annotator(spec: TableSpec, table: Columns, schema: Schema) -> tuple[s
     name = recognizing.find_annotator(table.select(list(schema.privileged)), schema.privileged)
     if name is not None:
         return name, f"Annotators: {name}, by its name; `annotator` names another column."
-    return None, "Annotators: no privileged column is named like one; `annotator` names it."
+    return None, "Annotators: no privileged column has a name such as 'annotator'; `annotator` names the column."
 
 
 def count_kinds(inputs: Mapping[str, InputColumn]) -> str:
