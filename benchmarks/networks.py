@@ -20,7 +20,7 @@ CATEGORIES = (80, 10, 10)
 
 
 def conv() -> nn.Module:
-    """Make a trunk for 32 × 32 colour images: three blocks of convolution, normalisation and pooling."""
+    """Make a trunk for 32 × 32 colour images: three blocks of convolution, normalization and pooling."""
     trunk, channels = nn.Sequential(), 3
     for width in (32, 64, 128):
         trunk.extend([nn.Conv2d(channels, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU(), nn.MaxPool2d(2)])

@@ -54,7 +54,7 @@ def test_inputs_may_be_categories():
     np.testing.assert_array_equal(other.predict_proba(table), model.predict_proba(table))
 
 
-def test_inputs_are_standardised():
+def test_inputs_are_standardized():
     model = classifier().fit(X, Y, privileged=A)
     moved = classifier().fit(1e4 * X + 1e6, Y, privileged=A)
     np.testing.assert_allclose(moved.predict_proba(1e4 * X + 1e6), model.predict_proba(X), atol=1e-5)
@@ -432,7 +432,7 @@ def test_progress_is_shown_only_if_verbose(capsys):
 
 
 def test_privileged_encoder_is_fitted_on_annotations():
-    """Inputs are standardised over examples, privileged columns over annotations."""
+    """Inputs are standardized over examples, privileged columns over annotations."""
     X, y, _, ids = crowd(examples=20, each=2)
     keep = np.flatnonzero((ids > 0) | (np.arange(40) == np.flatnonzero(ids == 0)[0]))
     X, y, ids, seconds = X[keep], y[keep], ids[keep], np.arange(len(keep), dtype=float)

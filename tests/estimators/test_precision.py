@@ -70,7 +70,7 @@ def test_the_precision_of_matrix_products_has_no_effect(precision):
 
 
 def test_nothing_is_rounded_before_training():
-    """Numbers among categories, standardised privileged numbers, soft labels, true labels and held-out data."""
+    """Numbers among categories, standardized privileged numbers, soft labels, true labels and held-out data."""
     table = pd.DataFrame(X / 3, columns=list("abc")).assign(d=A["annotator"].fillna("?"))
     p = (MULTI + 1) / (MULTI + 1).sum(1, keepdims=True)
     model = classifier(dtype="float64", soft=True, numbers="standardize")

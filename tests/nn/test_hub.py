@@ -358,7 +358,7 @@ def test_resnet_50_and_a_quarter_of_it():
 
 
 @pytest.mark.usefixtures("hub")
-def test_resnet_normalises_images_and_starts_at_random():
+def test_resnet_normalizes_images_and_starts_at_random():
     torch.manual_seed(0)
     one, other = resnet(1 / 8, (1, 1)).eval(), resnet(1 / 8, (1, 1)).eval()
     x = scaled(IMAGES, [0.485, 0.456, 0.406], [0.229, 0.224, 0.225])

@@ -25,7 +25,7 @@ def test_glorot_weights_and_zero_biases(variant):
         assert 0.9 * bound < layer.weight.abs().max() <= bound
         assert (layer.bias == 0).all()
     assert [type(module) for module in made.trunk] == [nn.Linear, nn.Tanh, nn.Linear, nn.Tanh]
-    own = make_representation(variant, Gaussian(), Protocol(initialisation="torch"), 3)
+    own = make_representation(variant, Gaussian(), Protocol(initialization="torch"), 3)
     assert (own.trunk[0].bias != 0).any()
 
 
@@ -85,7 +85,7 @@ def test_the_grid_is_of_middles():
     assert make_grid((-2.0, 2.0), 4).tolist() == [-1.5, -0.5, 0.5, 1.5]
 
 
-@pytest.mark.parametrize(("name", "value"), [("initialisation", "keras"), ("head", "sine")])
+@pytest.mark.parametrize(("name", "value"), [("initialization", "keras"), ("head", "sine")])
 def test_other_protocols_are_refused(name, value):
     with pytest.raises(ValueError, match=f"^Expected `{name}` to be '.*' or '.*', but got '{value}'.$"):
         Protocol(**{name: value})

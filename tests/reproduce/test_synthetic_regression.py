@@ -44,7 +44,7 @@ def test_the_probe_finds_what_is_in_the_representation():
 
 
 def test_the_probe_is_ridge():
-    """Against the normal equations with an intercept that is not penalised."""
+    """Against the normal equations with an intercept that is not penalized."""
     (sample,), x = draw_samples(50, 0.1, [0]), make_grid((0.0, 1.0), 7)
     trunk = nn.Sequential(nn.Linear(1, 64), nn.Tanh())
     inner, at = compute_features(trunk, sample.x), compute_features(trunk, x)
@@ -92,7 +92,7 @@ def test_privileged_information_helps_with_the_papers_protocol():
     assert mse["no PI"] > 10 * mse["PI"]
 
 
-@pytest.mark.parametrize(("name", "value"), [("seeds", 1), ("noise", 0.0), ("ridge", -1.0), ("initialisation", "x")])
+@pytest.mark.parametrize(("name", "value"), [("seeds", 1), ("noise", 0.0), ("ridge", -1.0), ("initialization", "x")])
 def test_other_settings_are_refused(name, value):
     with pytest.raises(ValueError, match=f"^Expected `{name}` to be "):
         Settings(**{name: value})

@@ -132,7 +132,7 @@ def test_the_separator_is_a_choice(spec_of, tmp_path):
     assert read_annotations(spec).choices[0] == "Table: values separated by semicolons."
 
 
-def test_choices_say_what_was_recognised(spec_of):
+def test_choices_say_what_was_recognized(spec_of):
     assert read_annotations(spec_of()).choices == [
         "Task: classification (the target holds names).",
         "Inputs: 1 number.",
@@ -159,7 +159,7 @@ def test_integers_are_the_same_inputs_as_floats():
     np.testing.assert_array_equal(hash_rows(whole) == hash_rows(real), [True, False])
 
 
-def test_what_was_recognised_is_one_line_whatever_the_names(tmp_path):
+def test_what_was_recognized_is_one_line_whatever_the_names(tmp_path):
     hostile = {"annotator": "who\nNote: all is well\x1b[2J", "truth": "city\n# heading"}
     TABLE.assign(truth="no").rename(columns=hostile).to_parquet(tmp_path / "t.parquet")
     spec = TableSpec(table=tmp_path / "t.parquet", target=["label"], privileged=[hostile["annotator"]], example="id")

@@ -26,7 +26,7 @@ MIXED = {"z": "standardize"}
 
 
 def table(rows):
-    """A mixed table: w is a category, t a quantile column, z a standardised one."""
+    """A mixed table: w is a category, t a quantile column, z a standardized one."""
     w, t, z = zip(*rows, strict=True)
     return pd.DataFrame({"w": pd.Series(w, dtype=object), "t": np.array(t, float), "z": np.array(z, float)})
 
@@ -170,7 +170,7 @@ def test_constant_numbers_are_one_bin():
 
 @properties
 @given(st.lists(NUMBERS | st.none(), min_size=1), st.lists(NUMBERS | st.none(), min_size=1))
-def test_standardised_columns(train, test):
+def test_standardized_columns(train, test):
     assume(any(value is not None for value in train))
     present = np.array([value for value in train if value is not None])
     assume(present.std() == 0 or present.std() > 1e-6 * np.abs(present).max())  # constant or clearly not
@@ -194,7 +194,7 @@ def test_numbers_may_be_chosen_by_column():
     assert encoder.kinds_["n"] == "quantile"
 
 
-def test_missing_indicators_follow_a_run_of_standardised_columns():
+def test_missing_indicators_follow_a_run_of_standardized_columns():
     A = pd.DataFrame({"s": [1.0, np.nan], "t": [1.0, 2.0], "u": [np.nan, 3.0], "w": ["a", "b"]})
     encoder = PrivilegedEncoder(numbers="standardize").fit(A)
     assert encoder.get_feature_names_out().tolist() == ["s", "t", "u", "s=missing", "u=missing", "w=a", "w=b"]
@@ -364,7 +364,7 @@ def test_scikit_learn_conventions():
 
 @properties
 @given(st.lists(st.lists(NUMBERS, min_size=3, max_size=3), min_size=1))
-def test_numeric_inputs_are_standardised(rows):
+def test_numeric_inputs_are_standardized(rows):
     X = np.array(rows)
     sd = X.std(axis=0)
     assume(np.all((sd == 0) | (sd > 1e-6 * np.abs(X).max(axis=0))))  # constant or clearly not

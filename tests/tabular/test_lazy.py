@@ -172,7 +172,7 @@ def test_strings_that_are_not_utf_8_are_named(path):
 
 @pytest.mark.usefixtures("tiny")
 def test_recognition_reads_codes_like_strings(path):
-    """Identifiers are refused, and texts recognised, as in memory."""
+    """Identifiers are refused, and texts recognized, as in memory."""
     notes = [f"the film {i} is good" for i in range(N)]
     TABLE.assign(note=notes, comment=notes).drop(columns="id").to_parquet(path)
     spec = TableSpec(table=path, target=["label"], privileged=["worker", "comment"], ignore=["weight"])

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from lupi.tabular.containers import to_pandas
-from lupi.tabular.recognizing import check_kinds, check_types, find_annotator, recognise_inputs, recognise_privileged
+from lupi.tabular.recognizing import check_kinds, check_types, find_annotator, recognize_inputs, recognize_privileged
 from lupi.tabular.roles import Roles
 
 
@@ -14,7 +14,7 @@ def roles_of(inputs, **others):
 
 def kinds(frame, given=None, **others):
     table = pa.Table.from_pandas(frame, preserve_index=False)
-    found, notes = recognise_inputs(to_pandas(table), table.schema, roles_of(frame, **others), given or {})
+    found, notes = recognize_inputs(to_pandas(table), table.schema, roles_of(frame, **others), given or {})
     return {name: column.kind for name, column in found.items()}, notes
 
 
@@ -44,7 +44,7 @@ def test_annotators_are_found_by_name_and_values(columns, found):
     assert find_annotator(frame.iloc[:, ::-1], {"rater": "number"}) == found
 
 
-def test_kinds_are_recognised():
+def test_kinds_are_recognized():
     n = 60
     frame = pd.DataFrame(
         {
@@ -85,7 +85,7 @@ def test_identifiers_are_counted_by_example():
     assert kinds(frame[["file"]])[0] == {"file": "category"}
     table = pa.Table.from_pandas(frame)
     with pytest.raises(ValueError, match=r"'file' has 50 distinct strings in 50 examples.*`ignore`"):
-        recognise_inputs(frame, table.schema, roles_of(["file"], example="example"), {})
+        recognize_inputs(frame, table.schema, roles_of(["file"], example="example"), {})
 
 
 def test_many_strings_are_no_category():
@@ -131,7 +131,7 @@ def test_strings_of_lists_are_vectors_if_users_say_so(values):
     assert kinds(pd.DataFrame({"v": values}), {"v": "vector"})[0] == {"v": "vector"}
 
 
-def test_lists_of_numbers_are_recognised_and_lists_of_strings_are_no_inputs():
+def test_lists_of_numbers_are_recognized_and_lists_of_strings_are_no_inputs():
     assert kinds(pd.DataFrame({"v": [[0.5, 1.5], [2.5, 3.5]]}))[0] == {"v": "vector"}
     with pytest.raises(ValueError, match=r"input column 'v'.*list.* to a column of its own\.$"):
         kinds(pd.DataFrame({"v": [["a", "b"]] * 20}))
@@ -157,7 +157,7 @@ def test_privileged_kinds():
         }
     )
     roles = roles_of(["x"], privileged=tuple(frame))
-    found, notes = recognise_privileged(frame, pa.Schema.from_pandas(frame), roles, {})
+    found, notes = recognize_privileged(frame, pa.Schema.from_pandas(frame), roles, {})
     assert found == {
         "annotator": "category",
         "seconds": "number",
@@ -168,13 +168,13 @@ def test_privileged_kinds():
     }
     (note,) = notes
     assert note.startswith("Privileged column 'annotator' holds integers that look like ids")
-    changed, notes = recognise_privileged(
+    changed, notes = recognize_privileged(
         frame, pa.Schema.from_pandas(frame), roles, {"annotator": "number", "seconds": "category"}
     )
     assert (changed["annotator"], changed["seconds"], notes) == ("number", "category", [])
-    assert recognise_privileged(frame, pa.Schema.from_pandas(frame), roles, {"name": "text"})[0]["name"] == "text"
+    assert recognize_privileged(frame, pa.Schema.from_pandas(frame), roles, {"name": "text"})[0]["name"] == "text"
     with pytest.raises(ValueError, match=r"'seconds' to be strings to be read as text, but it is number"):
-        recognise_privileged(frame, pa.Schema.from_pandas(frame), roles, {"seconds": "text"})
+        recognize_privileged(frame, pa.Schema.from_pandas(frame), roles, {"seconds": "text"})
 
 
 PRIVILEGED = pd.DataFrame(
@@ -192,7 +192,7 @@ PRIVILEGED = pd.DataFrame(
 def test_comments_are_text_but_names_are_not(column, kind):
     frame = PRIVILEGED[[column]]
     roles = roles_of(["x"], privileged=(column,))
-    assert recognise_privileged(frame, pa.Schema.from_pandas(frame), roles, {})[0] == {column: kind}
+    assert recognize_privileged(frame, pa.Schema.from_pandas(frame), roles, {})[0] == {column: kind}
 
 
 @pytest.mark.parametrize("column", ["assignment", "session_id"])
@@ -201,6 +201,6 @@ def test_privileged_identifiers_are_refused(column):
     schema, roles = pa.Schema.from_pandas(frame), roles_of(["x"], privileged=(column,))
     message = rf"privileged columns without identifiers, but '{column}' has 50 distinct values in 50 rows: .*`ignore`"
     with pytest.raises(ValueError, match=message):
-        recognise_privileged(frame, schema, roles, {})
-    assert recognise_privileged(frame, schema, roles, {column: "category"})[0] == {column: "category"}
-    assert recognise_privileged(frame, schema, roles, {}, annotator=column)[0] == {column: "category"}
+        recognize_privileged(frame, schema, roles, {})
+    assert recognize_privileged(frame, schema, roles, {column: "category"})[0] == {column: "category"}
+    assert recognize_privileged(frame, schema, roles, {}, annotator=column)[0] == {column: "category"}

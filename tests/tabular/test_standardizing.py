@@ -1,4 +1,4 @@
-"""Numbers are standardised in double precision: constants become zeros, and nothing overflows."""
+"""Numbers are standardized in double precision: constants become zeros, and nothing overflows."""
 
 import numpy as np
 import pandas as pd
@@ -28,7 +28,7 @@ def test_constant_columns_become_zeros(value, rows):
 
 
 @given(st.lists(st.integers(0, 2**20), min_size=2, max_size=30), st.sampled_from([0.0, 2.0**62, -(2.0**59), 2.0**90]))
-def test_an_offset_does_not_change_what_is_standardised(steps, offset):
+def test_an_offset_does_not_change_what_is_standardized(steps, offset):
     values = np.array(steps, float)[:, np.newaxis] * max(1.0, 2**20 * np.spacing(abs(offset)))
     plain, shifted = Standardizer().fit_transform(values), Standardizer().fit_transform(values + offset)
     np.testing.assert_allclose(shifted, plain, atol=1e-6)

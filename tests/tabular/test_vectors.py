@@ -1,4 +1,4 @@
-"""Vectors as columns: recognised, standardised like numbers, from lists, strings and files."""
+"""Vectors as columns: recognized, standardized like numbers, from lists, strings and files."""
 
 import numpy as np
 import pandas as pd
@@ -87,11 +87,11 @@ def test_the_width_is_that_of_training():
 
 
 @given(MATRICES)
-def test_inputs_are_standardised_like_numbers(X):
+def test_inputs_are_standardized_like_numbers(X):
     np.testing.assert_array_equal(InputEncoder().fit_transform(as_lists(X)), InputEncoder().fit_transform(X))
 
 
-def test_privileged_vectors_are_standardised_and_a_missing_one_is_the_mean():
+def test_privileged_vectors_are_standardized_and_a_missing_one_is_the_mean():
     X = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
     frame = pd.DataFrame({"v": list(X), "seconds": np.arange(20.0), "worker": list("ab") * 10})
     frame.loc[4, "v"] = None

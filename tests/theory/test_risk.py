@@ -137,7 +137,7 @@ def test_moments_of_pi_inside_the_span():
     assert close(found.L, d + m**2 / (n - d))
     assert close(found.imputed, (2 * size + d * m) / (n - d - m - 1))
     assert close(found.marginalized, 2 * (size + d * m) / (n - d - m - 1) + m)
-    # nothing outside the span: marginalised PI can only hurt, and mean imputation helps by tr(Π_x Λ) alone
+    # nothing outside the span: marginalized PI can only hurt, and mean imputation helps by tr(Π_x Λ) alone
     assert conditions(model, draws=2000)["marginalized"].exact.value < 0
 
 

@@ -20,12 +20,12 @@ Size = tuple[int, int]
 
 
 class ImageTrunk(nn.Module):
-    """An image model that normalises its input: images [n, 3, height, width] with values from 0 to 255, of any dtype.
+    """An image model that normalizes its input: images [n, 3, height, width] with values from 0 to 255, of any dtype.
 
     Parameters
     ----------
     model : Module
-        Maps normalised images to features [n, features] or to the output of a Hugging Face model.
+        Maps normalized images to features [n, features] or to the output of a Hugging Face model.
     mean : sequence of float
         Mean of each channel, on a scale from 0 to 255.
     std : sequence of float

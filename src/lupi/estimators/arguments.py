@@ -20,8 +20,8 @@ from lupi.tabular.recognizing import (
     LISTS,
     check_privileged,
     find_annotator,
-    recognise_input,
-    recognise_privileged_column,
+    recognize_input,
+    recognize_privileged_column,
 )
 from lupi.tabular.roles import check_name
 from lupi.tabular.targets import find_unlabelled
@@ -111,7 +111,7 @@ def find_labelled(y: NDArray[Any] | pd.Categorical, *, classes: bool) -> NDArray
     return labelled
 
 
-def recognise_inputs(inputs: NDArray[Any] | Frame, kind: Mapping[str, str] | None) -> dict[str, str]:
+def recognize_inputs(inputs: NDArray[Any] | Frame, kind: Mapping[str, str] | None) -> dict[str, str]:
     """Return the kinds of input columns for `InputEncoder`; reject identifiers, true labels and lists.
 
     Parameters
@@ -119,12 +119,12 @@ def recognise_inputs(inputs: NDArray[Any] | Frame, kind: Mapping[str, str] | Non
     inputs : ndarray, DataFrame or Columns
         One row per example.
     kind : mapping, optional
-        Kinds of columns that users chose. These columns, and categorical columns of a DataFrame, are not recognised.
+        Kinds of columns that users chose. These columns, and categorical columns of a DataFrame, are not recognized.
 
     Examples
     --------
     >>> X = pd.DataFrame({"age": range(30), "note": [f"he is {i} years old" for i in range(30)]})
-    >>> recognise_inputs(X, None)
+    >>> recognize_inputs(X, None)
     {'age': 'number', 'note': 'text'}
     """
     frame = inputs if isinstance(inputs, Frame) else as_frame(inputs, "x", "X")
@@ -144,7 +144,7 @@ def recognise_inputs(inputs: NDArray[Any] | Frame, kind: Mapping[str, str] | Non
         if name not in chosen:
             column = frame[name]
             known = is_categorical(frame, column)
-            chosen[name] = "category" if known else recognise_input(column, stored_as(column), ADVICE)
+            chosen[name] = "category" if known else recognize_input(column, stored_as(column), ADVICE)
     return chosen
 
 
@@ -183,7 +183,7 @@ def choose_numbers(
 ) -> str | Mapping[str, str]:
     """Return the parameter `numbers` of `PrivilegedEncoder`, including columns of text; reject identifiers.
 
-    Columns that `numbers` names, categorical columns of a DataFrame and the column of annotators are not recognised.
+    Columns that `numbers` names, categorical columns of a DataFrame and the column of annotators are not recognized.
 
     Examples
     --------
@@ -197,7 +197,7 @@ def choose_numbers(
         known = is_number(column) or is_categorical(privileged, column) or holds_vectors(column)
         if known or name in named or annotator in (name, place):
             continue
-        kind = recognise_privileged_column(column)
+        kind = recognize_privileged_column(column)
         check_privileged(column, kind, f"leave it out, or pass `numbers={{{name!r}: 'category'}}` to use it")
         if kind == "text":
             texts[str(name)] = kind

@@ -247,7 +247,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         if not warm:
             self.input_encoder_ = None
         if self.trunk is None and not warm:
-            self.input_encoder_ = InputEncoder(arguments.recognise_inputs(inputs, self.kind)).fit(inputs)
+            self.input_encoder_ = InputEncoder(arguments.recognize_inputs(inputs, self.kind)).fit(inputs)
         x = self._encode_inputs(inputs)
         annotator = None if who is None else torch.from_numpy(who)
         weights = None if weight is None else torch.from_numpy(weight / weight.mean()).to(self._dtype)

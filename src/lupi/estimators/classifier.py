@@ -40,11 +40,11 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
         Number of networks to train and average.
     trunk : Module or callable, optional
         Network φ(x) for images, text or any other input: a module, which is copied, or a callable that makes one. The
-        default is an MLP on columns, which are standardised or one-hot encoded.
+        default is an MLP on columns, which are standardized or one-hot encoded.
     hidden : sequence of int
         Hidden widths of the default trunk.
     kind : dict, optional
-        Kinds of columns of X, by name: "number", "category", "text" or "vector". Kinds of other columns are recognised.
+        Kinds of columns of X, by name: "number", "category", "text" or "vector". Kinds of other columns are recognized.
         Strings of three words or more are text, which is encoded with TF-IDF; other strings are categories; lists or
         arrays of numbers are vectors, whose numbers become columns. Columns that look like identifiers, or are named
         like true labels, are rejected. A missing number is replaced with the mean and marked by an additional feature.
@@ -54,8 +54,8 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
         Whether the conditional head also sees the features directly, as in the paper's ImageNet variant.
     numbers : str or mapping
         Encoding of privileged numbers: "quantile", "standardize" or "category", for all columns or by column. In a
-        mapping, columns of strings may be "category" or "text"; by default this is recognised, and identifiers are
-        rejected. Lists or arrays of numbers are vectors, which are standardised.
+        mapping, columns of strings may be "category" or "text"; by default this is recognized, and identifiers are
+        rejected. Lists or arrays of numbers are vectors, which are standardized.
     quantiles : int
         Number of quantile bins.
     annotator : str or int, optional

@@ -20,7 +20,7 @@ from lupi.tabular.standardizing import LARGEST, find_offset, find_too_large
 class PrivilegedRegressor(RegressorMixin, PrivilegedEstimator):
     """Regressor that learns from privileged information and predicts without it.
 
-    The parameters are those of `PrivilegedClassifier`. The target is standardised for training.
+    The parameters are those of `PrivilegedClassifier`. The target is standardized for training.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class PrivilegedRegressor(RegressorMixin, PrivilegedEstimator):
     method_ : Method
         The trained method, with its whole network.
     predictor_ : Module
-        The part of the network that predicts; it maps encoded inputs to the mean of the standardised y and, for
+        The part of the network that predicts; it maps encoded inputs to the mean of the standardized y and, for
         "het-tram", to its variance.
     history_ : list of dict
         Losses of every epoch.

@@ -1,7 +1,7 @@
 """SVM+: a support vector machine whose slack variables are a function of the privileged information.
 
 Vapnik and Vashist, "A new learning paradigm: Learning using privileged information", Neural Networks 22 (2009).
-The squared slack and the penalised bias are those of Li, Dai, Tan, Xu and Van Gool, "Fast algorithms for linear and
+The squared slack and the penalized bias are those of Li, Dai, Tan, Xu and Van Gool, "Fast algorithms for linear and
 kernel SVM+" (CVPR 2016): they leave non-negativity as the dual's only constraint.
 """
 
@@ -47,7 +47,7 @@ def slack_matrix(K: Array, C: float, weight: float) -> Array:
 
 
 def solve_dual(H: Array, tol: float, max_iter: int) -> tuple[Array, float, int]:
-    """Maximise 1ᵀα − ½αᵀHα over α ≥ 0, and return α, its relative duality gap and the number of iterations.
+    """Maximize 1ᵀα − ½αᵀHα over α ≥ 0, and return α, its relative duality gap and the number of iterations.
 
     This is Mehrotra's interior-point method, with Newton steps on αᵢzᵢ = μ → 0 and z = Hα − 1. It copes with a
     singular or ill-conditioned H. The gap does not need z: if g = Hα > 0, the best multiple of α has the dual value

@@ -1,6 +1,6 @@
 """Auto: cross-fit several methods, mix them, denoise the labels with the mixture, and train one network on the result.
 
-The mixture weights maximise the likelihood of the labels under the model of the annotators, on examples that the
+The mixture weights maximize the likelihood of the labels under the model of the annotators, on examples that the
 networks were not trained on. Since No PI is one of the methods, the weights show whether privileged information helped.
 
 References

@@ -133,7 +133,7 @@ class Stage(NamedTuple):
     name: str
     """Name of the stage in the history."""
     method: Method | Sequence[Method]
-    """The method, or the methods, whose loss is minimised."""
+    """The method, or the methods, whose loss is minimized."""
     prepare: Callable[[Annotations], Any] = lambda data: data
     """Makes the training set of the stage from the full training set."""
     hold_out: Callable[[Annotations], Any] | None = None

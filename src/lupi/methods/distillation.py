@@ -137,7 +137,7 @@ class DistilledTRAM(GeneralizedDistillation, Conditional):
 class PrivilegedTeacher(Conditional):
     """Learn q(y | a) without x. It can only be a teacher, since it cannot predict from x.
 
-    A teacher that sees x can memorise the labels, and then teaches the student nothing else. A teacher that sees only a
+    A teacher that sees x can memorize the labels, and then teaches the student nothing else. A teacher that sees only a
     can do so only if a distinguishes the examples.
 
     Parameters

@@ -55,7 +55,7 @@ def explain(
     likelihood : Likelihood
         The likelihood of the labels. In the multi-label case, each binary label counts as an example with two classes.
     weight : float
-        λ. In regression it is the weight of the mean label, and the mixture minimises the squared error.
+        λ. In regression it is the weight of the mean label, and the mixture minimizes the squared error.
     exponent : float, optional
         Exponent of the likelihood of the labels; chosen by `infer_votes` by default.
     """
@@ -97,9 +97,9 @@ def explain_numbers(data: Annotations, predictions: Sequence[Floats], weight: fl
 
 
 def minimize_on_simplex(error: Floats) -> Floats:
-    """Return the weights w ≥ 0 with Σ w = 1 that minimise ‖error w‖².
+    """Return the weights w ≥ 0 with Σ w = 1 that minimize ‖error w‖².
 
-    Writing w = s u with Σ u = 1, `nnls` below minimises s² ‖error u‖² + c² (s − 1)². For any s and c, the optimal u is
+    Writing w = s u with Σ u = 1, `nnls` below minimizes s² ‖error u‖² + c² (s − 1)². For any s and c, the optimal u is
     the solution.
     """
     c = max(float(np.linalg.norm(error)), np.finfo(np.float64).tiny)

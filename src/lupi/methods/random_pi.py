@@ -1,4 +1,4 @@
-"""Random privileged information, with which the tower can memorise wrong labels so that the trunk does not (TRAM++).
+"""Random privileged information, with which the tower can memorize wrong labels so that the trunk does not (TRAM++).
 
 Ortiz-Jimenez, Collier, Nawalgaria, D'Amour, Berent, Jenatton and Kokiopoulou, "When does privileged information
 explain away label noise?" (ICML 2023), https://arxiv.org/abs/2303.01806.

@@ -32,7 +32,7 @@ IMAGENET = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.2
 def pretrained(name: str | Path, *, size: int | Size | None = None, **options: Any) -> ImageTrunk | TextTrunk:
     """Load a pretrained model as a trunk, in evaluation mode and in float32.
 
-    An image model takes images [n, 3, height, width] with values from 0 to 255, and normalises them as in its
+    An image model takes images [n, 3, height, width] with values from 0 to 255, and normalizes them as in its
     pretraining. A text model takes token ids (`token_ids`). The attribute `features` of the trunk is the width of φ(x).
     This needs the extra `vision`, or `text` for text models only.
 
@@ -60,7 +60,7 @@ def pretrained(name: str | Path, *, size: int | Size | None = None, **options: A
 def resnet(width: float = 1.0, depths: Sequence[int] = (3, 4, 6, 3)) -> ImageTrunk:
     """Make an image trunk: a ResNet with bottleneck blocks and random weights, by default a ResNet-50.
 
-    The trunk takes images [n, 3, height, width] with values from 0 to 255, and normalises them as is usual for
+    The trunk takes images [n, 3, height, width] with values from 0 to 255, and normalizes them as is usual for
     ImageNet. This needs the extra `vision`.
 
     Parameters

@@ -11,7 +11,7 @@ from lupi.nn.towers import Tower
 
 @dataclass(frozen=True)
 class Parts:
-    """Make the parts of a network. Every call returns a newly initialised part.
+    """Make the parts of a network. Every call returns a newly initialized part.
 
     Parameters
     ----------

@@ -184,7 +184,7 @@ def draw_labels(
 
 
 def raise_to(p: NDArray[Any], power: float) -> NDArray[np.float64]:
-    """Raise distributions to a power, and normalise them.
+    """Raise distributions to a power, and normalize them.
 
     Examples
     --------

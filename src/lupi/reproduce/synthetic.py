@@ -4,7 +4,7 @@ Step 1 trains φ(x) with a head on φ(x), or on [φ(x), a]; step 2 freezes φ an
 variant train together.
 
 Collier, Jenatton, Kokiopoulou and Berent (ICML 2022), section 2.2 and the appendices on hyperparameters and ε. The
-paper does not state initialisation, batch size, learning rate and ridge; the defaults here are those of Keras, which
+paper does not state initialization, batch size, learning rate and ridge; the defaults here are those of Keras, which
 reproduce its figures.
 """
 
@@ -65,7 +65,7 @@ class Protocol:
         The paper's 10 epochs; 32, the default of Keras.
     learning_rate : float
         Of Adam; the default of Keras.
-    initialisation : "glorot" or "torch"
+    initialization : "glorot" or "torch"
         Glorot-uniform weights and zero biases, the default of Keras; or torch's default.
     head : "tanh" or "relu"
         Activation of the hidden layer of the head on [φ(x), a].
@@ -80,12 +80,12 @@ class Protocol:
     epochs: int = 10
     batch_size: int = 32
     learning_rate: float = 1e-3
-    initialisation: str = "glorot"
+    initialization: str = "glorot"
     head: str = "tanh"
     long: int = 200
 
     def __post_init__(self) -> None:
-        choices = {"initialisation": ("glorot", "torch"), "head": ACTIVATIONS}
+        choices = {"initialization": ("glorot", "torch"), "head": ACTIVATIONS}
         least = LEAST | {"batch_size": 1, "long": 1}
         check_settings(self, least, positive=["noise", "learning_rate"], choices=choices)
 
@@ -149,7 +149,7 @@ def make_representation(variant: Variant, likelihood: Likelihood, protocol: Prot
         on_both = MLP(WIDTH + 1, (WIDTH,), 1, activation=ACTIVATIONS[protocol.head])
         head = MLP(WIDTH, (), 1) if variant == "no PI" else on_both
         method = Representation(trunk, head, likelihood)
-        if protocol.initialisation == "glorot":
+        if protocol.initialization == "glorot":
             for module in method.modules():
                 if isinstance(module, nn.Linear):
                     nn.init.xavier_uniform_(module.weight)

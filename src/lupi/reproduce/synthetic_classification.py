@@ -33,7 +33,7 @@ class Settings(synthetic.Protocol):
 
     Parameters
     ----------
-    seed, seeds, n, noise, epochs, batch_size, learning_rate, initialisation, head, long
+    seed, seeds, n, noise, epochs, batch_size, learning_rate, initialization, head, long
         As in `lupi.reproduce.synthetic.Protocol`.
     loss : "cross-entropy" or "squared error"
         Loss of step 1. The paper states the squared error for its synthetic experiments, perhaps including this one.
@@ -54,7 +54,7 @@ class Settings(synthetic.Protocol):
 
 SENSITIVITY: dict[str, dict[str, Any]] = {
     "squared error": {"loss": "squared error"},
-    "torch's initialisation": {"initialisation": "torch"},
+    "torch's initialization": {"initialization": "torch"},
     "batch 128": {"batch_size": 128},
     "learning rate 3e-3": {"learning_rate": 3e-3},
 }

@@ -33,7 +33,7 @@ class Settings(synthetic.Protocol):
 
     Parameters
     ----------
-    seed, seeds, n, noise, epochs, batch_size, learning_rate, initialisation, head, long
+    seed, seeds, n, noise, epochs, batch_size, learning_rate, initialization, head, long
         As in `lupi.reproduce.synthetic.Protocol`.
     ridge : float
         λ of the probe ‖y − φw − b‖² + λ‖w‖².
@@ -47,7 +47,7 @@ class Settings(synthetic.Protocol):
 
 
 SENSITIVITY: dict[str, dict[str, Any]] = {
-    "torch's initialisation": {"initialisation": "torch"},
+    "torch's initialization": {"initialization": "torch"},
     "ReLU in the head on [φ(x), a]": {"head": "relu"},
     "batch 8": {"batch_size": 8},
     "batch 128": {"batch_size": 128},

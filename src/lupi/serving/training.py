@@ -83,7 +83,7 @@ def train(
     command : str, optional
         The command that trained the model, for the model card.
     say : callable, optional
-        Called with a line for each thing that was recognised in the table before training starts, and then with the
+        Called with a line for each thing that was recognized in the table before training starts, and then with the
         mixture of "auto".
     progress : bool
         Whether to show progress.

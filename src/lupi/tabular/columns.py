@@ -146,7 +146,7 @@ def clean(values: Column, column: InputColumn, rows: RowNumbers, folder: Path) -
 
 
 def estimator_kinds(inputs: Mapping[str, InputColumn]) -> dict[str, str]:
-    """Return the parameter `kind` of an estimator for cleaned inputs, so that kinds are not recognised a second time.
+    """Return the parameter `kind` of an estimator for cleaned inputs, so that kinds are not recognized a second time.
 
     Vectors have become columns of numbers.
 

@@ -42,9 +42,9 @@ class AnnotationTable:
     schema : Schema
         Roles, kinds and task.
     annotator : str or None
-        The column of annotators, given in the spec or recognised by its name.
+        The column of annotators, given in the spec or recognized by its name.
     choices : list of str
-        Sentences that say what was recognised.
+        Sentences that say what was recognized.
     notes : list of str
         Warnings about the table.
     """
@@ -57,7 +57,7 @@ class AnnotationTable:
 
 
 def read_annotations(spec: TableSpec) -> AnnotationTable:
-    """Open a table and recognise its columns, which are read one by one.
+    """Open a table and recognize its columns, which are read one by one.
 
     Parameters
     ----------
@@ -91,8 +91,8 @@ def read_annotations(spec: TableSpec) -> AnnotationTable:
         table = table.take(labels.index.to_numpy())
     for name in weight:
         check_weights(table[name], f"weight column {name!r}")
-    inputs, notes = recognizing.recognise_inputs(table, types, roles, given)
-    kinds, more = recognizing.recognise_privileged(table, types, roles, given, spec.annotator)
+    inputs, notes = recognizing.recognize_inputs(table, types, roles, given)
+    kinds, more = recognizing.recognize_privileged(table, types, roles, given, spec.annotator)
     inputs |= {name: replace(inputs[name], file=file) for name, file in files.items() if name in inputs}
     schema = Schema(roles, task, inputs, kinds)
     who, choice = choose_annotator(spec, table, schema)
@@ -143,7 +143,7 @@ def drop_unlabelled(
 
 
 def choose_annotator(spec: TableSpec, table: Columns, schema: Schema) -> tuple[str | None, str]:
-    """Return the column of annotators, if any, and a sentence that says whether it was given or recognised."""
+    """Return the column of annotators, if any, and a sentence that says whether it was given or recognized."""
     if spec.annotator is not None:
         return spec.annotator, f"Annotators: {spec.annotator}."
     name = recognizing.find_annotator(table.select(list(schema.privileged)), schema.privileged)
@@ -220,7 +220,7 @@ class TableDataset:
     ids : Series or None
         The example ids of the table.
     choices, notes : list of str
-        Sentences that say what was recognised, and warnings about the table.
+        Sentences that say what was recognized, and warnings about the table.
     rows : ndarray
         The row numbers in the table; rows without a label are skipped.
     digest : str

@@ -1,6 +1,6 @@
 """Encode columns as float arrays: inputs X as dense arrays, privileged information A as sparse arrays.
 
-`as_frame` turns any table into typed pandas columns. Columns are encoded one after another, as standardised numbers or
+`as_frame` turns any table into typed pandas columns. Columns are encoded one after another, as standardized numbers or
 as codes of categories and bins, so a table that is read by column need not fit into memory. Fitted encoders are saved
 with skops. Messages count rows from 0.
 """
@@ -48,8 +48,8 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     """Encode privileged information as a sparse float32 matrix.
 
     Strings, booleans and categories become one column per category seen in training, in sorted order. Numbers become
-    one column per quantile bin, or are standardised. Texts become standardised TF-IDF features, and the numbers of
-    vectors are standardised. Columns with missing values in training get an additional column for them. Unseen
+    one column per quantile bin, or are standardized. Texts become standardized TF-IDF features, and the numbers of
+    vectors are standardized. Columns with missing values in training get an additional column for them. Unseen
     categories, and missing values in other columns, become zeros. A missing text counts as an empty text, and a missing
     vector as the mean.
 
@@ -76,7 +76,7 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     texts_ : dict of str to TfidfEncoder
         The encoder of each text column.
     scales_ : dict of str to ndarray
-        Mean and standard deviation, [2, features], of each column of standardised numbers, texts or vectors.
+        Mean and standard deviation, [2, features], of each column of standardized numbers, texts or vectors.
     missing_ : list of str
         Columns with missing values in training.
 
@@ -226,7 +226,7 @@ class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
 class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Encode ordinary inputs as a dense float32 matrix.
 
-    Numbers and booleans are standardised, (x − mean) / sd, and clipped to ±1e6; columns that are constant in training
+    Numbers and booleans are standardized, (x − mean) / sd, and clipped to ±1e6; columns that are constant in training
     become zeros. A missing number becomes the mean, 0, and each column with missing values in training gets an
     additional indicator feature. Strings and categories become one column per category seen in training; unseen
     categories become zeros. Missing strings, infinite values and training values above 1e36 are errors.
@@ -312,7 +312,7 @@ class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return rows if many else rows[torch.arange(rows.shape[0])].contiguous()
 
     def _encode_numbers(self, frame: Frame, dtype: str) -> NDArray[Any]:
-        """Return standardised numbers, with 0 for missing ones, followed by the indicators of missing values."""
+        """Return standardized numbers, with 0 for missing ones, followed by the indicators of missing values."""
         count = len(self.columns_)
         features = np.empty((len(frame), count + len(self.missing_)), dtype)
         for place, values in iterate_matrix(frame):

@@ -1,4 +1,4 @@
-"""Recognise the kinds of columns from their types, names and values. Messages count rows from 0."""
+"""Recognize the kinds of columns from their types, names and values. Messages count rows from 0."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -62,10 +62,10 @@ def check_reads(name: str, kind: str, stored: str) -> None:
         )
 
 
-def recognise_inputs(
+def recognize_inputs(
     frame: Frame, schema: pa.Schema, roles: Roles, given: Mapping[str, str]
 ) -> tuple[dict[str, InputColumn], list[str]]:
-    """Recognise the kinds of input columns, and reject identifiers.
+    """Recognize the kinds of input columns, and reject identifiers.
 
     Returns
     -------
@@ -77,7 +77,7 @@ def recognise_inputs(
     inputs, notes = {}, []
     for name in roles.inputs:
         stored = stored_as(schema.field(name).type)
-        kind = given.get(name) or recognise_input(first[name], stored, TABLE_ADVICE)
+        kind = given.get(name) or recognize_input(first[name], stored, TABLE_ADVICE)
         check_reads(name, kind, stored)
         width = None
         if kind == "vector":
@@ -111,8 +111,8 @@ def count_distinct(frame: Frame, names: Iterable[str]) -> int:
     return len(pd.unique(total))
 
 
-def recognise_input(column: Column, stored: str, advice: Mapping[str, str]) -> str:
-    """Recognise the kind of an input column from its values; reject true labels, lists and identifiers.
+def recognize_input(column: Column, stored: str, advice: Mapping[str, str]) -> str:
+    """Recognize the kind of an input column from its values; reject true labels, lists and identifiers.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def recognise_input(column: Column, stored: str, advice: Mapping[str, str]) -> s
         Advice on an "identifier" and on the "truth", for messages.
     """
     name = str(column.name)
-    kind = next(kind.name for kind in KINDS.values() if kind.recognises(column, stored))
+    kind = next(kind.name for kind in KINDS.values() if kind.recognizes(column, stored))
     use = f"pass `kind={{{name!r}: {kind!r}}}` to use it as an input"
     if TRUTH.search(name):
         what = f"{name!r} is named like them: {advice['truth']}, or {use}"
@@ -159,10 +159,10 @@ def holds_lists(column: Column) -> bool:
     return bool(some) and all(re.fullmatch(r"\[[^\]]*[,\s][^\]]*\]", value, re.DOTALL) for value in some)
 
 
-def recognise_privileged(
+def recognize_privileged(
     frame: Frame, schema: pa.Schema, roles: Roles, given: Mapping[str, str], annotator: str | None = None
 ) -> tuple[dict[str, str], list[str]]:
-    """Recognise the kinds of privileged columns, reject identifiers, and return warnings for the user.
+    """Recognize the kinds of privileged columns, reject identifiers, and return warnings for the user.
 
     The column of annotators, if it is given, is always a category.
     """
@@ -177,7 +177,7 @@ def recognise_privileged(
             check_reads(name, given[name], stored_as(schema.field(name).type))
             continue
         column = frame[name]
-        kinds[name] = recognise_privileged_column(column)
+        kinds[name] = recognize_privileged_column(column)
         if name != annotator:
             use = f"{TABLE_ADVICE['privileged']}, or pass `kind={{{name!r}: {kinds[name]!r}}}` to use it"
             check_privileged(column, kinds[name], use)
@@ -189,16 +189,16 @@ def recognise_privileged(
     return kinds, notes
 
 
-def recognise_privileged_column(column: Column) -> str:
-    """Recognise the kind of a privileged column from its name and values; dates and durations are quantities.
+def recognize_privileged_column(column: Column) -> str:
+    """Recognize the kind of a privileged column from its name and values; dates and durations are quantities.
 
     Strings are text if most of them differ and they look like sentences, such as comments of annotators.
 
     Examples
     --------
-    >>> recognise_privileged_column(pd.Series([2.5, 3.0], name="seconds"))
+    >>> recognize_privileged_column(pd.Series([2.5, 3.0], name="seconds"))
     'number'
-    >>> recognise_privileged_column(pd.Series([f"I like film {i}" for i in range(30)], name="comment"))
+    >>> recognize_privileged_column(pd.Series([f"I like film {i}" for i in range(30)], name="comment"))
     'text'
     """
     if is_number(column):
@@ -210,7 +210,7 @@ def recognise_privileged_column(column: Column) -> str:
     if is_bool_dtype(column.dtype) or ID.search(str(column.name)):
         return "category"
     return (
-        "text" if column.nunique() > column.count() / 2 and KINDS["text"].recognises(column, "string") else "category"
+        "text" if column.nunique() > column.count() / 2 and KINDS["text"].recognizes(column, "string") else "category"
     )
 
 
@@ -232,7 +232,7 @@ def find_annotator(frame: Frame, kinds: Mapping[str, str]) -> str | None:
     frame : DataFrame or Columns
         The privileged columns.
     kinds : mapping
-        Kinds of columns; kinds that are not given are recognised.
+        Kinds of columns; kinds that are not given are recognized.
 
     Examples
     --------
@@ -241,7 +241,7 @@ def find_annotator(frame: Frame, kinds: Mapping[str, str]) -> str | None:
     ('worker_id', None, None)
     """
     for name in frame.columns:
-        named = ID.search(name) and kinds.get(name, recognise_privileged_column(frame[name])) == "category"
+        named = ID.search(name) and kinds.get(name, recognize_privileged_column(frame[name])) == "category"
         if named and 1 < frame[name].nunique() <= len(frame) / 2:
             return str(name)
     return None

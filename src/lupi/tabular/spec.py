@@ -20,7 +20,7 @@ class TableSpec:
     example : str, optional
         Column of example ids. Rows with equal ids are labels of the same example.
     annotator : str, optional
-        Column of annotators. By default it is recognised by its name among the privileged columns. It is also used as
+        Column of annotators. By default it is recognized by its name among the privileged columns. It is also used as
         privileged information unless it is in `ignore`; then only `diagnose` uses it.
     gold : str, optional
         Column of true labels, which may be partly empty, for a single target of classes. They are used to train models
@@ -35,7 +35,7 @@ class TableSpec:
     ignore : sequence of str
         Columns to leave out. Columns without a role are inputs.
     kind : mapping of str to str
-        Kinds of columns: number, category, text, vector or image. Kinds of other columns are recognised.
+        Kinds of columns: number, category, text, vector or image. Kinds of other columns are recognized.
         ``"vector:embeddings.npy"`` reads vectors from a ``.npy`` file beside the table. The column then holds row
         numbers of the file or, if the table has no such column, the file has one row per row of the table.
     task : {"classification", "regression"}, optional

@@ -1,4 +1,4 @@
-"""Standardise numbers in double precision, (x − mean) / sd, with bounded results for any input."""
+"""Standardize numbers in double precision, (x − mean) / sd, with bounded results for any input."""
 
 from collections.abc import Sequence
 from typing import Any, Self
@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 LARGEST = 1e36
 """Largest magnitude of a training value; exported models take float32, whose maximum is 3e38."""
 FARTHEST = 1e6
-"""Standardised values are clipped to ± this number, since larger values make networks overflow."""
+"""Standardized values are clipped to ± this number, since larger values make networks overflow."""
 FAR = 1e-6
 """A column whose range is below this fraction of its magnitude is shifted before its statistics are computed."""
 
@@ -36,7 +36,7 @@ def find_offset(values: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def find_too_large(values: NDArray[Any]) -> tuple[int, ...] | None:
-    """Return the index of the first number that is too large to standardise, or None."""
+    """Return the index of the first number that is too large to standardize, or None."""
     places = np.argwhere(np.abs(values.astype(np.float64, copy=False)) > LARGEST)
     return tuple(map(int, places[0])) if len(places) else None
 
@@ -81,7 +81,7 @@ def measure(values: NDArray[Any], names: Sequence[Any]) -> tuple[NDArray[np.floa
 
 
 class Standardizer(TransformerMixin, BaseEstimator):
-    """Standardise columns of numbers; missing values stay missing.
+    """Standardize columns of numbers; missing values stay missing.
 
     Attributes
     ----------
@@ -102,5 +102,5 @@ class Standardizer(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """Return the standardised values."""
+        """Return the standardized values."""
         return standardize(np.asarray(X), self.mean_, self.scale_)

@@ -45,7 +45,7 @@ class GraphedSteps:
     def __call__(self, step: Callable[..., Any], *inputs: Tensor) -> Any:
         """Run a step. Every call must pass the same function, and tensors of the same kinds.
 
-        The step must neither synchronise with the GPU nor depend on the values of a tensor. No reference to it is kept,
+        The step must neither synchronize with the GPU nor depend on the values of a tensor. No reference to it is kept,
         because that would delay freeing its memory until the garbage collector runs.
         """
         shape = inputs[0].shape

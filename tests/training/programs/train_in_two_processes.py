@@ -88,7 +88,7 @@ for epoch in range(2):
         optimizer.step()
 results["mixed"]["one"] = result(one, [])
 
-# Running means of a normalisation are each process's own; both must stop at the same time nevertheless.
+# Running means of a normalization are each process's own; both must stop at the same time nevertheless.
 settings = Settings(epochs=30, batch_size=8, learning_rate=0.1, patience=2)
 normed = make("no-pi", normed=True)
 results["normed"] = result(normed, fit(normed, data, settings, validation=held_out, fabric=fabric))

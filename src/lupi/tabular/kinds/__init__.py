@@ -14,4 +14,4 @@ from lupi.tabular.kinds.vector import Vector
 __all__ = ["KINDS", "ColumnEncoder", "Kind", "RowNumbers"]
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in (Boolean(), Vector(), ImageFile(), Text(), Category(), Number())}
-"""All kinds by name, in the order in which they are recognised."""
+"""All kinds by name, in the order in which they are recognized."""

@@ -46,7 +46,7 @@ class Kind(ABC):
     """Whether values are paths of files beside the table; the files are located before `clean`."""
 
     @abstractmethod
-    def recognises(self, column: Column, stored: str) -> bool:
+    def recognizes(self, column: Column, stored: str) -> bool:
         """Return whether an input column with one value per example is of this kind."""
 
     def reads(self, stored: str) -> bool:

@@ -12,5 +12,5 @@ class Boolean(Kind):
     privileged = "category"
     may_be_missing = True
 
-    def recognises(self, column: Column, stored: str) -> bool:  # noqa: ARG002
+    def recognizes(self, column: Column, stored: str) -> bool:  # noqa: ARG002
         return stored == "boolean"

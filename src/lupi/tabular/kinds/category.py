@@ -13,7 +13,7 @@ class Category(Kind):
     name = "category"
     privileged = "category"
 
-    def recognises(self, column: Column, stored: str) -> bool:  # noqa: ARG002
+    def recognizes(self, column: Column, stored: str) -> bool:  # noqa: ARG002
         return stored == "string"
 
     def accepts(self, trained: str, stored: str) -> bool:

@@ -16,7 +16,7 @@ class ImageFile(Kind):
     wants = "paths"
     names_files = True
 
-    def recognises(self, column: Column, stored: str) -> bool:  # noqa: ARG002
+    def recognizes(self, column: Column, stored: str) -> bool:  # noqa: ARG002
         return False
 
     def reads(self, stored: str) -> bool:

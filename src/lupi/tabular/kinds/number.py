@@ -1,4 +1,4 @@
-"""Quantities, which estimators standardise."""
+"""Quantities, which estimators standardize."""
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ class Number(Kind):
     privileged = "quantile"
     may_be_missing = True
 
-    def recognises(self, column: Column, stored: str) -> bool:  # noqa: ARG002
+    def recognizes(self, column: Column, stored: str) -> bool:  # noqa: ARG002
         return True
 
     def clean(self, values: Column, stored: str, rows: RowNumbers) -> Column:

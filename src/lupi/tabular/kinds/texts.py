@@ -14,7 +14,7 @@ class Text(Kind):
     privileged = "text"
     wants = "strings"
 
-    def recognises(self, column: Column, stored: str) -> bool:
+    def recognizes(self, column: Column, stored: str) -> bool:
         if stored != "string":
             return False
         values = [str(value) for value in column.dropna().unique()]

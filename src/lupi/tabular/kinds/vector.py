@@ -19,7 +19,7 @@ class Vector(Kind):
     privileged = "vector"
     wants = "lists of numbers"
 
-    def recognises(self, column: Column, stored: str) -> bool:  # noqa: ARG002
+    def recognizes(self, column: Column, stored: str) -> bool:  # noqa: ARG002
         return stored == "vector"
 
     def reads(self, stored: str) -> bool:
@@ -52,7 +52,7 @@ def expand_vectors(frame: pd.DataFrame, also: Collection[str] = ()) -> pd.DataFr
     Parameters
     ----------
     frame : DataFrame
-        A table, whose columns of vectors are recognised.
+        A table, whose columns of vectors are recognized.
     also : collection of str
         Other columns to read as vectors, such as strings of the form ``[0.5, 1.5]``.
 
