@@ -62,7 +62,7 @@ def test_careless_annotators_are_found(honest):
     assert set(table.loc[table["flagged"], "annotator"]) == {"p0", "p1"}
     assert {"agreement", "confidence", "reliability", "low", "high", "confidence_baseline"} <= set(table)
     assert "2 of 8 annotators are flagged" in honest.verdict
-    assert not any("95 %" in note for note in honest.notes)
+    assert any("75 to 95 % of the shares of correct labels" in note for note in honest.notes)
 
 
 def test_consensus_confusions_and_classes(honest):

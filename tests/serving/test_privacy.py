@@ -50,7 +50,7 @@ def test_a_model_folder_without_privileged_information_holds_none(method, table,
     pd.testing.assert_frame_equal(loaded.predict(FRAME), model.predict(FRAME))
     with pytest.raises(ValueError, match="saved without privileged information"):
         loaded.estimator.predict_proba_given(FRAME[["size"]], FRAME[["annotator", "phone", "seconds"]])
-    assert "predictor alone" in (tmp_path / "model" / "README.md").read_text()
+    assert "holds only the predictor" in (tmp_path / "model" / "README.md").read_text()
     loaded.save(tmp_path / "again")
     assert find_traces(tmp_path / "again", *TRACES) == set()
     assert (tmp_path / "again" / "README.md").read_text() == (tmp_path / "model" / "README.md").read_text()

@@ -67,7 +67,7 @@ def test_the_annotator_is_found_by_its_name(spec_of):
     assert read_dataset(spec_of()).annotator == "annotator"
     data = read_dataset(spec_of(privileged=["seconds"], ignore=["truth", "annotator"]))
     assert data.annotator is None
-    assert "`annotator` names it" in data.choices[-1]
+    assert "`annotator` names the column" in data.choices[-1]
     assert read_dataset(spec_of(kind={"annotator": "category"})).annotator == "annotator"
 
 
