@@ -9,7 +9,7 @@ demo: $(INSTALLED)
 	$(BIN)/lupi demo --overwrite
 
 test: $(INSTALLED)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -q
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -q
 
 # About half an hour on two cores; `python -m tests.faults.fuzz --case train:1234` runs one case again.
 fuzz: $(INSTALLED)
