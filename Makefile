@@ -8,6 +8,7 @@ DOCS := .venv/docs
 demo: $(INSTALLED)
 	$(BIN)/lupi demo --overwrite
 
+# A worker takes tests of one file in a row, so that shared fixtures are made once.
 test: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -q
 

@@ -331,7 +331,7 @@ class Annotations:
         """Return 0, 1, …, size − 1. Batches of one size share a tensor, since making one takes long in a short step."""
         made: dict[int, Tensor] = self.__dict__.setdefault("_positions", {})
         if size not in made:
-            made[size] = self.positions[:size] if size <= len(self) else torch.arange(size, device=self.row.device)
+            made[size] = torch.arange(size, device=self.row.device)
         return made[size]
 
     @cached_property

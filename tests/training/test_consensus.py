@@ -152,3 +152,21 @@ def test_double_precision():
     method = make_method("pi-transition").double()
     fit(method, data, dataclasses.replace(HOW, epochs=2), validation=held_out)
     assert form_consensus(NoPI(method.trunk, method.marginal), held_out).y.dtype == torch.float64
+
+
+def test_known_truths_do_not_make_annotators_look_right():
+    """The consensus is formed from the labels as they were given, and the truth of examples where it is known."""
+    held_out = annotate(7)
+    gold = torch.full((60,), -1)
+    gold[::3] = (held_out.x @ torch.linspace(-1, 1, 12).reshape(3, 4).T.sin()).argmax(1)[::3]
+    held_out = dataclasses.replace(held_out, gold=gold)
+    method, labeller = make_method("pi-transition"), make_method("pi-transition")
+    labeller = NoPI(labeller.trunk, labeller.marginal)
+    how = dataclasses.replace(HOW, epochs=3, patience=3)
+    history = fit(method, annotate(0), how, validation=held_out, seed=SEED)
+    fit(labeller, annotate(0), how, validation=held_out, seed=SEED)
+    target = form_consensus(labeller, held_out).y
+    assert torch.equal(target[::3].argmax(1), gold[::3])
+    loss = -(target * torch.log_softmax(method.predictor()(held_out.x), 1)).sum(1).mean()
+    watched = [row["validation_consensus"] for row in history if row["stage"] == "train"]
+    assert loss.item() == pytest.approx(min(watched), rel=1e-4)

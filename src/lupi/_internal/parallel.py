@@ -76,7 +76,8 @@ def run_parallel(
     if cluster is not None:
         yield from cluster.run([call if isinstance(call, partial) else partial(call) for call in calls])
         return
-    # loky warns in the thread that replaces a worker; as an error, the warning would end it, and we would wait forever.
+    # loky warns in the thread that replaces a worker. As an error, the warning would end the thread, and we would wait
+    # forever. That thread sees only the filters of the whole process.
     warnings.filterwarnings("ignore", "A worker stopped while some jobs were given to the executor", UserWarning)
     workers = max(1, min(joblib.effective_n_jobs(jobs), len(calls)))
     work = (joblib.delayed(_call)(place, call, os.getpid()) for place, call in enumerate(calls))

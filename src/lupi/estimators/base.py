@@ -139,8 +139,9 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             held-out examples where they are known.
         eval_set : (X, y) or (X, y, privileged), optional
             Held-out data for `history_` and, with `patience`, for early stopping, in place of a fraction of the
-            examples. Methods whose only loss is that of a conditional head need its privileged information, unless they
-            stop by the consensus of the labels; for others it is zero if it is not given.
+            examples. Methods whose only loss is that of a conditional head need its privileged information, except
+            "pi-dual" and "pi-transition" with `patience`, which take these labels as true. For other methods it is zero
+            if it is not given.
 
         Returns
         -------
@@ -217,10 +218,12 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         if self.method_.stops_itself:
             settings = replace(settings, patience=None)
         elif eval_set is not None:
-            check_eval_set(self, eval_set)
+            assert held_out is not None
+            held_out = check_eval_set(self, eval_set, held_out)
         elif self.patience is not None:
             data, held_out = hold_out(data, self.validation_fraction, seed)
-        if self.trust and not self.method_.models_annotators:
+        forms_consensus = self.method_.predicts_truth and settings.patience is not None
+        if self.trust and not (self.method_.models_annotators or forms_consensus):
             warnings.warn(f"Method {self.method!r} has no model of annotators: `trust` has no effect.", stacklevel=3)
         return data, held_out, settings, seed
 

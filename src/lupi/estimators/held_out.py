@@ -1,6 +1,7 @@
 """Held-out data for the history and early stopping: a part of the examples, or a separate data set."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -44,13 +45,32 @@ def encode_eval_set(model: Any, eval_set: Any, width: int) -> Annotations:
     return Annotations(x, rows, a, model._code_targets(y[labelled], "eval_set"))
 
 
-def check_eval_set(model: Any, eval_set: Any) -> None:
-    """Raise an error if the held-out loss of a method needs privileged information that is not given."""
+def check_eval_set(model: Any, eval_set: Any, held_out: Annotations) -> Annotations:
+    """Raise an error if the held-out loss needs privileged information that is not given.
+
+    Returns the held-out data. For a method that stops by the consensus of labels, they are true labels, unless soft.
+    """
     method = model.method_
     if method.predicts_truth and model.patience is not None:
-        return  # early stopping uses the loss of the predictor
+        return held_out if getattr(model, "soft", False) else take_as_true(held_out)
     if method.uses_privileged and "marginal" not in method.gradients and len(eval_set) == 2:
         raise ValueError(
             f"Expected `eval_set` to be (X, y, privileged) for method {model.method!r}, whose loss needs privileged "
             "information, but got (X, y)."
         )
+    return held_out
+
+
+def take_as_true(data: Annotations) -> Annotations:
+    """Take labels, one per example, as true labels.
+
+    Examples
+    --------
+    >>> data = Annotations(torch.eye(3), torch.tensor([0, 2]), torch.zeros(2, 0), torch.tensor([1, 0]))
+    >>> take_as_true(data).gold
+    tensor([ 1, -1,  0])
+    """
+    unknown = torch.nan if data.y.is_floating_point() else -1
+    gold = data.y.new_full((data.examples, *data.y.shape[1:]), unknown)
+    gold[data.row] = data.y
+    return replace(data, gold=gold)

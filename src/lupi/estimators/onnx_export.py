@@ -67,7 +67,7 @@ def check_numeric(encoder: InputEncoder) -> None:
 
 
 def draw_inputs(encoder: InputEncoder, columns: int) -> NDArray[np.float64]:
-    """Draw ten rows with the mean and scale of the training set, one of them with all values missing that may be."""
+    """Draw ten rows with the mean and scale of the training set; the first misses every value that may be missing."""
     scale = np.where(np.isinf(encoder.scale_), 0.0, encoder.scale_)  # a constant column stays constant
     x = np.random.default_rng(0).normal(encoder.mean_, scale, size=(10, columns))
     x[0, encoder.missing_] = np.nan

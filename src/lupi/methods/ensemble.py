@@ -30,7 +30,7 @@ class Ensemble(Method):
         super().__init__()
         self.members: Sequence[Method] = nn.ModuleList(members)  # type: ignore[assignment]
         self.likelihood = members[0].likelihood
-        for fact in ("uses_privileged", "ships_privileged", "stops_itself", "models_annotators"):
+        for fact in ("uses_privileged", "ships_privileged", "stops_itself", "models_annotators", "predicts_truth"):
             object.__setattr__(self, fact, getattr(members[0], fact))
         object.__setattr__(self, "gradients", dict.fromkeys(members[0].gradients, ("members",)))
 

@@ -39,18 +39,19 @@ def add_consensus(stage: Stage) -> Iterator[Stage]:
     methods = list_methods(stage)
     networks = [NoPI(*copy.deepcopy((m.trunk, m.marginal)), likelihood=m.likelihood) for m in methods]
     single, hold_out = isinstance(stage.method, Method), stage.hold_out or stage.prepare
+    consensus: list[Annotations] = []  # of each method, formed once even if they train one after another
 
     def save_weights(_: Any) -> None:
         for method, network in zip(methods, networks, strict=True):
             method.memory.update({PREFIX + name: value for name, value in network.state_dict().items()})
 
     def make_consensus(held_out: Any) -> Any:
-        sets = [hold_out(held_out)] if single else hold_out(held_out)
-        consensus = []
-        for method, network, part in zip(methods, networks, sets, strict=True):
-            names = [PREFIX + name for name in network.state_dict()]
-            network.load_state_dict({name.removeprefix(PREFIX): method.memory[name] for name in names})
-            consensus.append(form_consensus(network, part))
+        if not consensus:
+            sets = [hold_out(held_out)] if single else hold_out(held_out)
+            for method, network, part in zip(methods, networks, sets, strict=True):
+                names = [PREFIX + name for name in network.state_dict()]
+                network.load_state_dict({name.removeprefix(PREFIX): method.memory[name] for name in names})
+                consensus.append(form_consensus(network, part))
         return consensus[0] if single else consensus
 
     yield stage._replace(name="consensus", method=networks[0] if single else networks, finish=save_weights)

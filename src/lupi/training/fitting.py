@@ -106,7 +106,7 @@ def fit(
     saved = time.monotonic()
     data = data.to(place.device).normalized()
     data = data if method.models_annotators else data.with_gold()
-    validation = None if validation is None else validation.to(place.device).normalized().with_gold()
+    validation = None if validation is None else validation.to(place.device).normalized()
     noise = Noise(seeds[0] + place.global_rank, place.device)
 
     def should_end(row: Epoch) -> bool:

@@ -162,7 +162,8 @@ class StageLoop:
         if stage.validate is not None:
             self.validation = self.prepare(data, stage.validate)
         elif validation is not None:
-            self.validation = self.prepare(validation, stage.hold_out or stage.prepare)
+            held_out = validation.with_gold() if stage.measure is None else validation  # the consensus needs all labels
+            self.validation = self.prepare(held_out, stage.hold_out or stage.prepare)
         self.batches = Batches(self.data, settings, place, seeds=self.seeds, stage=number)
         set_training_mode(self.method)
         recorded = self.can_record()
