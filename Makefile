@@ -8,9 +8,8 @@ DOCS := .venv/docs
 demo: $(INSTALLED)
 	$(BIN)/lupi demo --overwrite
 
-# A worker takes tests of one file in a row, so that shared fixtures are made once.
 test: $(INSTALLED)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -q
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -q
 
 # About half an hour on two cores; `python -m tests.faults.fuzz --case train:1234` runs one case again.
 fuzz: $(INSTALLED)

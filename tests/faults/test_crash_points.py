@@ -15,10 +15,10 @@ import pytest
 from tests.faults.programs.crash_points import CASES
 
 FEW = {
-    "train": 3,
-    "train without exchange": 4,
-    "train with checkpoints": 3,
-    "compare again": 4,
+    "train": 2,
+    "train without exchange": 2,
+    "train with checkpoints": 2,
+    "compare again": 2,
     "diagnose again": 2,
     "predict again": 2,
     "export": 2,
