@@ -210,7 +210,7 @@ class TableDataset:
     test : TableRows or None
         The rows of a test table.
     unencoded : dict
-        Input columns whose encoders are to be fitted on training rows only, with `fit_encoders`; empty if X is encoded.
+        Input columns to encode with `fit_encoders`, fitted on the training rows only; empty if X is already encoded.
     annotator : str or None
         The column of annotators.
     annotators : ndarray or None
