@@ -147,7 +147,7 @@ def steps(name: str, seeds: int, settings: Settings) -> Iterator[int]:
         method, given = Replicas(members), StackedAnnotations([rows] * seeds)
     method.to(DEVICE).observe(given)
     place, noise = OneDevice(DEVICE, settings.precision), Noise(0, DEVICE)
-    with closing(iterate_stages(method, given, settings, place)) as stages:
+    with closing(iterate_stages(method, given, settings, place, stops=False)) as stages:
         stage, _ = next(stages)
         loop = StageLoop(
             stage=stage,
