@@ -118,6 +118,31 @@ def test_evidence_truth_and_others_fit_together(simulate):
         np.testing.assert_allclose(found.others[i], softmax(found.log_prior + 0.3 * evidence)[v.example[i]], atol=1e-9)
 
 
+def test_log_likelihood_is_that_of_all_labels_with_the_truth_summed_out(simulate):
+    p, label, example, annotator, *_ = simulate(9, examples=30)
+    found = infer(p, label, example=example, annotator=annotator, exponent=0.3)
+    v, model, prior = found.votes, found.model, np.exp(found.log_prior)
+    total = 0.0
+    for i in range(v.examples):
+        joint = prior[i].copy()
+        for n in np.flatnonzero(v.example == i):
+            right, who, y = expit(model.log_odds[n]), v.annotator[n], v.label[n]
+            for z in range(v.classes):
+                informed = right if y == z else (1 - right) * model.errors[z, y]
+                joint[z] *= (1 - model.share[who]) * informed + model.share[who] * model.habits[who, y]
+        total += np.log(joint.sum())
+    assert found.log_likelihood == pytest.approx(total)
+
+
+def test_log_likelihood_takes_true_labels_as_certain(simulate):
+    p, label, example, annotator, *_ = simulate(9, examples=30)
+    gold = np.where(example == 0, 1, -1)
+    found = infer(p, label, example=example, annotator=annotator, gold=gold)
+    joint = found.log_prior + found.evidence
+    each = np.where(np.arange(len(joint)) == 0, joint[:, 1], np.log(np.exp(joint).sum(1)))
+    assert found.log_likelihood == pytest.approx(each.sum())
+
+
 def test_the_exponent_leaves_the_fit_alone(simulate):
     p, label, example, annotator, *_ = simulate(9, examples=30)
     one, other = (infer(p, label, example=example, annotator=annotator, exponent=e) for e in (0.0, 1.0))

@@ -126,6 +126,25 @@ def test_a_mixture_is_recalibrated_half_as_much_where_no_labels_share_their_exam
     assert result.power == pytest.approx(found.beta ** (0.5 + 0.5 * n / (n + 500)), rel=1e-3)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_predictions_that_have_learnt_the_answer_of_spammers_do_not_outvote_one_that_has_not(seed):
+    rng = np.random.default_rng(seed)
+    truth, who = rng.integers(3, size=500), rng.integers(10, size=500)
+    y = np.where(rng.uniform(size=500) < 0.9, truth, rng.integers(3, size=500))
+    y = np.where(who < 5, 0, y)  # five spammers always answer 0
+    a, y, who = torch.eye(10)[torch.from_numpy(who)], torch.from_numpy(y), torch.from_numpy(who)
+    data = Annotations(torch.zeros(500, 1), torch.arange(500), a, y, who)
+
+    def predict():
+        guess = np.where(rng.uniform(size=500) < 0.6, truth, rng.integers(3, size=500))
+        return 0.6 * np.eye(3)[guess] + 0.4 * rng.dirichlet(np.ones(3), 500)
+
+    clean, misled = predict(), [0.3 * predict() + 0.7 * np.eye(3)[0] for _ in range(3)]
+    found = explain(data, [*misled, clean], Categorical(), 0.75, None)
+    assert found.weights[-1] > 0.9
+    assert (found.target.argmax(1) == truth).mean() > 0.7  # a third without the prediction that was not misled
+
+
 def test_mixture_by_hand():
     found = Explanation(np.array([0.25, 0.75]), np.array([2.0, 0.5]), 3.0, np.zeros(0))
     first, second = np.array([[0.2, 0.8]]), np.array([[0.36, 0.64]])

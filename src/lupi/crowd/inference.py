@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 from scipy.sparse import csr_array, hstack, issparse
-from scipy.special import expit
+from scipy.special import expit, logsumexp
 
 from lupi.crowd.habits import start_model, update_habits
 from lupi.crowd.likelihood import (
@@ -90,6 +90,15 @@ class Inference:
     """w, [features]."""
     variances: tuple[float, float]
     """σ_b² and σ_w²."""
+
+    @property
+    def log_likelihood(self) -> float:
+        """Log-probability of the labels, Σ_i log Σ_z P(z | x_i) P(labels of i | z), and of the true labels if known."""
+        total = 0.0
+        for rows in split_rows(*self.evidence.shape):
+            joint = clamp(self.votes, self.log_prior[rows] + self.evidence[rows], rows)
+            total += float(logsumexp(joint, axis=1).sum())
+        return total
 
     @property
     def right(self) -> Floats:

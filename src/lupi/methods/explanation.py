@@ -41,6 +41,10 @@ def explain(
 
     If the true label of an example is known, it is the target.
 
+    The mixture weights and the model of the annotators are fitted in turns, starting with the prediction that explains
+    the labels best. Starting with equal weights, predictions that have learnt the answers of spammers could outvote one
+    that has not.
+
     Each prediction is recalibrated before mixing, and the mixture afterwards. If every example has one label, annotator
     errors that depend on x cannot be told from errors of the mixture and make β too large, so the mixture is
     recalibrated with √β. The more labels share an example, the better β is determined, and the closer the exponent is
@@ -64,11 +68,12 @@ def explain(
     several = isinstance(likelihood, Bernoulli)
     votes, features = to_votes(data, predictions[0].shape[1], several=several)
     priors = [np.stack([1 - p, p], -1).reshape(-1, 2) if several else p for p in predictions]
-    powers, weights = np.ones(len(priors)), np.full(len(priors), 1 / len(priors))
+    powers, weights = np.ones(len(priors)), np.ones(len(priors))
     if len(priors) > 1:
         alone = [infer_votes(votes, p, features=features, exponent=1.0) for p in priors]
         powers = np.array([found.beta for found in alone])
         priors = [np.exp(found.log_prior) for found in alone]
+        weights = np.eye(len(priors))[np.argmax([found.log_likelihood for found in alone])]
         for _ in range(ROUNDS):
             found = infer_votes(votes, mix(priors, weights), features=features, exponent=1.0)
             weights = stack_weights(priors, clamp(votes, found.evidence.copy()))
