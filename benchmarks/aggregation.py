@@ -48,17 +48,23 @@ def find_consensus(how: str, table: pd.DataFrame) -> pd.Series:
         from crowdkit.aggregation import DawidSkene
 
         renamed = table.rename(columns={"example": "task", "annotator": "worker"})
-        return DawidSkene(n_iter=100).fit_predict(renamed)
+        consensus: pd.Series = DawidSkene(n_iter=100).fit_predict(renamed)
+        return consensus
     if how == "lupi.crowd.aggregate":
         return aggregate(table).consensus.set_index("example")["label"]
-    codes = {name: pd.factorize(table[name], sort=True) for name in table}
+    example, examples = pd.factorize(table["example"], sort=True)
+    annotator, annotators = pd.factorize(table["annotator"], sort=True)
+    label, classes = pd.factorize(table["label"], sort=True)
     votes = Votes(
-        **{name: code.astype(np.int64) for name, (code, _) in codes.items()},
-        **{f"{name}s": len(codes[name][1]) for name in ("example", "annotator")},
-        classes=len(codes["label"][1]),
+        example=example.astype(np.int64),
+        annotator=annotator.astype(np.int64),
+        label=label.astype(np.int64),
+        examples=len(examples),
+        annotators=len(annotators),
+        classes=len(classes),
     )
     best = majority_vote(votes) if how == "majority vote" else dawid_skene(votes)[0].argmax(1)
-    return pd.Series(codes["label"][1][best], codes["example"][1])
+    return pd.Series(classes[best], examples)
 
 
 def measure(how: str) -> None:

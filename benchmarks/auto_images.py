@@ -181,12 +181,13 @@ def train_rows(
         seconds = (time.monotonic() - start) / len(seeds)
         found = [torch.softmax(over_examples(network.predictor(), x).float(), -1).cpu().numpy() for network in networks]
         yield name, [{**score(p, y), "seconds": seconds} for p in found]
-        if isinstance(networks[0], LabelPosterior):
-            row = "stack" if isinstance(networks[0], Auto) else "no-pi, 5 averaged"
-            pairs = zip(networks, seen, strict=True)
-            yield row, [{**score(mix_seen(network, own), y), "seconds": seconds} for network, own in pairs]  # type: ignore[arg-type]
-            print(name, "weights", torch.stack([network.weights for network in networks]).mean(0).tolist())
-        del networks, seen
+        posteriors = [network for network in networks if isinstance(network, LabelPosterior)]
+        if posteriors:
+            row = "stack" if isinstance(posteriors[0], Auto) else "no-pi, 5 averaged"
+            pairs = zip(posteriors, seen, strict=True)
+            yield row, [{**score(mix_seen(network, own), y), "seconds": seconds} for network, own in pairs]
+            print(name, "weights", torch.stack([network.weights for network in posteriors]).mean(0).tolist())
+        del networks, posteriors, seen
         torch.cuda.empty_cache()
 
 

@@ -27,8 +27,10 @@ from lupi.datasets import load_digits_annotated
 from lupi.metrics import Posterior, evaluate
 
 EPOCHS = {"digits": 30, "digits, three labels": 30, "music_genre": 20, "sentiment_polarity": 5}
-FIXED = ("no-pi", "majority-vote", "dawid-skene", "mean-imputation", "zero-imputation", "tram")
-FIXED += ("pi-dual", "pi-transition", "distillation")
+FIXED = (
+    *("no-pi", "majority-vote", "dawid-skene", "mean-imputation", "zero-imputation", "tram"),
+    *("pi-dual", "pi-transition", "distillation"),
+)
 EARLY = ("no-pi", "mean-imputation", "pi-dual", "pi-transition")
 WAYS = ("raw labels", "labels alone", "consensus")
 
@@ -79,7 +81,8 @@ def scores(folder: Path, name: str, seed: int) -> list[dict[str, Any]]:
         "consensus": infer(p, y[test], example=back, annotator=who[test]).truth[pd.unique(back).argsort()],
     }
     rows = []
-    arms = [(method, {}) for method in FIXED] + [(method, {"epochs": 50, "patience": 5}) for method in EARLY]
+    arms: list[tuple[str, dict[str, int]]] = [(method, {}) for method in FIXED]
+    arms += [(method, {"epochs": 50, "patience": 5}) for method in EARLY]
     for method, options in arms:
         model = fit(method, seed, **options)
         p = model.predict_proba(X[test][first])

@@ -105,10 +105,11 @@ class Trunk(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return features."""
-        return self.model(x.float() / 127.5 - 1).pooler_output.flatten(1)
+        pooled: Tensor = self.model(x.float() / 127.5 - 1).pooler_output
+        return pooled.flatten(1)
 
 
-class Photos(Dataset):
+class Photos(Dataset[Tensor]):
     """JPEG files, cropped to a square in the middle."""
 
     def __init__(self, paths: list[Path], side: int) -> None:
@@ -124,10 +125,10 @@ class Photos(Dataset):
         return torch.from_numpy(np.array(part)).permute(2, 0, 1).contiguous()
 
 
-class Labelled(Dataset):
+class Labelled(Dataset[tuple[Tensor, Tensor]]):
     """Items with their labels, for the plain loop."""
 
-    def __init__(self, items: Dataset, y: Tensor) -> None:
+    def __init__(self, items: Dataset[Tensor], y: Tensor) -> None:
         self.items, self.y = items, y
 
     def __len__(self) -> int:
@@ -159,7 +160,8 @@ def run_plain(options: argparse.Namespace, x: Tensor | Photos, device: torch.dev
     """Train with a plain loop."""
     torch.manual_seed(0)
     trunk = Trunk(options.smoke)
-    network = nn.Sequential(trunk, nn.Linear(trunk.features, 1000)).to(device, memory_format=torch.channels_last)
+    network = nn.Sequential(trunk, nn.Linear(trunk.features, 1000)).to(device)
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload] # missing from torch's types
     optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9)
     y, count, ends = labels(len(x)), len(x), []
     epochs = [torch.randperm(count).split(options.batch) for _ in range(3)]

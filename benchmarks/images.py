@@ -13,10 +13,11 @@ from __future__ import annotations
 import statistics
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, nullcontext
 from itertools import islice
+from typing import Any
+from unittest import mock
 
 import torch
 from torch import nn
@@ -30,6 +31,7 @@ from lupi.nn.noise import Noise
 from lupi.training import Replicas, Settings, StackedAnnotations, fit
 from lupi.training.fitting import iterate_stages
 from lupi.training.loop import OneDevice, StageLoop, matrix_precision
+from lupi.training.replicas import Data
 
 GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if GPU else "cpu")
@@ -61,14 +63,15 @@ def ratios() -> None:
     for title, seeds, turns, each, changes in STEPPED:
         endless = Settings(epochs=10**6, **{"batch_size": BATCH, "precision": "tfloat32", **changes})
         with matrix_precision(endless.precision):
-            work = [stepping(steps(method, seeds, endless), each) for method in ("tram", "no-pi")]
-            print(f"| step, TRAM / No PI, {title} | {ratio(*work, turns)} |", flush=True)
+            tram, no_pi = (stepping(steps(method, seeds, endless), each) for method in ("tram", "no-pi"))
+            print(f"| step, TRAM / No PI, {title} | {ratio(tram, no_pi, turns)} |", flush=True)
     x = torch.randint(0, 256, (1024, 3, 32, 32), dtype=torch.uint8, device=DEVICE)
     predictors = [make(method, 1)[0].to(DEVICE).eval().predictor() for method in ("tram", "no-pi")]
-    print(f"| predictor, TRAM / No PI, 1024 images | {ratio(*(predicting(one, x) for one in predictors), 40)} |")
+    tram, no_pi = (predicting(predictor, x) for predictor in predictors)
+    print(f"| predictor, TRAM / No PI, 1024 images | {ratio(tram, no_pi, 40)} |")
 
 
-VARIANTS: list[tuple[str, int, bool, dict]] = [
+VARIANTS: list[tuple[str, int, bool, dict[str, Any]]] = [
     ("one run, eager", 1, False, {"cuda_graph": False}),
     ("one run, CUDA graph, own kernels", 1, True, {"cuda_graph": True}),
     (f"{SEEDS} replicas, eager", SEEDS, False, {"cuda_graph": False}),
@@ -82,7 +85,7 @@ VARIANTS: list[tuple[str, int, bool, dict]] = [
     ),
 ]
 LARGE = 4 * BATCH
-STEPPED: list[tuple[str, int, int, int, dict]] = [
+STEPPED: list[tuple[str, int, int, int, dict[str, Any]]] = [
     (f"{SEEDS} replicas, CUDA graph", SEEDS, 12, STEPS, {"cuda_graph": True}),
     ("one run, CUDA graph", 1, 12, STEPS, {"cuda_graph": True}),
     (f"one run, CUDA graph, batches of {LARGE}", 1, 12, STEPS, {"cuda_graph": True, "batch_size": LARGE}),
@@ -91,16 +94,13 @@ STEPPED: list[tuple[str, int, int, int, dict]] = [
 """Name, replicas, turns, steps in each, and settings. What is eager waits for the CPU, whose speed varies."""
 
 
-@contextmanager
-def kernels(own: bool) -> Iterator[None]:
+def kernels(own: bool) -> AbstractContextManager[object]:
     """Enable or disable the Triton kernels."""
-    usual = network.import_kernels
-    if not own:
-        network.import_kernels = lambda: None
-    try:
-        yield
-    finally:
-        network.import_kernels = usual
+    return nullcontext() if own else mock.patch.object(network, "import_kernels", import_nothing)
+
+
+def import_nothing() -> None:
+    """Stand in for `network.import_kernels`."""
 
 
 def data() -> Annotations:
@@ -142,17 +142,18 @@ def training(name: str, seeds: int, settings: Settings) -> Callable[[], None]:
 def steps(name: str, seeds: int, settings: Settings) -> Iterator[int]:
     """Train, as `fit` does, and yield after every step."""
     members, rows = make(name, seeds), data()
-    method, given = members[0], rows
+    method: Method = members[0]
+    training_set: Data = rows
     if seeds > 1:
-        method, given = Replicas(members), StackedAnnotations([rows] * seeds)
-    method.to(DEVICE).observe(given)
+        method, training_set = Replicas(members), StackedAnnotations([rows] * seeds)
+    method.to(DEVICE).observe(training_set)  # type: ignore[arg-type] # `Replicas` take `StackedAnnotations`
     place, noise = OneDevice(DEVICE, settings.precision), Noise(0, DEVICE)
-    with closing(iterate_stages(method, given, settings, place, stops=False)) as stages:
+    with closing(iterate_stages(method, training_set, settings, place, stops=False)) as stages:
         stage, _ = next(stages)
         loop = StageLoop(
             stage=stage,
             number=0,
-            data=given,
+            data=training_set,
             validation=None,
             settings=settings,
             place=place,
@@ -165,7 +166,12 @@ def steps(name: str, seeds: int, settings: Settings) -> Iterator[int]:
 
 def stepping(steps: Iterator[int], count: int) -> Callable[[], None]:
     """Return a function that takes the next steps."""
-    return lambda: deque(islice(steps, count), maxlen=0)
+
+    def work() -> None:
+        for _ in islice(steps, count):
+            pass
+
+    return work
 
 
 def predicting(predictor: nn.Module, x: torch.Tensor) -> Callable[[], None]:

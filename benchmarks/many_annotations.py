@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 
 from benchmarks.measure import Result, at_least, ratio
-from benchmarks.networks import annotations, method
+from benchmarks.networks import draw_annotations, method
 from lupi.training import Settings, fit
 
 EXAMPLES, EACH = 8, 50
@@ -17,12 +18,13 @@ STEPS = 10
 
 
 def results() -> Iterator[Result]:
-    kept = annotations("conv", EXAMPLES, EACH)
-    repeated = replace(kept, x=kept.x[kept.row], row=torch.arange(len(kept)))
+    once = draw_annotations("conv", EXAMPLES, EACH)
+    assert isinstance(once.x, Tensor)
+    repeated = replace(once, x=once.x[once.row], row=torch.arange(len(once)))
     by_example = Settings(epochs=STEPS, batch_size=EXAMPLES, draw="examples")
-    by_annotation = Settings(epochs=1, batch_size=len(kept))
+    by_annotation = Settings(epochs=1, batch_size=len(once))
     tram = method("tram", "conv")
     faster = ratio(
-        lambda: fit(tram, repeated, by_annotation), lambda: fit(tram, kept, by_example), rounds=12, scale=STEPS
+        lambda: fit(tram, repeated, by_annotation), lambda: fit(tram, once, by_example), rounds=12, scale=STEPS
     )
     yield at_least(f"TRAM step, {EXAMPLES} images × {EACH} annotations, x repeated / x once", faster, 10)

@@ -23,7 +23,7 @@ def results() -> Iterator[Result]:
     x, y = torch.randn(ROWS, FEATURES), torch.randint(CLASSES, (ROWS,))
 
     def step(output: Tensor) -> None:
-        Categorical().loss(output, y).backward()  # type: ignore[no-untyped-call]
+        Categorical().loss(output, y).backward()
 
     def draw(*shape: int) -> tuple[Tensor, Tensor]:
         return torch.randn(*shape, head.factors), torch.randn(*shape, head.outputs)

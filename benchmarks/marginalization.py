@@ -72,7 +72,7 @@ def naive(fitted: FullMarginalization, x: Tensor, a: Tensor) -> Tensor:
 
 def less_naive(fitted: FullMarginalization, x: Tensor, a: Tensor, pairs_at_once: int = 1000) -> Tensor:
     """Pair every example with every row of a, and average the probabilities; a thousand pairs at once are fastest."""
-    features = fitted.trunk(x)
+    features: Tensor = fitted.trunk(x)
     total = features.new_zeros(x.shape[0], CLASSES)
     for rows in a.split(max(1, pairs_at_once // x.shape[0])):
         pairs = features.repeat(rows.shape[0], 1), rows.repeat_interleave(x.shape[0], 0)

@@ -41,7 +41,7 @@ def method(name: str, trunk: Trunk) -> Method:
     return build(name, parts)
 
 
-def annotations(trunk: Trunk, examples: int, each: int = 1) -> Annotations:
+def draw_annotations(trunk: Trunk, examples: int, each: int = 1) -> Annotations:
     """Draw examples with `each` annotations each."""
     torch.manual_seed(0)
     rows = examples * each

@@ -22,8 +22,9 @@ def main() -> None:
     found: dict[str, list[tuple[float, float]]] = {}
     for seed in range(3):
         digits = load_digits_annotated(random_state=seed)
-        options = {"method": "no-pi", "random_state": seed, "parameters": {"epochs": 20}}
-        p, _ = predict_out_of_fold(digits.X_train, digits.y_train, **options)
+        p, _ = predict_out_of_fold(
+            digits.X_train, digits.y_train, method="no-pi", random_state=seed, parameters={"epochs": 20}
+        )
         deciles = pd.get_dummies(pd.qcut(digits.privileged["probability"], 10, duplicates="drop")).to_numpy(float)
         annotator = digits.privileged["annotator"].astype(str)
         for name, features in (("annotator", None), ("annotator and probability", deciles)):

@@ -6,6 +6,7 @@ On digits and, if DATA is given, on music genre: a folder ``music_genre`` with `
 
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +20,17 @@ from lupi.metrics import accuracy, nll
 from lupi.nn import Parts
 
 SEEDS = 10
+Labels = tuple[dict[str, Any], Any, Any]
 
 
-def read_digits(seed: int) -> tuple[dict[str, Any], Any, Any]:
+def read_digits(seed: int) -> Labels:
     """Return the arguments of `fit`, test inputs and their true labels."""
     digits = load_digits_annotated(random_state=seed)
     train = {"X": digits.X_train, "y": digits.y_train, "privileged": digits.privileged}
     return train, digits.X_test, digits.y_test
 
 
-def read_music(folder: Path) -> tuple[dict[str, Any], Any, Any]:
+def read_music(folder: Path) -> Labels:
     """Return the arguments of `fit`, test inputs and their true labels."""
     table, test = pd.read_parquet(folder / "annotations.parquet"), pd.read_parquet(folder / "test.parquet")
     X = table.drop(columns=["song", "annotator", "label", "gold"])
@@ -56,7 +58,7 @@ def score(method: Any, seed: int, train: dict[str, Any], X: Any, y: Any) -> tupl
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")  # rare annotators share a column
-    sets = {"digits": read_digits}
+    sets: dict[str, Callable[[int], Labels]] = {"digits": read_digits}
     if len(sys.argv) > 1:
         music = read_music(Path(sys.argv[1]) / "music_genre")
         sets["music genre"] = lambda _: music

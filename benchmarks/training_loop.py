@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.measure import Result, at_most, ratio
-from benchmarks.networks import annotations, method
+from benchmarks.networks import draw_annotations, method
 from lupi.data import SparseRows
 from lupi.methods import TRAM, NoPI
 from lupi.training import Settings, fit
@@ -22,7 +22,7 @@ BATCH, STEPS, EPOCHS, ROUNDS = 64, 150, 5, 20
 
 
 def results() -> Iterator[Result]:
-    data, settings = annotations("MLP", STEPS * BATCH), Settings(epochs=EPOCHS, batch_size=BATCH)
+    data, settings = draw_annotations("MLP", STEPS * BATCH), Settings(epochs=EPOCHS, batch_size=BATCH)
     assert isinstance(data.x, Tensor)
     assert isinstance(data.a, SparseRows)
     x, a, y = data.x, data.a[torch.arange(len(data))], data.y
@@ -32,7 +32,7 @@ def results() -> Iterator[Result]:
     network = nn.Sequential(theirs.trunk, theirs.marginal)
     value = ratio(lambda: fit(ours, data, settings), lambda: raw_no_pi(network, x, y, EPOCHS), ROUNDS)
     yield at_most("fit / raw torch loop, No PI, 64-64 MLP", value, 1.15)
-    one, step = annotations("MLP", BATCH), Settings(epochs=1, batch_size=BATCH)
+    one, step = draw_annotations("MLP", BATCH), Settings(epochs=1, batch_size=BATCH)
     value = ratio(lambda: fit(ours, one, step), lambda: raw_no_pi(network, x[:BATCH], y[:BATCH], 1), 10 * ROUNDS)
     yield at_most("fit / raw torch loop, a single step of No PI", value, None)
 

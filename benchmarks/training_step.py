@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.measure import Ratio, Result, at_most, ratio
-from benchmarks.networks import Trunk, annotations, method
+from benchmarks.networks import Trunk, draw_annotations, method
 from lupi.training import Settings, fit
 
 BATCH = 64
@@ -17,6 +17,6 @@ def results() -> Iterator[Result]:
 
 
 def tram_to_no_pi(trunk: Trunk, steps: int, rounds: int) -> Ratio:
-    data, settings = annotations(trunk, steps * BATCH), Settings(epochs=1, batch_size=BATCH)
+    data, settings = draw_annotations(trunk, steps * BATCH), Settings(epochs=1, batch_size=BATCH)
     tram, no_pi = method("tram", trunk), method("no-pi", trunk)
     return ratio(lambda: fit(tram, data, settings), lambda: fit(no_pi, data, settings), rounds)

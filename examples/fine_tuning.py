@@ -31,7 +31,7 @@ def fine_tune(trunk: nn.Module, x: Tensor, y: Tensor, privileged: Tensor, epochs
     return model.fit(x, y, privileged=privileged)
 
 
-def main(text_model: str | None = None, image_model: str | None = None, epochs: int = 20) -> None:
+def main(text_model: str | None = None, image_model: str | None = None, *, epochs: int = 20) -> None:
     """Fine-tune both on 200 reviews and 200 images with noisy labels; the annotators' seconds are privileged."""
     generator = torch.Generator().manual_seed(0)
     y = torch.randint(2, (200,), generator=generator)

@@ -48,7 +48,7 @@ OVERCONFIDENCE = 3.0
 
 def quality(x: Array) -> Array:
     """Return how good answers are; an answer is good if that is positive."""
-    return 1.2 * x[:, 0] - 0.8 * x[:, 1] + 0.8 * x[:, 2] * x[:, 3] + 0.6 * np.sin(2 * x[:, 4])
+    return np.asarray(1.2 * x[:, 0] - 0.8 * x[:, 1] + 0.8 * x[:, 2] * x[:, 3] + 0.6 * np.sin(2 * x[:, 4]))
 
 
 def ask(rng: np.random.Generator, x: Array, judge: str, prompt: Array) -> pd.DataFrame:
@@ -120,8 +120,8 @@ def main(seeds: int = 5, answers: int = 1000, epochs: int = 20) -> None:
     scores = pd.DataFrame([score_all(seed, answers, epochs) for seed in range(seeds)])
     print("accuracy on true labels, %, and how much better auto is [95 % interval]")
     for name, values in scores.items():
-        gain = scores["auto"] - values
-        half = gain.sem() * stats.t.ppf(0.975, seeds - 1)
+        gain = (scores["auto"] - values).to_numpy()
+        half = stats.sem(gain) * stats.t.ppf(0.975, seeds - 1)
         against = f"{gain.mean():+.1f} [{gain.mean() - half:+.1f}, {gain.mean() + half:+.1f}]"
         print(f"{name:28} {values.mean():.1f}  {'' if name == 'auto' else against}".rstrip())
 

@@ -29,9 +29,9 @@ METHODS = ("no-pi", "majority-vote", "tram", "auto")
 Array = NDArray[Any]
 
 
-def quality(answers: Array) -> Array:
+def quality(x: Array) -> Array:
     """Return how good answers are: what the reward model should find."""
-    return 1.5 * answers[..., 0] - answers[..., 1] + np.abs(answers[..., 2]) + answers[..., 3] * answers[..., 4]
+    return np.asarray(1.5 * x[..., 0] - x[..., 1] + np.abs(x[..., 2]) + x[..., 3] * x[..., 4])
 
 
 def compare_answers(rng: np.random.Generator, pairs: int) -> dict[str, Array]:
