@@ -66,7 +66,7 @@ def naive(fitted: FullMarginalization, x: Tensor, a: Tensor) -> Tensor:
     total = x.new_zeros(x.shape[0], CLASSES)
     row = torch.arange(x.shape[0])
     for one in a:
-        total += fitted.given(Batch(x, row, one.expand(x.shape[0], -1), row)).softmax(-1)
+        total += fitted.conditional_output(Batch(x, row, one.expand(x.shape[0], -1), row)).softmax(-1)
     return total / a.shape[0]
 
 

@@ -235,7 +235,8 @@ def check_conditional(build: Build, likelihood: Likelihood) -> None:
         return
     a = nn.functional.pad(batch.a, (0, method.random))
     with evaluation(method):
-        output, other = method.given(batch._replace(a=a)), method.given(batch._replace(a=a.roll(1, 0)))
+        output = method.conditional_output(batch._replace(a=a))
+        other = method.conditional_output(batch._replace(a=a.roll(1, 0)))
     assert output.shape[0] == ANNOTATIONS
     assert not torch.equal(output, other), "the conditional head does not depend on a"
 

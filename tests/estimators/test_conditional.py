@@ -30,7 +30,7 @@ def test_given_is_the_conditional_head(method, labels):
     a = torch.cat([encoded, torch.zeros(25, random)], 1)  # random features of new labels are zero
     x = torch.from_numpy(((X_NEW - X.mean(0)) / X.std(0)).astype(np.float32))
     with torch.no_grad():
-        output = model.method_.given(Batch(x, torch.arange(25), a, torch.zeros(25)))
+        output = model.method_.conditional_output(Batch(x, torch.arange(25), a, torch.zeros(25)))
     if labels == "real":
         expected = output[:, 0].numpy() * REAL.std() + REAL.mean()
         result = model.predict_given(X_NEW, A_NEW)

@@ -42,7 +42,7 @@ def expected_y(model, X):
     return model.predict_proba(X) if isinstance(model, PrivilegedClassifier) else model.predict(X)
 
 
-def given(model, X, privileged):
+def predict_given(model, X, privileged):
     name = "predict_proba_given" if isinstance(model, PrivilegedClassifier) else "predict_given"
     return getattr(model, name)(X, privileged)
 
@@ -58,7 +58,7 @@ def test_a_model_comes_back(method, labels, tmp_path):
     np.testing.assert_array_equal(expected_y(loaded, X_NEW), expected_y(model, X_NEW))
     np.testing.assert_array_equal(loaded.predict(X_NEW), model.predict(X_NEW))
     if isinstance(model.method_, methods.Conditional):
-        np.testing.assert_array_equal(given(loaded, X_NEW, A_NEW), given(model, X_NEW, A_NEW))
+        np.testing.assert_array_equal(predict_given(loaded, X_NEW, A_NEW), predict_given(model, X_NEW, A_NEW))
     assert sorted(path.name for path in (tmp_path / "model").iterdir()) == sorted(FILES)
     assert not loaded.method_.training
 

@@ -33,7 +33,7 @@ def test_student_loss_is_the_papers(build, likelihood, weight, temperature):
     batch = data.by_annotation(torch.arange(len(data)))
     with torch.no_grad():
         teacher = (
-            method.teacher.given(batch)
+            method.teacher.conditional_output(batch)
             if build is generalized_distillation
             else method.teacher.predictor()(batch.x)[batch.row]
         )
@@ -65,9 +65,9 @@ def test_distilled_tram_softens_the_conditional_loss_only(likelihood):
         losses = method.losses(soft)
         marginal = method.predictor()(plain.x)[plain.row]
         torch.testing.assert_close(losses["marginal"], likelihood.loss(marginal, plain.y))
-        teacher = method.teacher.given(plain)
+        teacher = method.teacher.conditional_output(plain)
         labels, y = likelihood.mean(teacher, 3.0), likelihood.target(plain.y, teacher.shape[-1])
-        expected = likelihood.loss(method.student.given(plain), 0.5 * labels + 0.5 * y)
+        expected = likelihood.loss(method.student.conditional_output(plain), 0.5 * labels + 0.5 * y)
         torch.testing.assert_close(losses["conditional"], expected)
 
 
@@ -96,7 +96,7 @@ def test_a_teacher_of_a_alone_does_not_depend_on_x(teacher, likelihood):
     other = replace(data, x=data.x.flip(0) + 1)
     assert torch.equal(method.soften(data).y, method.soften(other).y)
     batch = data.by_annotation(torch.arange(len(data)))
-    zero, once, twice = (method.teacher.given(batch._replace(a=size * batch.a)) for size in (0, 1, 2))
+    zero, once, twice = (method.teacher.conditional_output(batch._replace(a=size * batch.a)) for size in (0, 1, 2))
     assert torch.allclose(twice - zero, 2 * (once - zero), atol=1e-6) == (teacher == "linear")
 
 

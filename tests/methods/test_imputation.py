@@ -23,7 +23,7 @@ def test_predictor_is_the_conditional_head_at_the_imputed_a(build, skip, likelih
     x = data.x[torch.arange(testing.EXAMPLES)]
     imputed = torch.zeros(testing.PRIVILEGED) if build is zero_imputation else data.a.mean(0)
     a = imputed.expand(len(x), -1)
-    expected = method.given(Batch(x, torch.arange(len(x)), a, torch.zeros(len(x))))
+    expected = method.conditional_output(Batch(x, torch.arange(len(x)), a, torch.zeros(len(x))))
     torch.testing.assert_close(method.predictor()(x), expected)
 
 

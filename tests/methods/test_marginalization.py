@@ -22,7 +22,7 @@ def naive(method, x, a):
     total = 0
     for row in a:
         batch = Batch(x, torch.arange(len(x)), row.expand(len(x), -1), torch.zeros(len(x)))
-        total = total + method.likelihood.mean(method.given(batch)).detach().double()
+        total = total + method.likelihood.mean(method.conditional_output(batch)).detach().double()
     return total / len(a)
 
 
@@ -76,7 +76,10 @@ def test_gaussian_mixture_has_the_total_variance():
     data = Annotations(torch.randn(2, 3), torch.zeros(3, dtype=torch.long), a, torch.zeros(3))
     method.observe(data)
     x = data.x[torch.arange(2)]
-    parts = [method.given(Batch(x, torch.arange(2), row.expand(2, -1), torch.zeros(2))).detach().numpy() for row in a]
+    parts = [
+        method.conditional_output(Batch(x, torch.arange(2), row.expand(2, -1), torch.zeros(2))).detach().numpy()
+        for row in a
+    ]
     mean, variance = np.stack(parts)[..., 0], np.stack(parts)[..., 1]
     expected = np.stack([mean.mean(0), variance.mean(0) + mean.var(0)], 1)
     np.testing.assert_allclose(method.predictor()(x).detach().numpy(), expected, rtol=1e-4)

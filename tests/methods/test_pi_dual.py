@@ -20,7 +20,7 @@ def test_output_is_the_papers(likelihood):
         gamma = 1 / (1 + torch.exp(-method.gate(batch.a)))
         clean = method.predictor()(batch.x)[batch.row]
         expected = (1 - gamma) * clean + gamma * method.noise(batch.a)
-        torch.testing.assert_close(method.given(batch), expected)
+        torch.testing.assert_close(method.conditional_output(batch), expected)
 
 
 @pytest.mark.parametrize(("logit", "which"), [(-200.0, "clean"), (200.0, "noise")])

@@ -35,7 +35,7 @@ def test_output_is_matrix_times_probabilities():
         p = torch.softmax(method.predictor()(batch.x), -1)[batch.row].numpy()
         matrix = method.log_matrix(batch.a, 3).exp().numpy()
         q = np.stack([t @ column for t, column in zip(matrix, p, strict=True)])
-        np.testing.assert_allclose(torch.softmax(method.given(batch), -1).numpy(), q, rtol=1e-4)
+        np.testing.assert_allclose(torch.softmax(method.conditional_output(batch), -1).numpy(), q, rtol=1e-4)
         loss = -np.log(q[np.arange(len(q)), batch.y]).mean()
         assert float(method(batch)) == pytest.approx(loss, rel=1e-5)
 
@@ -46,7 +46,7 @@ def test_labels_flip_each_by_its_own_matrix():
         p = torch.sigmoid(method.predictor()(batch.x))[batch.row]
         matrix = method.log_matrix(batch.a, 2).exp()
         expected = matrix[..., 1, 1] * p + matrix[..., 1, 0] * (1 - p)
-        torch.testing.assert_close(torch.sigmoid(method.given(batch)), expected)
+        torch.testing.assert_close(torch.sigmoid(method.conditional_output(batch)), expected)
 
 
 @pytest.mark.parametrize("likelihood", [Categorical(), Bernoulli()])

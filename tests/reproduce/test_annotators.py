@@ -60,7 +60,7 @@ def test_networks_learn_differ_and_are_kept(tmp_path):
         right = np.concatenate([p.argmax(1) == images.true[who == number] for number, p in enumerate(first)])
         assert right.mean() > 0.5  # a third by chance, with a standard deviation of 0.05
         labels = draw_labels(first, who, images.true, names=NAMES, right=0.0, seed=0)
-        assert len(set(labels.given.privileged["probability"].round(6))) > NETWORKS
+        assert len(set(labels.relabelled.privileged["probability"].round(6))) > NETWORKS
         kept.file("annotator", 5).unlink()
         again = annotate(images, who, kept)
         assert images.read == [32, 32]
@@ -77,7 +77,7 @@ def test_an_annotator_without_images(tmp_path):
     assert [len(p) for p in predictions] == [2, 0, 0, 1, *[0] * 11, 1]
     labels = draw_labels(predictions, who, images.true, names=NAMES, right=0.6, seed=0)
     assert np.isnan(labels.accuracies[1])
-    assert labels.given.row.tolist() == list(range(6))
+    assert labels.relabelled.row.tolist() == list(range(6))
 
 
 def spread_over(p, who):
@@ -88,7 +88,7 @@ def test_labels_are_the_annotators():
     """Sure networks give true labels with probability 1; the malicious annotator's are uniform."""
     who, true = assign_annotators(30_000, 0.1, seed=0), np.random.default_rng(0).integers(10, size=30_000)
     labels = draw_labels(spread_over(np.eye(10)[true], who), who, true, names=NAMES, right=0.0, seed=0)
-    given, malicious = labels.given, who == NETWORKS
+    given, malicious = labels.relabelled, who == NETWORKS
     assert ((given.privileged["annotator"] == MALICIOUS) == malicious).all()
     assert (given.label == true)[~malicious].all()
     assert (given.label == true)[malicious].mean() == pytest.approx(0.1, abs=0.02)
@@ -104,12 +104,12 @@ def test_as_many_labels_are_right_as_asked(right):
     logits = rng.normal(size=(30_000, 10)) + 3 * np.eye(10)[true]
     p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     labels = draw_labels(spread_over(p, who), who, true, names=NAMES, right=right, seed=0)
-    assert (labels.given.label == true).mean() == pytest.approx(right, abs=0.01)
+    assert (labels.relabelled.label == true).mean() == pytest.approx(right, abs=0.01)
     ours = who == 3
     raised = p[ours] ** labels.power
-    chosen = labels.given.label[ours]
+    chosen = labels.relabelled.label[ours]
     expected = (raised / raised.sum(1, keepdims=True))[np.arange(len(chosen)), chosen]
-    np.testing.assert_allclose(labels.given.privileged["probability"][ours], expected, rtol=1e-4)
+    np.testing.assert_allclose(labels.relabelled.privileged["probability"][ours], expected, rtol=1e-4)
 
 
 def test_networks_that_know_too_little_come_as_near_as_they_can():
@@ -118,7 +118,7 @@ def test_networks_that_know_too_little_come_as_near_as_they_can():
     wrong = np.where(rng.random(2000) < 0.5, true, (true + 1) % 10)
     labels = draw_labels(spread_over(0.5 * np.eye(10)[wrong] + 0.05, who), who, true, names=NAMES, right=0.9, seed=0)
     assert labels.power == 8
-    assert (labels.given.label == true).mean() == pytest.approx(0.5, abs=0.05)
+    assert (labels.relabelled.label == true).mean() == pytest.approx(0.5, abs=0.05)
 
 
 def test_powers_of_distributions():

@@ -203,7 +203,7 @@ def test_confidence_is_the_mean_of_the_highest_probability(data):
         method = build(name, case.parts).eval()
         batch = task.train.by_annotation(torch.arange(96))
         with torch.no_grad():
-            output = method.given(batch) if name == "tram" else method.predictor()(batch.x)[batch.row]
+            output = method.conditional_output(batch) if name == "tram" else method.predictor()(batch.x)[batch.row]
         highest = torch.softmax(output, -1).max(-1).values.numpy()
         expected = [highest[task.annotator == who].mean() for who in range(6)]
         assert mean_confidence(method, task) == pytest.approx(expected, abs=1e-5)

@@ -189,7 +189,7 @@ def test_training_images_are_augmented(cifar, imagenet):
     for folder, kinds in ((cifar, [RandomCrop, RandomFlip]), (imagenet, [RandomResizedCrop, RandomFlip])):
         settings = replace(SMALL, noise="low")
         images = read_images(folder, settings)
-        labels = relabelled(cifar)[1] if images.given is None else images.given
+        labels = relabelled(cifar)[1] if images.published is None else images.published
         augment = make_cases(images, labels, settings)["no-pi"].training.augment
         assert [type(part) for part in augment] == kinds
         assert augment(images.x[0][None]).shape == (1, 3, 32, 32)
@@ -353,7 +353,7 @@ def test_imagenet(imagenet, tmp_path):
     assert images.x[2].shape == (3, 64, 64)  # for random crops of 32 × 32
     assert images.x_test[2].shape == (3, 32, 32)
     np.testing.assert_array_equal(images.true, np.array([0, 7, 1, 8, 2, 9, 3, 10, 4, 11, 5, 6]) % 7)
-    cases = make_cases(images, images.given, ON_IMAGENET)
+    cases = make_cases(images, images.published, ON_IMAGENET)
     assert cases["tram"].parts.outputs == 1000
     assert cases["het-tram"].options["factors"] == 15
 
@@ -364,7 +364,7 @@ def test_imagenet(imagenet, tmp_path):
     every = pd.DataFrame(
         {"method": list(cases) * 2, "seed": np.repeat([0, 1], len(cases)), "nll": 1.0, "accuracy": 0.5}
     )
-    text = report(every, cases, images, Labels(images.given, [], 1.0), ON_IMAGENET)
+    text = report(every, cases, images, Labels(images.published, [], 1.0), ON_IMAGENET)
     assert "12 images of ImageNet with labels of ImageNet-PI (low noise)." in text
 
 

@@ -444,7 +444,8 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         data = Annotations(x, torch.arange(n), self._encode_privileged(privileged, n), torch.zeros(n))
 
         def conditional(batch: Batch) -> Tensor:
-            return method.given(batch._replace(a=F.pad(batch.a, (0, method.random))))  # no random features for new rows
+            a = F.pad(batch.a, (0, method.random))  # no random features for new rows
+            return method.conditional_output(batch._replace(a=a))
 
         return self._check_finite(self._decode(over_annotations(method, conditional, data).cpu().double()).numpy())
 

@@ -84,12 +84,12 @@ class Conditional(Method):
     """Number of random features that are appended to a in training; elsewhere they are zero."""
 
     @abstractmethod
-    def given(self, batch: Batch) -> Tensor:
+    def conditional_output(self, batch: Batch) -> Tensor:
         """Return the output of the conditional head q(y | x, a), [annotations, ...]."""
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return L(y, q(y | x, a))."""
-        return {"conditional": self.likelihood.loss(self.given(batch), batch.y, batch.weight)}
+        return {"conditional": self.likelihood.loss(self.conditional_output(batch), batch.y, batch.weight)}
 
 
 class ConditionalMethod(Conditional):
@@ -117,7 +117,7 @@ class ConditionalMethod(Conditional):
         self.trunk, self.tower, self.conditional = trunk, tower, conditional
         self.likelihood = likelihood
 
-    def given(self, batch: Batch) -> Tensor:
+    def conditional_output(self, batch: Batch) -> Tensor:
         """Return q(y | x, a)."""
         return self.conditional(self.tower(batch.spread(self.trunk(batch.x)), batch.a))  # type: ignore[no-any-return]
 

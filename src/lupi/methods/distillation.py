@@ -69,7 +69,7 @@ class Distillation(Method):
     def soften(self, data: Annotations) -> Annotations:
         """Replace y with λ·teacher + (1 − λ)·y."""
         if isinstance(self.teacher, Conditional):
-            output = over_annotations(self.teacher, self.teacher.given, data)
+            output = over_annotations(self.teacher, self.teacher.conditional_output, data)
         else:
             output = over_examples(self.teacher.predictor(), data.x)[data.row]
         soft = self.likelihood.mean(output, self.temperature)
@@ -129,9 +129,9 @@ class DistilledTRAM(GeneralizedDistillation, Conditional):
         """Soften held-out labels too. Early stopping uses the loss of the marginal head, whose target is still y."""
         return self.soften(data)
 
-    def given(self, batch: Batch) -> Tensor:
+    def conditional_output(self, batch: Batch) -> Tensor:
         """Return q(y | x, a) of the student's conditional head."""
-        return self.student.given(batch)
+        return self.student.conditional_output(batch)
 
 
 class PrivilegedTeacher(Conditional):
@@ -154,7 +154,7 @@ class PrivilegedTeacher(Conditional):
         super().__init__()
         self.conditional, self.likelihood = conditional, likelihood
 
-    def given(self, batch: Batch) -> Tensor:
+    def conditional_output(self, batch: Batch) -> Tensor:
         """Return q(y | a)."""
         return self.conditional(batch.a)  # type: ignore[no-any-return]
 

@@ -58,7 +58,7 @@ class PiDUAL(Conditional):
         self.random_pi = RandomPI(random)
         self.random = self.random_pi.features
 
-    def given(self, batch: Batch) -> Tensor:
+    def conditional_output(self, batch: Batch) -> Tensor:
         """Return (1 − γ) f + γ ε."""
         clean = batch.spread(self.marginal(self.trunk(batch.x)))
         return torch.lerp(clean, self.noise(batch.a), torch.sigmoid(self.gate(batch.a)))

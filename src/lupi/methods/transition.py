@@ -58,7 +58,7 @@ class PITransition(Conditional):
         self.random_pi = RandomPI(random)
         self.random = self.random_pi.features
 
-    def given(self, batch: Batch) -> Tensor:
+    def conditional_output(self, batch: Batch) -> Tensor:
         """Return the logits of T(a) p(y | x), log Σₖ exp(log T(a)[y, k] + log p(k | x)).
 
         The logarithms do not underflow, so the gradient does not vanish even if the network confidently contradicts an

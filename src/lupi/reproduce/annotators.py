@@ -129,7 +129,7 @@ def make_network(width: float, classes: int, seed: int) -> NoPI:
 class Labels(NamedTuple):
     """Labels of images, and facts about the annotators."""
 
-    given: Relabelled
+    relabelled: Relabelled
     accuracies: list[float]
     """Accuracy of each network on its own images; NaN if it has none."""
     power: float
@@ -179,8 +179,8 @@ def draw_labels(
             label[own], probability[own] = drawn.label, drawn.privileged["probability"]
     annotator = pd.Categorical.from_codes(who, pd.Index([*names, MALICIOUS]))
     privileged = pd.DataFrame({"annotator": annotator, "probability": probability})
-    given = Relabelled(np.arange(len(who)), label, privileged)
-    return Labels(given, [float(hit.mean()) if len(hit) else math.nan for hit in hits], power)
+    relabelled = Relabelled(np.arange(len(who)), label, privileged)
+    return Labels(relabelled, [float(hit.mean()) if len(hit) else math.nan for hit in hits], power)
 
 
 def raise_to(p: NDArray[Any], power: float) -> NDArray[np.float64]:

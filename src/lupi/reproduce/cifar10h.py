@@ -274,7 +274,7 @@ def score_with_confidence(task: Task, device: torch.device) -> Score:
 def mean_confidence(method: Method, task: Task) -> NDArray[np.float64]:
     """Return the mean highest probability over each annotator's labels, given the privileged information if used."""
     if isinstance(method, Conditional):
-        output = over_annotations(method, method.given, task.train)
+        output = over_annotations(method, method.conditional_output, task.train)
     else:
         output = over_examples(method.predictor(), task.train.x)[task.train.row]
     highest = torch.softmax(output, -1).amax(-1).double().cpu().numpy()

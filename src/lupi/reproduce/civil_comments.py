@@ -254,7 +254,7 @@ def score_task(task: Task) -> Score:
         scores |= {f"clean_{name}": value for name, value in clean_score(case, method).items()}
         if isinstance(method, TRAM) and case.method == "tram":
             for part, data in (("train", task.data), ("test", test)):
-                output = over_annotations(method, method.given, data)
+                output = over_annotations(method, method.conditional_output, data)
                 scores[f"given_{part}_nll"] = float(method.likelihood.loss(output, data.y.to(output.device)))
         return scores
 

@@ -49,8 +49,8 @@ class Images:
         True labels of `x`, for simulated annotators, and to count how many of the labels are right.
     digest : str
         Hash of everything that the results depend on; of images in files only their names and labels.
-    given : Relabelled, optional
-        Labels that come with the images.
+    published : Relabelled, optional
+        Published labels of the training images, which then need no simulated annotators.
     lesson : callable
         Reads what annotators learn from and label, at a height and width.
     learned : int
@@ -63,7 +63,7 @@ class Images:
     classes: int
     true: NDArray[np.int64]
     digest: str
-    given: Relabelled | None = None
+    published: Relabelled | None = None
     lesson: Callable[[int], Lesson]
     learned: int
 
@@ -159,7 +159,7 @@ def read_folder(data: Path, size: int, images: int, annotators_images: int, nois
     drawn = np.random.default_rng(seed).permutation(len(train.path))
     rows, lesson = np.sort(drawn[:images]), np.sort(drawn[:annotators_images])
     path, y = train.path[rows], np.searchsorted(test.classes, train.classes)[train.y]
-    given = None if clone is None else join_labels(load_imagenet_pi(clone, train.folder, noise=noise), path, seed)
+    published = None if clone is None else join_labels(load_imagenet_pi(clone, train.folder, noise=noise), path, seed)
 
     def read_lesson(side: int) -> Lesson:
         files = ImageFiles(train.folder, train.path[lesson], side)
@@ -167,7 +167,7 @@ def read_folder(data: Path, size: int, images: int, annotators_images: int, nois
         return Lesson(x, torch.from_numpy(y[lesson]), ImageFiles(train.folder, path, side))
 
     names = ["\n".join(paths).encode() for paths in (train.path, test.path)]
-    labels = () if given is None else (given.label, given.privileged["probability"].to_numpy())
+    labels = () if published is None else (published.label, published.privileged["probability"].to_numpy())
     larger = 32 * math.ceil(MARGIN * size / 32)  # what every trunk accepts; 256 for 224
     return Images(
         x=ImageFiles(train.folder, path, larger, larger),
@@ -176,7 +176,7 @@ def read_folder(data: Path, size: int, images: int, annotators_images: int, nois
         classes=len(test.classes),
         true=y[rows],
         digest=hash_arrays(*names, *labels),
-        given=given,
+        published=published,
         lesson=read_lesson,
         learned=len(lesson),
     )

@@ -245,10 +245,10 @@ def make_trunk(settings: Settings, capacity: float = 1.0) -> tuple[Callable[[], 
         return make, int(make().features)
 
 
-def make_cases(images: Images, given: Relabelled, settings: Settings) -> dict[str, Case]:
+def make_cases(images: Images, relabelled: Relabelled, settings: Settings) -> dict[str, Case]:
     """Make all cases, by name."""
-    y, row = torch.from_numpy(given.label), torch.from_numpy(given.row)
-    privileged = given.privileged[["annotator", "probability"]]
+    y, row = torch.from_numpy(relabelled.label), torch.from_numpy(relabelled.row)
+    privileged = relabelled.privileged[["annotator", "probability"]]
 
     def annotations(columns: pd.DataFrame) -> Annotations:
         encoded = PrivilegedEncoder(numbers="standardize").fit_transform(columns)
@@ -374,7 +374,7 @@ def run(
             fabric.barrier()
         if not first:
             labels = label_images(images, settings, kept, device, progress=False)
-        cases, seeds = make_cases(images, labels.given, settings), seed_range(settings)
+        cases, seeds = make_cases(images, labels.relabelled, settings), seed_range(settings)
         found = train_cases(
             list(cases.values()),
             seeds,
@@ -396,8 +396,8 @@ def run(
 
 def label_images(images: Images, settings: Settings, folder: RunFolder, device: torch.device, progress: bool) -> Labels:
     """Return the labels that come with the images, or those of annotators that learn here."""
-    if images.given is not None:
-        return Labels(images.given, [], 1.0)
+    if images.published is not None:
+        return Labels(images.published, [], 1.0)
     who = assign_annotators(len(images.true), settings.malicious, settings.seed)
     predictions = train_annotators(
         images,

@@ -80,14 +80,14 @@ def report(runs: pd.DataFrame, cases: Mapping[str, Case], images: Images, labels
             rows = pick(cases, names)
             claims = claims_table(runs, rows, CLAIMS.get(title, ()), PUBLISHED)
             ablations[title] = f"{results_table(runs, rows, PUBLISHED)}\n\n{claims}"
-    given = labels.given
+    relabelled = labels.relabelled
     return render_report(
         "relabelled_images",
         settings=settings,
         cases=cases,
-        given=given,
-        malicious=(given.privileged["annotator"] == MALICIOUS).mean(),
-        right=(given.label == images.true[given.row]).mean(),
+        relabelled=relabelled,
+        malicious=(relabelled.privileged["annotator"] == MALICIOUS).mean(),
+        right=(relabelled.label == images.true[relabelled.row]).mean(),
         labels=labels,
         learned=images.learned,
         widths=[settings.annotators_width * factor for factor in WIDTHS],
