@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,6 @@ import torch.nn.functional as F
 from PIL import Image
 
 from lupi.tabular import images
-from lupi.tabular.beside import find_beside, find_files, folder_of
 from lupi.tabular.columns import InputColumn, clean_inputs
 from lupi.tabular.features import encode_columns, fit_encoders
 from lupi.tabular.images import UnreadableImageError, read_image
@@ -70,38 +68,6 @@ def test_too_many_pixels(tmp_path, monkeypatch):
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 30)
     with pytest.raises(UnreadableImageError, match="decompression bomb"):
         read_image(save(tmp_path / "a.png"), (6, 6))
-
-
-# -------------------------------------------------------------------------------- files beside the table
-
-
-@pytest.mark.parametrize("name", ["", "..", "../a", "a/../../b", "/etc/passwd", "a\0b", "./../x"])
-def test_tables_reach_only_what_lies_beside_them(name):
-    assert find_beside(Path("data"), name) is None
-
-
-@pytest.mark.parametrize("name", ["a", "b/../a", "./a"])
-def test_names_inside(name):
-    assert find_beside(Path("data"), name) == Path("data/a")
-
-
-def test_the_folder_of_a_table(tmp_path):
-    assert folder_of(tmp_path) == tmp_path
-    assert folder_of(tmp_path / "t.csv") == tmp_path
-    assert folder_of(f"prodigy:{tmp_path / 't.jsonl'}") == tmp_path
-
-
-def test_files_that_are_not_there(tmp_path):
-    save(tmp_path / "a.png")
-    column = pd.Series(["a.png", "a.png", "b.png"], name="photo")
-    with pytest.raises(
-        ValueError, match=r"^Expected column 'photo' to name files in \S+, but 'b.png' in row 9 does not"
-    ):
-        find_files(column, tmp_path, [7, 8, 9])
-    with pytest.raises(ValueError, match=r"'\.\./a.png' in row 0 leads out of the folder\.$"):
-        find_files(pd.Series(["../a.png"], name="photo"), tmp_path, [0])
-    with pytest.raises(ValueError, match=r"does not exist\.$"):
-        find_files(pd.Series(["."], name="photo"), tmp_path, [0])
 
 
 # -------------------------------------------------------------------------------- encoders

@@ -8,10 +8,10 @@ import pandas as pd
 import pyarrow as pa
 
 from lupi.tabular import TableSpec, read_table
-from lupi.tabular.beside import find_beside, folder_of
 from lupi.tabular.columns import InputColumn
 from lupi.tabular.containers import to_pandas
 from lupi.tabular.images import UnreadableImageError, draw_thumbnail
+from lupi.tabular.relative_paths import folder_of, resolve_beside_table
 
 MOST = 3
 """Maximum number of input columns to show."""
@@ -63,7 +63,7 @@ def draw_pictures(
 
 def draw_picture(spec: TableSpec, name: str) -> str | None:
     """Return a thumbnail of an image that the table names as a data URL; None if the file no longer exists."""
-    path = find_beside(folder_of(spec.table), name)
+    path = resolve_beside_table(folder_of(spec.table), name)
     with suppress(UnreadableImageError):
         if path is not None:
             return f"data:image/jpeg;base64,{base64.b64encode(draw_thumbnail(path, SIDE)).decode()}"

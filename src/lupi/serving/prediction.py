@@ -14,10 +14,10 @@ from lupi._internal.files import claim_output, explain_os_errors, replace_file
 from lupi._internal.files.records import is_formula
 from lupi._internal.progress import Steps
 from lupi.serving.model import TableModel
-from lupi.tabular.beside import folder_of
 from lupi.tabular.columns import check_matches, stored_as
 from lupi.tabular.containers import to_pandas
 from lupi.tabular.reading import count_rows, open_table, read_batches, read_schema
+from lupi.tabular.relative_paths import folder_of
 from lupi.tabular.roles import check_name, split_names
 from lupi.tabular.vector_files import add_vectors, choose_files
 

@@ -22,11 +22,11 @@ from lupi.nn.architecture import describe_trunk
 from lupi.nn.hub import pretrained
 from lupi.serving.model import TableModel
 from lupi.tabular import TableSpec
-from lupi.tabular.beside import folder_of
 from lupi.tabular.columns import InputColumn, clean_inputs, estimator_kinds, privileged_encoding
 from lupi.tabular.dataset import count_kinds, read_annotations
 from lupi.tabular.examples import check_examples
 from lupi.tabular.features import encode_columns, fit_encoders, stack_images
+from lupi.tabular.relative_paths import folder_of
 from lupi.tabular.targets import list_classes, match_gold
 from lupi.training import Checkpoint
 

@@ -10,10 +10,10 @@ import pandas as pd
 import pyarrow as pa
 
 from lupi._internal.json_types import from_json
-from lupi.tabular.beside import find_files
 from lupi.tabular.formats.separated import is_separated
 from lupi.tabular.kinds import KINDS, RowNumbers
 from lupi.tabular.lazy import Columns, FrameType
+from lupi.tabular.relative_paths import find_files
 from lupi.tabular.roles import Roles
 from lupi.tabular.targets import TASKS
 from lupi.tabular.values import Column

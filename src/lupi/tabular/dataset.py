@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from lupi._internal.sanitizing import one_line
 from lupi.tabular import columns, recognizing, targets
-from lupi.tabular.beside import folder_of
 from lupi.tabular.columns import InputColumn, Schema
 from lupi.tabular.containers import to_pandas
 from lupi.tabular.examples import check_examples
@@ -24,6 +23,7 @@ from lupi.tabular.kinds import KINDS
 from lupi.tabular.kinds.vector import as_bytes
 from lupi.tabular.lazy import Columns
 from lupi.tabular.reading import open_columns, open_table, read_schema, read_table
+from lupi.tabular.relative_paths import folder_of
 from lupi.tabular.roles import Roles
 from lupi.tabular.soft_labels import check_probabilities, check_weights
 from lupi.tabular.spec import TableSpec

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lupi.tabular.beside import find_beside, folder_of
 from lupi.tabular.columns import InputColumn
 from lupi.tabular.kinds.vector import Vector
+from lupi.tabular.relative_paths import folder_of, resolve_beside_table
 
 PREFIX = f"{Vector.name}:"
 
@@ -109,7 +109,7 @@ def add_vectors(
 
 def open_vectors(name: str, file: str, path: str | Path) -> NDArray[Any]:
     """Open a file of vectors without reading it into memory."""
-    found = find_beside(folder_of(path), file)
+    found = resolve_beside_table(folder_of(path), file)
     if found is None or not found.is_file():
         why = "it does not exist" if found else "it is not"
         raise ValueError(f"Expected {file!r} of column {name!r} to be a .npy file beside {path}, but {why}.")

@@ -21,16 +21,16 @@ def folder_of(path: str | Path) -> Path:
     return path if path.is_dir() else path.parent
 
 
-def find_beside(folder: Path, name: str) -> Path | None:
+def resolve_beside_table(folder: Path, name: str) -> Path | None:
     """Return the file that a table in a folder names, or None if its path is absolute or leads out of the folder.
 
     The author of a table chooses which files are read, so only files beside the table can be reached.
 
     Examples
     --------
-    >>> find_beside(Path("data"), "images/1.png").as_posix()
+    >>> resolve_beside_table(Path("data"), "images/1.png").as_posix()
     'data/images/1.png'
-    >>> find_beside(Path("data"), "../secret.png"), find_beside(Path("data"), "/etc/secret.png")
+    >>> resolve_beside_table(Path("data"), "../secret.png"), resolve_beside_table(Path("data"), "/etc/secret.png")
     (None, None)
     """
     inside = os.path.normpath(name)
@@ -51,7 +51,7 @@ def find_files(column: Column, folder: Path, rows: RowNumbers) -> Column:
     rows : sequence of int
         Row numbers, for messages.
     """
-    found = {name: find_beside(folder, str(name)) for name in column.unique()}
+    found = {name: resolve_beside_table(folder, str(name)) for name in column.unique()}
     for row, name in zip(rows, column, strict=True):
         path = found[name]
         if path is None or not path.is_file():
