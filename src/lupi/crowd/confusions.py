@@ -57,7 +57,7 @@ def dawid_skene(
     counts = count_labels(votes)
     shares = np.full_like(counts, 1 / votes.classes)
     truth = np.divide(counts, counts.sum(1, keepdims=True), out=shares, where=counts.sum(1, keepdims=True) > 0)
-    if votes.anchored:
+    if votes.has_anchors:
         weight = start_log_odds(votes, 1.0)[votes.annotator]
         truth = softmax(clamp(votes, scatter(votes, weight).toarray()))
     confusion, truth, _ = run_em(votes, truth, smoothing=smoothing, tolerance=tolerance, steps=steps)

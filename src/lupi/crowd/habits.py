@@ -31,7 +31,7 @@ def start_model(votes: Votes, log_odds: Floats) -> LabelModel:
     return LabelModel(
         log_odds=log_odds[votes.annotator],
         errors=(1 - np.eye(K)) / (K - 1),
-        share=np.full(votes.annotators, START if votes.annotators > 1 or votes.anchored else 0.0),
+        share=np.full(votes.annotators, START if votes.annotators > 1 or votes.has_anchors else 0.0),
         habits=estimate_habits(votes, np.ones(len(votes.label))),
     )
 

@@ -126,7 +126,7 @@ class Inference:
         label does not count as evidence for itself.
         """
         v = self.votes
-        truth = self.truth[v.example] if v.annotators > 1 or len(self.weights) or v.anchored else self.others
+        truth = self.truth[v.example] if v.annotators > 1 or len(self.weights) or v.has_anchors else self.others
         return np.asarray(1 - truth[np.arange(len(v.label)), v.label])
 
 
@@ -324,7 +324,7 @@ def _fit(votes: Votes, log_p: Floats, features: csr_array) -> _Fit:
             wrong += (counts[rows].T @ q).T
             truth[rows] = q
         # Known truths do not change, so they cannot show whether the estimates have converged.
-        if (change < 1e-3 and not votes.anchored) or step == ROUNDS - 1:
+        if (change < 1e-3 and not votes.has_anchors) or step == ROUNDS - 1:
             break
         model, weight = update_habits(votes, replace(model, errors=_normalize_errors(wrong)), log_prior)
         right = expit(model.log_odds)

@@ -33,7 +33,7 @@ class Votes:
     """[annotators] the probability that a label of a trusted annotator is correct; NaN for other annotators."""
 
     @property
-    def anchored(self) -> bool:
+    def has_anchors(self) -> bool:
         """Whether some true labels are known or some annotators are trusted."""
         known = self.gold is not None and bool((self.gold >= 0).any())
         return known or (self.trust is not None and not np.isnan(self.trust).all())

@@ -104,7 +104,7 @@ class DawidSkene(AggregatedNoPI):
 
     def aggregate(self, votes: Votes, counts: Floats) -> Floats:
         """Return Dawid and Skene's posterior."""
-        if len(votes.label) == votes.examples and not votes.anchored:
+        if len(votes.label) == votes.examples and not votes.has_anchors:
             return np.asarray(counts / np.maximum(counts.sum(1, keepdims=True), np.finfo(np.float64).tiny))
         return dawid_skene(votes)[0]
 
