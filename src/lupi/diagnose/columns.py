@@ -43,14 +43,14 @@ def measure_columns(problem: Problem, *, jobs: int, progress: bool) -> Diagnosis
         beats_inputs = not problem.real and problem.gain(marginal, alone.losses).low > 0
         how = classify_leak(alone.share, row["share"], beats_inputs)
         rows.append(row | {"alone": alone.share, "known": alone.known, "leak": bool(how), "how": how})
-    honest = [row["column"] for row in rows if not row["leak"]]
-    if not honest:
+    usable = [row["column"] for row in rows if not row["leak"]]
+    if not usable:
         return Diagnosis(information=pd.DataFrame(rows), loss=loss)
-    networks = [{"columns": honest, "width": WIDER}, {"columns": honest, "shuffled": True}]
-    if len(honest) > 1:
-        networks.insert(0, {"columns": honest})
+    networks = [{"columns": usable, "width": WIDER}, {"columns": usable, "shuffled": True}]
+    if len(usable) > 1:
+        networks.insert(0, {"columns": usable})
     *together, wide, shuffled = train_networks(problem, networks, jobs, progress)
-    conditional = together[0] if together else single[columns.index(honest[0])]
+    conditional = together[0] if together else single[columns.index(usable[0])]
     rows.append(describe_gain(problem, TOGETHER, marginal, conditional))
     rows.append(describe_gain(problem, SHUFFLED, marginal, shuffled))
     return Diagnosis(

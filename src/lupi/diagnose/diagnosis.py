@@ -64,7 +64,7 @@ def diagnose(problem: Problem, *, jobs: int = 1, progress: bool = False) -> Diag
 
 def judge_labels(problem: Problem, found: Diagnosis, jobs: int, progress: bool) -> Diagnosis:
     """Add rankings of labels and annotators and, if there are true labels, the scores of these rankings."""
-    columns, method, notes = found.honest, problem.method, list(found.notes)
+    columns, method, notes = found.usable, problem.method, list(found.notes)
     if not columns and methods.kind(method).uses_privileged:
         method = "no-pi"
         notes.append("All privileged columns leak the label, so annotators and labels were judged by No PI.")

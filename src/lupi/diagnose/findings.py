@@ -88,7 +88,7 @@ class Diagnosis:
     notes: list[str] = field(default_factory=list)
 
     @property
-    def honest(self) -> list[str]:
+    def usable(self) -> list[str]:
         """Privileged columns that do not leak."""
         table = self.information
         return table.loc[~table["leak"] & ~table["column"].isin([TOGETHER, SHUFFLED]), "column"].tolist()
@@ -165,8 +165,8 @@ def describe_worth(found: Diagnosis) -> str:
     if not np.isnan(share):
         amount += f", {100 * share:.0f} % of the held-out loss"
     if low > 0 and control.low > 0:
-        honest = table.loc[found.honest, "estimate"]
-        most = f"; most of it is in {honest.idxmax()!r}" if len(honest) > 1 else ""
+        usable = table.loc[found.usable, "estimate"]
+        most = f"; most of it is in {usable.idxmax()!r}" if len(usable) > 1 else ""
         return (
             f"This privileged information is worth having: {amount}{most}. `lupi compare` shows whether a method can "
             "turn it into a better model."
