@@ -55,7 +55,7 @@ def test_finished_runs_are_kept_and_missing_seeds_form_new_groups(folder):
     assert folder.load("tram", 2)["kept"].tolist() == [2]
     folder.file("tram", 1).write_bytes(b"cut off")
     again, said = Recorder("tram"), []
-    found = run([again], range(5), seeds_at_once=2, folder=folder, say=said.append)
+    found = run([again], range(5), seeds_at_once=2, folder=folder, notify=said.append)
     assert again.groups == [[1, 3], [4]]
     assert [float(r.values["nll"]) for r in found] == [3, 102, 203, 302, 401]
     assert said == ["Resuming: 2 of 5 runs are already finished."]

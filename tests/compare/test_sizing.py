@@ -62,7 +62,7 @@ def read_about(folder):
 )
 def test_seeds_are_reduced_before_annotations(minutes, seeds, sample, said, spec, slow, tmp_path):
     lines = []
-    found = compare_table(plan_of(spec, minutes=minutes), tmp_path / "run", say=lines.append)
+    found = compare_table(plan_of(spec, minutes=minutes), tmp_path / "run", notify=lines.append)
     assert said in lines
     assert len(slow) == 1
     assert found.runs["seed"].nunique() == seeds

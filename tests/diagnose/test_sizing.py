@@ -27,7 +27,7 @@ def ask(tmp_path):
         lines, ignore = [], [] if gold else ["gold"]
         roles = {"target": ["label"], "privileged": ["who", "seconds"], "example": "id", "ignore": ignore, "gold": gold}
         spec = TableSpec(table=tmp_path / "table.parquet", **roles)
-        options = {"folds": 2, "settings": {"epochs": 1}, "overwrite": True, "say": lines.append, **options}
+        options = {"folds": 2, "settings": {"epochs": 1}, "overwrite": True, "notify": lines.append, **options}
         found, files = diagnose_table(spec, tmp_path / "run", **options)
         return found, json.loads(files[0].read_text()), lines
 

@@ -56,7 +56,7 @@ def ask(tmp_path):
             ignore=ignore,
             **(columns or {}),
         )
-        found, files = diagnose_table(spec, tmp_path / "run", overwrite=True, say=lines.append, **more)
+        found, files = diagnose_table(spec, tmp_path / "run", overwrite=True, notify=lines.append, **more)
         return found, json.loads(files[0].read_text()), lines
 
     return ask

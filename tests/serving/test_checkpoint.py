@@ -49,7 +49,7 @@ def test_an_interrupted_training_resumes_and_reaches_the_same_model(method, star
         "which is at most a minute old."
     )
     lines = []
-    again, after = start(method=method, settings=settings, overwrite=True, say=lines.append)
+    again, after = start(method=method, settings=settings, overwrite=True, notify=lines.append)
     assert before + after == written
     assert f"Resuming from {tmp_path / KEPT}." in lines
     pd.testing.assert_frame_equal(again.predict(frame), whole.predict(frame))

@@ -18,7 +18,7 @@ PROGRAM = Path(__file__).parent / "programs" / "train_and_measure.py"
 
 def test_choices_and_notes_are_said_before_training(quick_train):
     lines = []
-    model = quick_train(say=lines.append)
+    model = quick_train(notify=lines.append)
     assert lines[:4] == [
         "Task: classification (the target holds 3 distinct integers).",
         "Inputs: 1 number, 1 text (note).",
@@ -32,7 +32,7 @@ def test_choices_and_notes_are_said_before_training(quick_train):
 def test_auto_says_what_it_mixed(table, tmp_path):
     lines = []
     spec = TableSpec(table=table, target=["label"], privileged=["worker"])
-    model = train(spec, settings={"epochs": 1, "hidden": (8,)}, output=tmp_path / "model", say=lines.append)
+    model = train(spec, settings={"epochs": 1, "hidden": (8,)}, output=tmp_path / "model", notify=lines.append)
     assert model.estimator.method == "auto"
     assert lines[-1].startswith("Mixture: ")
     assert lines[-1] in (tmp_path / "model" / "README.md").read_text()

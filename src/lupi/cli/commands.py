@@ -42,7 +42,7 @@ class Command(TyperCommand):
             options_in_use.reset(token)
 
 
-def say(message: str) -> None:
+def print_message(message: str) -> None:
     """Print what the library reports, in terms of the command line."""
     print(sanitize(translate(message)), flush=True)
 

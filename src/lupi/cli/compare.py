@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from lupi.cli import options
-from lupi.cli.commands import say, write_comparison
+from lupi.cli.commands import print_message, write_comparison
 
 
 @options.with_options(spec=options.table_options, settings=options.training_options)
@@ -56,9 +56,9 @@ def run(
     )
     with open_cluster(cluster) as workers, claim_output(output, overwrite=True, folder=True):
         found = compare_table(  # looks at what is in the folder
-            plan, output, jobs=jobs, cluster=workers, overwrite=overwrite, say=say, progress=True
+            plan, output, jobs=jobs, cluster=workers, overwrite=overwrite, notify=print_message, progress=True
         )
-        say(f"\n{format_table(found)}\n\n{found.verdict}\n")
+        print_message(f"\n{format_table(found)}\n\n{found.verdict}\n")
         for note in found.notes:
-            say(f"Note: {note}")
+            print_message(f"Note: {note}")
         write_comparison(found, output)

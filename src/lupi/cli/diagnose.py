@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from lupi.cli import options
-from lupi.cli.commands import how_made, say
+from lupi.cli.commands import how_made, print_message
 
 
 @options.with_options(
@@ -48,8 +48,8 @@ def run(
         minutes=minutes,
         jobs=jobs,
         facts=how_made(),
-        say=say,
+        notify=print_message,
         progress=True,
     )
-    say(f"\n{format_diagnosis(found)}")
+    print_message(f"\n{format_diagnosis(found)}")
     print(f"\nAll results: {', '.join(map(str, files))}")

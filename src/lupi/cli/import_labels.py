@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from lupi.cli import options
-from lupi.cli.commands import say
+from lupi.cli.commands import print_message
 
 
 def run(
@@ -33,7 +33,7 @@ def run(
     table = read_export(tool, export, **chosen)
     table.save(output, overwrite=overwrite)
     for note in table.notes:
-        say(f"Note: {note}")
+        print_message(f"Note: {note}")
     who = f" by {table.frame['annotator'].nunique():,} annotators" if "annotator" in table.frame else ""
     rows, examples = len(table.frame), table.frame[table.example].nunique()
     print(f"Table: {output}, {rows:,} labels of {examples:,} examples{who}")

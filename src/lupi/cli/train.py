@@ -7,7 +7,7 @@ import typer
 
 from lupi.cli import options
 from lupi.cli.boundary import print_error
-from lupi.cli.commands import how_made, say
+from lupi.cli.commands import how_made, print_message
 
 
 @options.with_options(spec=options.table_options, settings=options.training_options)
@@ -53,7 +53,7 @@ def run(
             save_privileged=not no_privileged,
             checkpoint=checkpoint,
             command=how_made()["command"],
-            say=say,
+            notify=print_message,
             progress=True,
         )
     except KeyboardInterrupt as interrupt:

@@ -43,7 +43,7 @@ def compare_table(
     jobs: int = 1,
     cluster: Cluster | None = None,
     overwrite: bool = False,
-    say: Callable[[str], None] | None = None,
+    notify: Callable[[str], None] | None = None,
     progress: bool = False,
 ) -> Comparison:
     """Train every method of a plan with every seed, reusing finished runs, and draw conclusions.
@@ -60,7 +60,7 @@ def compare_table(
         Result of `open_cluster`. Groups are trained on its workers, with the same results, and this process saves them.
     overwrite : bool
         Whether to replace another comparison in the folder.
-    say : callable, optional
+    notify : callable, optional
         Called with a sentence for each choice that was made.
     progress : bool
         Whether to show progress.
@@ -96,9 +96,9 @@ def compare_table(
         plan = chosen
     if plan.sample is not None:
         data = sample_examples(data, plan.sample)
-    if say is not None:
+    if notify is not None:
         for choice in choices:
-            say(choice)
+            notify(choice)
     splits = make_splits(plan, data)
     about = describe_plan(plan, data, variants, budget)
     with open_run_folder(folder, about, overwrite=overwrite) as runs:
@@ -119,7 +119,7 @@ def compare_table(
             consensus = run([Arm(name="consensus", train=partial(infer_consensus, plan, data, splits))])
             truth = {seed: values["truth"] for _, seed, values in consensus}
         arms = [Arm(name=one.name, train=partial(train_variant, one, plan, data, splits, truth)) for one in variants]
-        found = run(arms, say=say)
+        found = run(arms, notify=notify)
     return summarize_runs(plan, data, variants, found, about)
 
 

@@ -52,7 +52,7 @@ def run_arms(
     jobs: int = 1,
     cluster: Cluster | None = None,
     progress: bool = False,
-    say: Callable[[str], None] | None = None,
+    notify: Callable[[str], None] | None = None,
     save: bool = True,
 ) -> list[Run]:
     """Train every arm with every seed. Runs that were saved in the folder are not trained again.
@@ -78,7 +78,7 @@ def run_arms(
         this process saves the runs.
     progress : bool
         Whether to show progress.
-    say : callable, optional
+    notify : callable, optional
         Called with a message if finished runs are reused.
     save : bool
         Whether to save runs to the folder. If several processes train the same runs, only one should save them.
@@ -109,8 +109,8 @@ def run_arms(
         todo += [(number, arm, group) for number, group in enumerate(groups) if set(group) & set(missing)]
     todo.sort(key=lambda work: work[0])  # finish the first seeds of all arms before later seeds
     total, left = len(arms) * len(seeds), sum(len(group) for _, _, group in todo)
-    if say is not None and left < total:
-        say(f"Resuming: {total - left} of {total} runs are already finished.")
+    if notify is not None and left < total:
+        notify(f"Resuming: {total - left} of {total} runs are already finished.")
     calls = [partial(arm.train, group) for _, arm, group in todo]
     with Steps("train", total, show=progress, done=total - left) as steps:
         for place, found in run_parallel(calls, jobs, cluster):

@@ -43,7 +43,7 @@ def diagnose_table(
     minutes: float | None = None,
     jobs: int = 1,
     facts: Mapping[str, Any] | None = None,
-    say: Callable[[str], None] | None = None,
+    notify: Callable[[str], None] | None = None,
     progress: bool = False,
 ) -> tuple[Diagnosis, list[Path]]:
     """Diagnose a table of annotations, and write tables, results and a report to a folder.
@@ -74,7 +74,7 @@ def diagnose_table(
         As for `diagnose`.
     facts : mapping, optional
         More facts for results.json; the report shows `command` and `versions`.
-    say : callable, optional
+    notify : callable, optional
         Called with a line for each choice that was made for the table and for each note about it.
 
     Returns
@@ -129,8 +129,8 @@ def diagnose_table(
         if spec.soft:
             notes.append("The label of a row is its most probable class: how probable it is does not matter here.")
         for line in (*choices, *(f"Note: {note}" for note in notes)):
-            if say is not None:
-                say(line)
+            if notify is not None:
+                notify(line)
         if progress:
             show_work(problem, estimate, workers)
         found = diagnose(problem, jobs=jobs, progress=progress)

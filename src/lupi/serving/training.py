@@ -49,7 +49,7 @@ def train(
     save_privileged: bool = True,
     checkpoint: bool = True,
     command: str | None = None,
-    say: Callable[[str], None] | None = None,
+    notify: Callable[[str], None] | None = None,
     progress: bool = False,
 ) -> TableModel:
     """Train a model on a table of annotations.
@@ -82,7 +82,7 @@ def train(
         when the model has been saved.
     command : str, optional
         The command that trained the model, for the model card.
-    say : callable, optional
+    notify : callable, optional
         Called with a line for each thing that was recognized in the table before training starts, and then with the
         mixture of "auto".
     progress : bool
@@ -96,7 +96,7 @@ def train(
     ...     table = Path(folder, "table.csv")
     ...     pd.DataFrame({"x": [1.5, 2, 3, 4], "worker": list("abab"), "y": list("nyny")}).to_csv(table, index=False)
     ...     spec = TableSpec(table=table, target=["y"], privileged=["worker"])
-    ...     model = train(spec, method="tram", settings={"epochs": 1}, say=print)
+    ...     model = train(spec, method="tram", settings={"epochs": 1}, notify=print)
     Task: classification (the target holds names).
     Inputs: 1 number.
     Privileged: worker (category).
@@ -124,7 +124,7 @@ def train(
             seed=seed,
             settings=settings or {},
             command=command,
-            say=say or (lambda _: None),
+            notify=notify or (lambda _: None),
             progress=progress,
             checkpoint=Checkpoint(kept, every=1, seconds=INTERVAL) if checkpoint and kept is not None else None,
         )
@@ -159,7 +159,7 @@ def fit_table(
     seed: int,
     settings: Mapping[str, Any],
     command: str | None,
-    say: Callable[[str], None],
+    notify: Callable[[str], None],
     progress: bool,
     checkpoint: Checkpoint | None,
 ) -> TableModel:
@@ -167,7 +167,7 @@ def fit_table(
     table = read_annotations(spec)
     columns, schema, roles = table.columns, table.schema, table.schema.roles
     for line in (*table.choices, *(f"Note: {note}" for note in table.notes)):
-        say(line)
+        notify(line)
     X = clean_inputs(columns, schema.inputs, folder=folder_of(spec.table))
     example = columns[roles.example] if roles.example else None
     if example is not None:
@@ -186,12 +186,12 @@ def fit_table(
     if spec.trust and methods.kind(method).models_annotators:
         options["trust"] = dict(spec.trust)
     elif spec.trust:
-        say(f"Note: method {method} has no model of annotators, so `trust` has no effect.")
+        notify(f"Note: method {method} has no model of annotators, so `trust` has no effect.")
     gold = None
     if spec.gold is not None:
         gold = match_gold(columns[spec.gold], list_classes(columns, roles.target, soft=spec.soft))
     if checkpoint is not None and Path(checkpoint.path).exists():
-        say(f"Resuming from {checkpoint.path}.")
+        notify(f"Resuming from {checkpoint.path}.")
     estimator = kind(method, device=device, random_state=seed, verbose=progress, checkpoint=checkpoint, **options)
     estimator.fit(
         encode_columns(X, encoders) if module is None else stack_images(X[X.columns[0]], module.example),
@@ -204,7 +204,7 @@ def fit_table(
     estimator.set_params(verbose=False, checkpoint=None)
     mixture = describe_mixture(estimator.mixture_) if isinstance(estimator.method_, methods.Auto) else None
     if mixture is not None:
-        say(mixture)
+        notify(mixture)
     classes = None
     if isinstance(estimator, PrivilegedClassifier):
         classes = list(roles.target) if estimator.multi_label_ else [str(name) for name in estimator.classes_]
