@@ -68,17 +68,17 @@ def translate(message: str) -> str:
     return re.sub(r"`(?P<name>[a-z_]+)(=True)?`", option, message)
 
 
-def write_comparison(found: Any, output: Path) -> None:
+def write_comparison(comparison: Any, output: Path) -> None:
     """Write the results and the report of a comparison, and print their paths."""
     from lupi._internal.files import explain_os_errors, replace_folder
     from lupi.compare import comparison_page, write_results
     from lupi.compare.cache import RESULTS
     from lupi.report import write_report
 
-    facts, found = how_made(), replace(found, notes=[translate(note) for note in found.notes])
+    facts, comparison = how_made(), replace(comparison, notes=[translate(note) for note in comparison.notes])
     with explain_os_errors(output), replace_folder(output, drop=RESULTS) as partial:
-        files = write_results(found, partial, facts)
-        files.append(write_report(comparison_page(found), partial / "report.html", **facts))
+        files = write_results(comparison, partial, facts)
+        files.append(write_report(comparison_page(comparison), partial / "report.html", **facts))
     print(f"\nAll results: {', '.join(str(output / file.name) for file in files)}")
 
 

@@ -179,33 +179,33 @@ def describe_plan(
 
 
 def summarize_runs(
-    plan: Plan, data: TableDataset, variants: Sequence[Variant], found: Sequence[Run], about: dict[str, Any]
+    plan: Plan, data: TableDataset, variants: Sequence[Variant], runs: Sequence[Run], about: dict[str, Any]
 ) -> Comparison:
     """Compute the differences between methods with their uncertainty, and draw conclusions."""
     if data.test is None:
         uncertainty = Uncertainty(overlap=1 / (plan.folds - 1) if plan.folds else HELD_OUT / (1 - HELD_OUT))
     else:
-        sums = {metric: add_arrays(found, f"rows_{metric}") for metric in METRICS}
+        sums = {metric: add_arrays(runs, f"rows_{metric}") for metric in METRICS}
         rows = {(arm, metric): value / plan.seeds for metric, own in sums.items() for arm, value in own.items()}
         uncertainty = Uncertainty(rows=rows, example=data.test.example)
-    warned = dict.fromkeys(f"{run.arm}: {text}" for run in found for text in run.values.get("warnings", ()))
+    warned = dict.fromkeys(f"{run.arm}: {text}" for run in runs for text in run.values.get("warnings", ()))
     return conclude(
-        found,
+        runs,
         [variant.name for variant in variants if not (variant.is_control or variant.is_baseline)],
         baselines=[variant.name for variant in variants if variant.is_baseline],
         controls=[variant.name for variant in variants if variant.is_control],
         first="nll" if data.test is not None or uses_consensus(data) else "accuracy",  # see `describe_scoring`
         uncertainty=uncertainty,
         notes=[*describe_scoring(plan, data), *data.notes, *describe_agreement(data), *warned],
-        reliability=average_bins(add_arrays(found, "bins")),
+        reliability=average_bins(add_arrays(runs, "bins")),
         about=about,
     )
 
 
-def add_arrays(found: Sequence[Run], name: str) -> dict[str, NDArray[np.float64]]:
+def add_arrays(runs: Sequence[Run], name: str) -> dict[str, NDArray[np.float64]]:
     """Sum the arrays with a given name over the runs of each arm."""
     sums: dict[str, Any] = {}
-    for run in found:
+    for run in runs:
         if name in run.values:
             sums[run.arm] = sums.get(run.arm, 0) + run.values[name]
     return sums

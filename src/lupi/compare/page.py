@@ -12,12 +12,12 @@ from lupi.report.figures import draw_calibration, draw_differences
 from lupi.report.page import Figure, Page, Section, Table, format_intervals, format_number
 
 
-def comparison_page(found: Comparison) -> Page:
+def comparison_page(comparison: Comparison) -> Page:
     """Make the page of a comparison.
 
     Parameters
     ----------
-    found : Comparison
+    comparison : Comparison
         The results. In figures, a control "METHOD [CONTROL]" is shown in the row of its method.
 
     Examples
@@ -29,20 +29,26 @@ def comparison_page(found: Comparison) -> Page:
     >>> [section.heading for section in comparison_page(found).sections]
     ['Difference from No PI', 'Every run']
     """
-    control = found.runs.groupby("method", sort=False)["control"].any()
+    control = comparison.runs.groupby("method", sort=False)["control"].any()
     text = (
-        f"Every method was trained with {found.runs['seed'].nunique()} seeds, each time on the same data as No PI. "
-        "The difference from No PI is paired by seed and has a 95% interval."
+        f"Every method was trained with {comparison.runs['seed'].nunique()} seeds, each time on the same data as "
+        "No PI. The difference from No PI is paired by seed and has a 95% interval."
     )
     if control.any():
         text += (
             "\nA control is a method with shuffled or replaced privileged information, so it cannot gain from its "
             "content. What a method gains beyond its controls comes from the content."
         )
-    figures = [_difference_figure(found, metric, control) for metric in found.metrics] if len(control) > 1 else []
-    table = _scores_table(found, control)
-    sections = [Section(heading="Difference from No PI", text=text, tables=[table], figures=figures, notes=found.notes)]
-    bins = found.reliability[~found.reliability["method"].isin(control.index[control])]
+    metrics = comparison.metrics if len(control) > 1 else ()
+    differences = Section(
+        heading="Difference from No PI",
+        text=text,
+        tables=[_scores_table(comparison, control)],
+        figures=[_difference_figure(comparison, metric, control) for metric in metrics],
+        notes=comparison.notes,
+    )
+    sections = [differences]
+    bins = comparison.reliability[~comparison.reliability["method"].isin(control.index[control])]
     if len(bins):
         text = (
             "A calibrated model is right 80% of the time when it is 80% confident: its points lie on the dashed line. "
@@ -51,26 +57,26 @@ def comparison_page(found: Comparison) -> Page:
             "ECE, the expected calibration error, is the mean distance to the dashed line."
         )
         sections.append(Section(heading="Calibration", text=text, figures=draw_calibration(bins)))
-    sections.append(Section(heading="Every run", tables=[_runs_table(found.runs)]))
-    return Page(title="Does privileged information help?", verdict=found.verdict, sections=sections)
+    sections.append(Section(heading="Every run", tables=[_runs_table(comparison.runs)]))
+    return Page(title="Does privileged information help?", verdict=comparison.verdict, sections=sections)
 
 
-def _difference_figure(found: Comparison, name: str, control: pd.Series[bool]) -> Figure:
+def _difference_figure(comparison: Comparison, name: str, control: pd.Series[bool]) -> Figure:
     """Draw the differences between all methods and No PI in one metric, with controls in the row of their method."""
     parts = {f"{name}_{part}": part for part in ("difference", "low", "high")}
-    table = found.summary[list(parts)].rename(columns=parts).assign(control=control).drop(index=BASELINE)
+    table = comparison.summary[list(parts)].rename(columns=parts).assign(control=control).drop(index=BASELINE)
     owner = table.index.str.partition(" [").get_level_values(0)
     table["of"] = np.where(owner.isin(table.index[~table["control"]]) & table["control"], owner, "")
     return draw_differences(table.reset_index(names="method"), METRICS[name])
 
 
-def _scores_table(found: Comparison, control: pd.Series[bool]) -> Table:
+def _scores_table(comparison: Comparison, control: pd.Series[bool]) -> Table:
     """Make the table of means and differences."""
-    summary = found.summary
+    summary = comparison.summary
     is_baseline = summary.index == BASELINE
     values: dict[str, object] = {"method": summary.index}
     texts, hints = {}, {"time": "s per seed"}
-    for name in found.metrics:
+    for name in comparison.metrics:
         metric = METRICS[name]
         mean, spread, gap, low, high = (
             metric.scale * summary[f"{name}{part}"].to_numpy() for part in ("", "_sd", "_difference", "_low", "_high")

@@ -55,22 +55,22 @@ class Comparison:
         return format_fragment(self.verdict, {"Mean ± standard deviation over seeds": table}, self.notes)
 
 
-def format_scores(found: Comparison, metrics: int) -> pd.DataFrame:
+def format_scores(comparison: Comparison, metrics: int) -> pd.DataFrame:
     """Format the first metrics of a summary and the differences from No PI with intervals, one row per method."""
     columns: dict[str, list[str]] = {}
-    for name in found.metrics[:metrics]:
+    for name in comparison.metrics[:metrics]:
         metric = METRICS[name]
         scores, changes = [], []
-        for method, row in found.summary.iterrows():
+        for method, row in comparison.summary.iterrows():
             scores.append(f"{metric.format(row[name])}±{metric.format(row[f'{name}_sd'])}")
             gain, low, high = (metric.format(row[f"{name}_{part}"], "+") for part in ("difference", "low", "high"))
             changes.append("" if method == BASELINE else f"{gain} [{low}, {high}]")
         columns |= {metric.heading: scores, f"{metric.label} difference [95 % interval]": changes}
-    return pd.DataFrame(columns, index=found.summary.index)
+    return pd.DataFrame(columns, index=comparison.summary.index)
 
 
 def conclude(
-    found: Sequence[Run],
+    runs: Sequence[Run],
     methods: Sequence[str],
     *,
     baselines: Sequence[str] = (BASELINE,),
@@ -83,7 +83,7 @@ def conclude(
 
     Parameters
     ----------
-    found : sequence of Run
+    runs : sequence of Run
         The runs of No PI, of methods and of controls.
     methods, baselines, controls : sequence of str
         The arms with privileged information, the arms without it, and the controls.
@@ -101,25 +101,25 @@ def conclude(
     >>> print(conclude(runs, ["mine"]).verdict.splitlines()[0])
     Better than No PI in NLL: mine.
     """
-    runs = to_frame(found)
-    metrics = [name for name in METRICS if name in runs]
-    runs.insert(1, "control", runs["method"].isin(controls))
-    runs = runs[["method", "control", "seed", *metrics, "seconds"]]
-    scored = runs.loc[runs["method"] == BASELINE, metrics].notna().all()
+    table = to_frame(runs)
+    metrics = [name for name in METRICS if name in table]
+    table.insert(1, "control", table["method"].isin(controls))
+    table = table[["method", "control", "seed", *metrics, "seconds"]]
+    scored = table.loc[table["method"] == BASELINE, metrics].notna().all()
     compared = sorted((name for name in metrics if scored[name]), key=lambda name: name != first)
-    summary = summarize(runs, compared, uncertainty)
+    summary = summarize(table, compared, uncertainty)
     summary.insert(0, "control", summary.index.isin(controls))
     decisive = [name for name in compared if name in (compared[0], "nll", "accuracy")]
-    verdict = write_verdict(runs, methods, decisive, baselines=baselines, controls=controls, uncertainty=uncertainty)
-    return Comparison(runs=runs, summary=summary, verdict=verdict, metrics=tuple(compared), **more)
+    verdict = write_verdict(table, methods, decisive, baselines=baselines, controls=controls, uncertainty=uncertainty)
+    return Comparison(runs=table, summary=summary, verdict=verdict, metrics=tuple(compared), **more)
 
 
-def format_table(found: Comparison, metrics: int = 2) -> str:
+def format_table(comparison: Comparison, metrics: int = 2) -> str:
     """Format the first metrics of a summary and the differences from No PI with intervals, as text.
 
     Parameters
     ----------
-    found : Comparison
+    comparison : Comparison
         Result of `compare_table`.
     metrics : int
         Number of metrics to show.
@@ -135,10 +135,10 @@ def format_table(found: Comparison, metrics: int = 2) -> str:
     no-pi     1.500±0.707
     tram      0.875±0.530         -0.625 [-2.213, +0.963]
     """
-    width = max(map(len, found.summary.index)) + 2
-    head, lines = f"{'':{width}}", {name: f"{name:{width}}" for name in found.summary.index}
-    cells = format_scores(found, metrics)
-    for number, name in enumerate(found.metrics[:metrics]):
+    width = max(map(len, comparison.summary.index)) + 2
+    head, lines = f"{'':{width}}", {name: f"{name:{width}}" for name in comparison.summary.index}
+    cells = format_scores(comparison, metrics)
+    for number, name in enumerate(comparison.metrics[:metrics]):
         head += f"{METRICS[name].heading:>14}{'difference [95 % interval]':>32}"
         for method, (score, change) in zip(
             cells.index, cells.iloc[:, 2 * number : 2 * number + 2].to_numpy(), strict=True
@@ -147,12 +147,12 @@ def format_table(found: Comparison, metrics: int = 2) -> str:
     return "\n".join([head, *lines.values()])
 
 
-def write_results(found: Comparison, folder: Path, facts: Mapping[str, Any]) -> list[Path]:
+def write_results(comparison: Comparison, folder: Path, facts: Mapping[str, Any]) -> list[Path]:
     """Write results.json, results.csv (one row per run) and summary.csv, and return their paths.
 
     Parameters
     ----------
-    found : Comparison
+    comparison : Comparison
         Result of `compare_table` or `compare_methods`.
     folder : Path
         An existing folder.
@@ -161,19 +161,19 @@ def write_results(found: Comparison, folder: Path, facts: Mapping[str, Any]) -> 
     """
     numbers = {
         **facts,
-        "about": found.about,
-        "seeds": sorted({int(seed) for seed in found.runs["seed"]}),
-        "metrics": list(found.metrics),
-        "verdict": found.verdict.split("\n"),
-        "notes": found.notes,
-        "summary": to_records(found.summary.reset_index()),
-        "reliability": to_records(found.reliability),
-        "runs": to_records(found.runs),
+        "about": comparison.about,
+        "seeds": sorted({int(seed) for seed in comparison.runs["seed"]}),
+        "metrics": list(comparison.metrics),
+        "verdict": comparison.verdict.split("\n"),
+        "notes": comparison.notes,
+        "summary": to_records(comparison.summary.reset_index()),
+        "reliability": to_records(comparison.reliability),
+        "runs": to_records(comparison.runs),
     }
     texts = {
         "results.json": json.dumps(numbers, indent=2) + "\n",
-        "results.csv": to_csv(found.runs),
-        "summary.csv": to_csv(found.summary, index=True),
+        "results.csv": to_csv(comparison.runs),
+        "summary.csv": to_csv(comparison.summary, index=True),
     }
     for name, text in texts.items():
         write_text(folder / name, text)

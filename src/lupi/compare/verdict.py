@@ -143,12 +143,12 @@ def find_effect(metric: Metric, gap: Difference, level: float) -> int:
     return sign if metric.higher_is_better else -sign
 
 
-def choose_subject(found: Mapping[str, Sequence[Judgement]]) -> str | None:
+def choose_subject(judgements: Mapping[str, Sequence[Judgement]]) -> str | None:
     """Return the method that gains most (better in some metric and, if possible, worse in none), or None."""
-    gainers = [name for name, own in found.items() if any(one.effect > 0 for one in own)]
+    gainers = [name for name, own in judgements.items() if any(one.effect > 0 for one in own)]
 
     def rank(name: str) -> tuple[bool, int, float]:
-        own = found[name]
+        own = judgements[name]
         effects = [one.effect for one in own]
         first = own[0].mean if own[0].metric.higher_is_better else -own[0].mean
         return min(effects) >= 0, effects.count(1), first
@@ -156,26 +156,27 @@ def choose_subject(found: Mapping[str, Sequence[Judgement]]) -> str | None:
     return max(gainers, key=rank, default=None)
 
 
-def find_leader(found: Mapping[str, Sequence[Judgement]], number: int) -> str:
+def find_leader(judgements: Mapping[str, Sequence[Judgement]], number: int) -> str:
     """Return the method with the best mean in the metric with the given number."""
-    best = max if next(iter(found.values()))[number].metric.higher_is_better else min
-    return best(found, key=lambda name: found[name][number].mean)
+    best = max if next(iter(judgements.values()))[number].metric.higher_is_better else min
+    return best(judgements, key=lambda name: judgements[name][number].mean)
 
 
 def write_headline(
-    found: Mapping[str, Sequence[Judgement]], subject: str | None, *, controlled: bool, equal: bool
+    judgements: Mapping[str, Sequence[Judgement]], subject: str | None, *, controlled: bool, equal: bool
 ) -> str:
     """Summarize the judgements, and the controls of the method that gains most."""
-    everything = [one for own in found.values() for one in own]
+    everything = [one for own in judgements.values() for one in own]
     names = " or ".join(dict.fromkeys(one.metric.label for one in everything))
     if subject is None:
-        if all(any(one.effect < 0 for one in own) for own in found.values()):
-            who = "every method with privileged information" if len(found) > 1 else next(iter(found))
+        if all(any(one.effect < 0 for one in own) for own in judgements.values()):
+            who = "every method with privileged information" if len(judgements) > 1 else next(iter(judgements))
             return f"Worse than No PI in {names}: {who}."
         if not any(one.leads for one in everything):
             return f"No PI is best: no method with privileged information does better in {names}."
         return f"No method with privileged information is significantly better than No PI in {names}."
-    won, lost = (" and ".join(one.metric.label for one in found[subject] if one.effect == effect) for effect in (1, -1))
+    own = judgements[subject]
+    won, lost = (" and ".join(one.metric.label for one in own if one.effect == effect) for effect in (1, -1))
     if lost:
         return f"Better than No PI in {won}, but worse in {lost}: {subject}."
     if equal:
@@ -197,16 +198,16 @@ def describe(one: Judgement, methods: int) -> str:
     )
 
 
-def count_effects(found: Mapping[str, Sequence[Judgement]]) -> str:
+def count_effects(judgements: Mapping[str, Sequence[Judgement]]) -> str:
     """Count the methods that are better and worse in each metric."""
-    columns = list(zip(*found.values(), strict=True))
+    columns = list(zip(*judgements.values(), strict=True))
     better, worse = (
         ", ".join(f"{own[0].metric.label} {[one.effect for one in own].count(effect)}" for own in columns)
         for effect in (1, -1)
     )
     return (
-        f"Of {len(found)} methods, significantly better than every baseline without privileged information: {better}; "
-        f"significantly worse than the best baseline: {worse}."
+        f"Of {len(judgements)} methods, significantly better than every baseline without privileged information: "
+        f"{better}; significantly worse than the best baseline: {worse}."
     )
 
 

@@ -18,12 +18,12 @@ from lupi.crowd.trusted import clamp, count_checked, find_trusted, log_trust
 from lupi.crowd.votes import Floats, Votes
 
 
-def summarize_annotators(found: Inference) -> dict[str, NDArray[Any]]:
+def summarize_annotators(inference: Inference) -> dict[str, NDArray[Any]]:
     """Summarize each annotator. The result has the columns of a table, in the order of `found.names`.
 
     Parameters
     ----------
-    found : Inference
+    inference : Inference
         Result of `infer`.
 
     Returns
@@ -45,15 +45,15 @@ def summarize_annotators(found: Inference) -> dict[str, NDArray[Any]]:
     >>> columns["agreement"].tolist(), columns["flagged"].tolist()
     ([1.0, 1.0, 0.0], [False, False, True])
     """
-    v = found.votes
+    v = inference.votes
     row = np.arange(len(v.label))
     total = np.bincount(v.annotator, minlength=v.annotators)
-    p = found.p[v.example]
-    reliability, low, high = sample_reliability(found)
+    p = inference.p[v.example]
+    reliability, low, high = sample_reliability(inference)
     # Tempering improves calibration, but support is used for ranking, and tempered support ranked worse on music genre.
-    support = replace(found, exponent=1.0).others[row, v.label]
+    support = replace(inference, exponent=1.0).others[row, v.label]
     return {
-        "annotator": found.names,
+        "annotator": inference.names,
         "labels": total,
         "agreement": v.mean_by_annotator(p.argmax(1) == v.label),
         "confidence": v.mean_by_annotator(p[row, v.label]),
@@ -66,7 +66,7 @@ def summarize_annotators(found: Inference) -> dict[str, NDArray[Any]]:
 
 
 def sample_reliability(
-    found: Inference, level: float = 0.95, *, sweeps: int = 1000, random_state: int = 0
+    inference: Inference, level: float = 0.95, *, sweeps: int = 1000, random_state: int = 0
 ) -> tuple[Floats, Floats, Floats]:
     """Sample the reliability of each annotator, and return its posterior mean and credible interval.
 
@@ -82,7 +82,7 @@ def sample_reliability(
 
     Parameters
     ----------
-    found : Inference
+    inference : Inference
         Result of `infer`.
     level : float
         Probability of the credible interval.
@@ -97,23 +97,23 @@ def sample_reliability(
         [annotators] each.
     """
     rng = np.random.default_rng(random_state)
-    whole = round(sweeps * (1 - weigh_evidence(found.votes)) / 2)
-    draws = _draw(found, found.exponent, sweeps - whole, rng) + _draw(found, 1.0, whole, rng)
+    whole = round(sweeps * (1 - weigh_evidence(inference.votes)) / 2)
+    draws = _draw(inference, inference.exponent, sweeps - whole, rng) + _draw(inference, 1.0, whole, rng)
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return np.mean(draws, 0), low, high
 
 
-def _draw(found: Inference, exponent: float, sweeps: int, rng: np.random.Generator) -> list[Floats]:
+def _draw(inference: Inference, exponent: float, sweeps: int, rng: np.random.Generator) -> list[Floats]:
     """Draw the reliability of the annotators, after a burn-in of a tenth as many sweeps."""
-    v, model = found.votes, found.model
+    v, model = inference.votes, inference.model
     J, cell, row = v.annotators, v.example * v.classes + v.label, np.arange(v.examples)
     of_error, of_habit = log_errors(model.errors), model.habits[v.annotator, v.label]
-    theta, mu, variance, scale = found.mean + found.effects, found.mean, found.variances[0], 1.0
+    theta, mu, variance, scale = inference.mean + inference.effects, inference.mean, inference.variances[0], 1.0
     offset, share, works = model.log_odds - theta[v.annotator], model.share, 1.0 - model.share[v.annotator]
     right = expit(model.log_odds)
     checked, others = count_checked(v), np.flatnonzero(count_checked(v) == 0)
     step = 2.4 / np.sqrt(1 / variance + np.bincount(v.annotator, works * right * (1 - right), J) + checked / 4)
-    log_prior, draws = found.log_prior, list[Floats]()
+    log_prior, draws = inference.log_prior, list[Floats]()
     for sweep in range(sweeps // 10 + sweeps):
         eta = theta[v.annotator] + offset
         evidence = error_evidence(v, model.errors, works)
@@ -138,9 +138,9 @@ def _draw(found: Inference, exponent: float, sweeps: int, rng: np.random.Generat
         variance = (0.5 + ((theta[others] - mu) ** 2).sum() / 2) / rng.gamma(1 + len(others) / 2)
         # A Metropolis step for the sharpness of the prior (a factor of β) given z.
         new_scale = float(scale * np.exp(0.1 * rng.normal()))
-        new_prior = log_softmax(new_scale * found.log_prior)
+        new_prior = log_softmax(new_scale * inference.log_prior)
         gain_of_prior = (new_prior - log_prior)[row, z].sum()
-        gain_of_prior += (np.log(found.beta * scale) ** 2 - np.log(found.beta * new_scale) ** 2) / 2
+        gain_of_prior += (np.log(inference.beta * scale) ** 2 - np.log(inference.beta * new_scale) ** 2) / 2
         if np.log(rng.random()) < gain_of_prior:
             scale, log_prior = new_scale, new_prior
         if sweep >= sweeps // 10:

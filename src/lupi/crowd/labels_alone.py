@@ -35,7 +35,7 @@ def infer_alone(votes: Votes) -> Inference:
     return infer_votes(votes, np.tile(share / share.sum(), (votes.examples, 1)))
 
 
-def approximate_reliability(found: Inference) -> tuple[Floats, Floats, Floats]:
+def approximate_reliability(inference: Inference) -> tuple[Floats, Floats, Floats]:
     """Return the reliability of each annotator and the limits of an approximate 95 % interval.
 
     The interval is computed for the log-odds of the annotator, from the curvature of the log-posterior. A label that is
@@ -48,20 +48,20 @@ def approximate_reliability(found: Inference) -> tuple[Floats, Floats, Floats]:
     mean, low, high : ndarray
         [annotators] each.
     """
-    v, share = found.votes, found.model.share
-    right, q = expit(found.model.log_odds), 1 - found.wrong
+    v, share = inference.votes, inference.model.share
+    right, q = expit(inference.model.log_odds), 1 - inference.wrong
     told = (1 - share[v.annotator]) * (right * (1 - right) - q * (1 - q))
     own = np.where(
-        checked := count_checked(v), checked * v.mean_by_annotator(right * (1 - right)), 1 / found.variances[0]
+        checked := count_checked(v), checked * v.mean_by_annotator(right * (1 - right)), 1 / inference.variances[0]
     )
     precision = own + np.bincount(v.annotator, told, v.annotators).clip(0)
     away = (Z / np.sqrt(precision))[v.annotator]
-    lucky = found.right - (1 - share[v.annotator]) * right  # habits that are correct by chance
+    lucky = inference.right - (1 - share[v.annotator]) * right  # habits that are correct by chance
 
     def mean(log_odds: Floats) -> Floats:
         return v.mean_by_annotator((1 - share[v.annotator]) * expit(log_odds) + lucky)
 
-    eta = found.model.log_odds
+    eta = inference.model.log_odds
     return mean(eta), mean(eta - away), mean(eta + away)
 
 

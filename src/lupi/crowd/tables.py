@@ -167,39 +167,39 @@ def aggregate(
     )
 
 
-def tabulate_consensus(found: Inference, examples: NDArray[Any], classes: NDArray[Any]) -> pd.DataFrame:
+def tabulate_consensus(inference: Inference, examples: NDArray[Any], classes: NDArray[Any]) -> pd.DataFrame:
     """Return the table `Aggregation.consensus`."""
-    best, counts = found.truth.argmax(1), count_labels(found.votes)
+    best, counts = inference.truth.argmax(1), count_labels(inference.votes)
     row, total = np.arange(len(best)), counts.sum(1)
     return pd.DataFrame(
         {
             "example": examples,
             "label": classes[best],
-            "probability": found.truth[row, best],
+            "probability": inference.truth[row, best],
             "labels": total.astype(np.int64),
             "agreement": counts[row, best] / np.maximum(total, 1),
         }
     )
 
 
-def tabulate_confusions(found: Inference, annotators: NDArray[Any], classes: NDArray[Any]) -> pd.DataFrame:
+def tabulate_confusions(inference: Inference, annotators: NDArray[Any], classes: NDArray[Any]) -> pd.DataFrame:
     """Return the table `Aggregation.confusions`."""
-    who, true, given, count, share = expected_confusions(found.votes, found.truth)
+    who, true, given, count, share = expected_confusions(inference.votes, inference.truth)
     cells = {"annotator": annotators[who], "true": classes[true], "given": classes[given]}
     return pd.DataFrame({**cells, "count": count, "probability": share})
 
 
-def _tabulate_annotators(found: Inference, annotators: NDArray[Any]) -> pd.DataFrame:
-    v, (reliability, low, high) = found.votes, approximate_reliability(found)
+def _tabulate_annotators(inference: Inference, annotators: NDArray[Any]) -> pd.DataFrame:
+    v, (reliability, low, high) = inference.votes, approximate_reliability(inference)
     total = np.bincount(v.annotator, minlength=v.annotators)
     columns = {
         "annotator": annotators,
         "labels": total,
-        "agreement": v.mean_by_annotator(found.truth.argmax(1)[v.example] == v.label),
+        "agreement": v.mean_by_annotator(inference.truth.argmax(1)[v.example] == v.label),
         "reliability": reliability,
         "low": low,
         "high": high,
-        "habit": found.model.share,
+        "habit": inference.model.share,
         "flagged": high < np.average(reliability, weights=total),
     }
     return pd.DataFrame(columns).sort_values(["reliability", "labels"], kind="stable", ignore_index=True)

@@ -7,24 +7,24 @@ from typing import Any
 import pandas as pd
 
 
-def find_file(argument: str, given: str | Path, names: Sequence[str], how: str) -> Path:
-    """Return the file `given`, or the first of the files `names` in the folder `given`.
+def find_file(argument: str, path: str | Path, names: Sequence[str], how: str) -> Path:
+    """Return the file `path`, or the first of the files `names` in the folder `path`.
 
     Parameters
     ----------
     argument : str
-        Name of the argument that holds `given`, for the error.
-    given : path
+        Name of the argument that holds `path`, for the error.
+    path : str or Path
         A file or folder.
     names : sequence of str
         Paths inside the folder.
     how : str
         How to get the file, for the error.
     """
-    for place in (Path(given), *(Path(given, name) for name in names)):
+    for place in (Path(path), *(Path(path, name) for name in names)):
         if place.is_file():
             return place
-    raise FileNotFoundError(f"Expected `{argument}` to contain {names[0]}, but got {given} without it: {how}.")
+    raise FileNotFoundError(f"Expected `{argument}` to contain {names[0]}, but got {path} without it: {how}.")
 
 
 def check_names(path: Path, content: Any, names: Sequence[str]) -> None:

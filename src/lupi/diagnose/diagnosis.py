@@ -62,9 +62,9 @@ def diagnose(problem: Problem, *, jobs: int = 1, progress: bool = False) -> Diag
     return judge_labels(problem, replace(found, notes=notes), jobs, progress)
 
 
-def judge_labels(problem: Problem, found: Diagnosis, jobs: int, progress: bool) -> Diagnosis:
+def judge_labels(problem: Problem, diagnosis: Diagnosis, jobs: int, progress: bool) -> Diagnosis:
     """Add rankings of labels and annotators and, if there are true labels, the scores of these rankings."""
-    columns, method, notes = found.usable, problem.method, list(found.notes)
+    columns, method, notes = diagnosis.usable, problem.method, list(diagnosis.notes)
     if not columns and methods.kind(method).uses_privileged:
         method = "no-pi"
         notes.append("All privileged columns leak the label, so annotators and labels were judged by No PI.")
@@ -126,7 +126,7 @@ def judge_labels(problem: Problem, found: Diagnosis, jobs: int, progress: bool) 
     first = np.unique(inferred.votes.example, return_index=True)[1]
     ids = first if problem.example is None else np.asarray(problem.example)[first]
     return replace(
-        found,
+        diagnosis,
         annotators=annotators,
         labels=labels,
         consensus=tabulate_consensus(inferred, ids, classes),
@@ -139,8 +139,8 @@ def judge_labels(problem: Problem, found: Diagnosis, jobs: int, progress: bool) 
     )
 
 
-def count_classes(found: Inference, classes: NDArray[Any]) -> pd.DataFrame:
+def count_classes(inference: Inference, classes: NDArray[Any]) -> pd.DataFrame:
     """Return the frequency of each class among labels, and its expected frequency among true labels."""
-    labels, examples = np.bincount(found.votes.label, minlength=len(classes)), found.truth.sum(0)
+    labels, examples = np.bincount(inference.votes.label, minlength=len(classes)), inference.truth.sum(0)
     shares = {"share": labels / labels.sum(), "examples": examples, "true_share": examples / examples.sum()}
     return pd.DataFrame({"class": classes, "labels": labels, **shares})

@@ -152,12 +152,12 @@ class Diagnosis:
         return pd.DataFrame(rows, columns=["part", "name", "quantity", "value"])
 
 
-def describe_worth(found: Diagnosis) -> str:
+def describe_worth(diagnosis: Diagnosis) -> str:
     """Describe whether the privileged information is useful: more informative than a constant and than noise."""
-    control = found.control
+    control = diagnosis.control
     if control is None:
         return "All privileged columns leak the label, so none is worth having."
-    table = found.information.set_index("column")
+    table = diagnosis.information.set_index("column")
     together: Any = table.loc[TOGETHER]
     low, high, share = together["low"], together["high"], together["share"]
     estimate = f"{together['estimate']:.3f} nats [{low:.3f}, {high:.3f}]"
@@ -165,7 +165,7 @@ def describe_worth(found: Diagnosis) -> str:
     if not np.isnan(share):
         amount += f", {100 * share:.0f} % of the held-out loss"
     if low > 0 and control.low > 0:
-        usable = table.loc[found.usable, "estimate"]
+        usable = table.loc[diagnosis.usable, "estimate"]
         most = f"; most of it is in {usable.idxmax()!r}" if len(usable) > 1 else ""
         return (
             f"This privileged information is worth having: {amount}{most}. `lupi compare` shows whether a method can "

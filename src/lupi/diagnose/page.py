@@ -18,34 +18,34 @@ MOST_CLASSES = 15
 """Maximum number of classes of a confusion matrix on the page."""
 
 
-def diagnosis_page(found: Diagnosis) -> Page:
+def diagnosis_page(diagnosis: Diagnosis) -> Page:
     """Make the page of a diagnosis, without sections that have no results.
 
     Parameters
     ----------
-    found : Diagnosis
+    diagnosis : Diagnosis
         Result of `diagnose`. The page shows at most 5,000 labels, the most suspicious first.
     """
-    sections = [information_section(found.information)]
-    if found.annotators is not None:
-        section = annotator_section(found.annotators)
-        if found.confusions is not None and found.balance is not None:
-            details = show_confusions(found.annotators, found.confusions, found.balance["class"].tolist())
-            whom = "an annotator" if len(details) == len(found.annotators) else f"one of the first {len(details)}"
+    sections = [information_section(diagnosis.information)]
+    if diagnosis.annotators is not None:
+        section = annotator_section(diagnosis.annotators)
+        if diagnosis.confusions is not None and diagnosis.balance is not None:
+            details = show_confusions(diagnosis.annotators, diagnosis.confusions, diagnosis.balance["class"].tolist())
+            whom = "an annotator" if len(details) == len(diagnosis.annotators) else f"one of the first {len(details)}"
             more = f"Below the table, open {whom} to see which classes they confuse."
             section = replace(section, details=details, text=f"{section.text}\n{more}")
         sections.append(section)
-    if found.labels is not None:
-        sections.append(label_section(found.labels, found.pictures))
-    if found.balance is not None:
-        sections.append(balance_section(found.balance))
-    if found.periods is not None:
-        sections.append(period_section(found.periods))
-    if found.scores is not None:
-        sections.append(score_section(found.scores))
-    if found.notes:
-        sections.append(Section(heading="Notes", notes=found.notes))
-    return Page(title="What do we know about these labels?", verdict=found.verdict, sections=sections)
+    if diagnosis.labels is not None:
+        sections.append(label_section(diagnosis.labels, diagnosis.pictures))
+    if diagnosis.balance is not None:
+        sections.append(balance_section(diagnosis.balance))
+    if diagnosis.periods is not None:
+        sections.append(period_section(diagnosis.periods))
+    if diagnosis.scores is not None:
+        sections.append(score_section(diagnosis.scores))
+    if diagnosis.notes:
+        sections.append(Section(heading="Notes", notes=diagnosis.notes))
+    return Page(title="What do we know about these labels?", verdict=diagnosis.verdict, sections=sections)
 
 
 def information_section(table: pd.DataFrame) -> Section:

@@ -21,12 +21,12 @@ FEW_LABELS = 5
 """With fewer labels, the share of correct labels of an annotator is too noisy for a ranking."""
 
 
-def rank_labels(found: Inference, classes: Any = None) -> pd.DataFrame:
+def rank_labels(inference: Inference, classes: Any = None) -> pd.DataFrame:
     """Return a table of labels, the most suspicious first.
 
     Parameters
     ----------
-    found : Inference
+    inference : Inference
         Result of `lupi.crowd.infer`.
     classes : array, optional
         Names of the classes; by default their numbers.
@@ -47,12 +47,12 @@ def rank_labels(found: Inference, classes: Any = None) -> pd.DataFrame:
        row given
     0    2   yes
     """
-    v = found.votes
+    v = inference.votes
     names = np.arange(v.classes) if classes is None else np.asarray(classes)
     if names.shape != (v.classes,):
         raise ValueError(f"Expected `classes` to be {v.classes} names, but got shape {list(names.shape)}.")
-    likely = names[found.truth.argmax(1)[v.example]]
-    table = pd.DataFrame({"given": names[v.label], "likely": likely, "wrong": found.wrong, "right": 1 - found.wrong})
+    likely, wrong = names[inference.truth.argmax(1)[v.example]], inference.wrong
+    table = pd.DataFrame({"given": names[v.label], "likely": likely, "wrong": wrong, "right": 1 - wrong})
     return (
         table.rename_axis("row").reset_index().sort_values("wrong", ascending=False, kind="stable", ignore_index=True)
     )

@@ -9,36 +9,37 @@ from lupi.diagnose.findings import Diagnosis
 from lupi.diagnose.rankings import FEW_LABELS
 
 
-def format_diagnosis(found: Diagnosis, most: int = 8) -> str:
+def format_diagnosis(diagnosis: Diagnosis, most: int = 8) -> str:
     """Format the verdict, the tops of the tables and the notes.
 
     Parameters
     ----------
-    found : Diagnosis
+    diagnosis : Diagnosis
         Result of `diagnose`.
     most : int
         Number of annotators and labels to show.
     """
-    table = found.information.assign(share=100 * found.information["share"], alone=100 * found.information["alone"])
+    table = diagnosis.information
+    table = table.assign(share=100 * table["share"], alone=100 * table["alone"])
     table = table.rename(columns={"estimate": "nats", "share": "% of loss", "alone": "% alone", "how": "leak?"})
     table = table[["column", "nats", "low", "high", "% of loss", "% alone", "leak?"]]
     precise = dict.fromkeys(["nats", "low", "high"], "{:.4f}".format)
-    title = f"Information about the label beyond the inputs (held-out loss without it {found.loss:.4f}):"
-    parts = [found.verdict, f"{title}\n{format_table(table, digits=1, formatters=precise)}"]
-    if found.annotators is not None:
+    title = f"Information about the label beyond the inputs (held-out loss without it {diagnosis.loss:.4f}):"
+    parts = [diagnosis.verdict, f"{title}\n{format_table(table, digits=1, formatters=precise)}"]
+    if diagnosis.annotators is not None:
         columns = ["annotator", "labels", "agreement", "confidence", "support", "reliability", "low", "high", "flagged"]
-        top = found.annotators[found.annotators["labels"] >= FEW_LABELS].head(most)[columns]
+        top = diagnosis.annotators[diagnosis.annotators["labels"] >= FEW_LABELS].head(most)[columns]
         top = top.assign(flagged=np.where(top["flagged"], "yes", ""))
         title = f"Annotators with {FEW_LABELS} labels or more, the least supported first:"
         parts.append(f"{title}\n{format_table(top, digits=2)}")
-    if found.labels is not None:
-        top = found.labels.loc[:, :"wrong"].head(most)  # the content of examples does not fit into a terminal
+    if diagnosis.labels is not None:
+        top = diagnosis.labels.loc[:, :"wrong"].head(most)  # the content of examples does not fit into a terminal
         parts.append(f"Labels, the most suspicious first:\n{format_table(top, digits=3)}")
-    if found.scores is not None:
-        table = found.scores.assign(what=found.scores["of"] + ", " + found.scores["score"])
+    if diagnosis.scores is not None:
+        table = diagnosis.scores.assign(what=diagnosis.scores["of"] + ", " + diagnosis.scores["score"])
         wide = table.pivot_table(index="what", columns="estimate", values="value", sort=False, dropna=False)
         parts.append(f"Scored by true labels:\n{format_table(wide.reset_index(), digits=3)}")
-    return "\n\n".join([*parts, "\n".join(f"Note: {note}" for note in found.notes)])
+    return "\n\n".join([*parts, "\n".join(f"Note: {note}" for note in diagnosis.notes)])
 
 
 def format_table(table: pd.DataFrame, *, digits: int, **options: Any) -> str:

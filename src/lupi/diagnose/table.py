@@ -190,31 +190,31 @@ def make_problem(data: TableDataset, probabilities: Floats | None, **options: An
     )
 
 
-def write_diagnosis(found: Diagnosis, folder: Path, facts: Mapping[str, Any]) -> list[Path]:
+def write_diagnosis(diagnosis: Diagnosis, folder: Path, facts: Mapping[str, Any]) -> list[Path]:
     """Write the files of a diagnosis to a folder, replacing an older one."""
     results = {
         **facts,
-        "verdict": found.verdict.split("\n\n"),
-        "notes": found.notes,
-        "loss": found.loss,
-        "control": None if found.control is None else asdict(found.control),
-        "information": to_records(found.information),
-        "capacity": found.capacity,
-        "labels": found.label_counts,
-        "alpha": None if found.alpha is None or np.isnan(found.alpha) else found.alpha,
-        "balance": None if found.balance is None else to_records(found.balance),
-        "annotators": None if found.annotators is None else to_records(found.annotators),
-        "scores": None if found.scores is None else to_records(found.scores),
+        "verdict": diagnosis.verdict.split("\n\n"),
+        "notes": diagnosis.notes,
+        "loss": diagnosis.loss,
+        "control": None if diagnosis.control is None else asdict(diagnosis.control),
+        "information": to_records(diagnosis.information),
+        "capacity": diagnosis.capacity,
+        "labels": diagnosis.label_counts,
+        "alpha": None if diagnosis.alpha is None or np.isnan(diagnosis.alpha) else diagnosis.alpha,
+        "balance": None if diagnosis.balance is None else to_records(diagnosis.balance),
+        "annotators": None if diagnosis.annotators is None else to_records(diagnosis.annotators),
+        "scores": None if diagnosis.scores is None else to_records(diagnosis.scores),
     }
     tables = {
-        "results.csv": found.numbers(),
-        "information.csv": found.information,
-        "annotators.csv": found.annotators,
-        "labels.csv": found.labels,
-        "consensus.csv": found.consensus,
-        "confusion.csv": found.confusions,
-        "balance.csv": found.balance,
-        "periods.csv": found.periods,
+        "results.csv": diagnosis.numbers(),
+        "information.csv": diagnosis.information,
+        "annotators.csv": diagnosis.annotators,
+        "labels.csv": diagnosis.labels,
+        "consensus.csv": diagnosis.consensus,
+        "confusion.csv": diagnosis.confusions,
+        "balance.csv": diagnosis.balance,
+        "periods.csv": diagnosis.periods,
     }
     with explain_os_errors(folder), replace_folder(folder, drop=["results.json", "report.html", *tables]) as partial:
         write_text(partial / "results.json", json.dumps(results, indent=2) + "\n")
@@ -222,6 +222,6 @@ def write_diagnosis(found: Diagnosis, folder: Path, facts: Mapping[str, Any]) ->
             if table is not None:
                 write_text(partial / name, to_csv(table))
         made = {name: facts[name] for name in ("command", "versions") if name in facts}
-        write_report(diagnosis_page(found), partial / "report.html", **made)
+        write_report(diagnosis_page(diagnosis), partial / "report.html", **made)
     written = [name for name, table in tables.items() if table is not None]
     return [folder / name for name in ("results.json", *written, "report.html")]

@@ -112,14 +112,14 @@ def minimize_on_simplex(error: Floats) -> Floats:
     return np.asarray(w / w.sum())
 
 
-def apply_mixture(found: Explanation, predictions: Sequence[Floats], likelihood: Likelihood) -> Floats:
+def apply_mixture(mixture: Explanation, predictions: Sequence[Floats], likelihood: Likelihood) -> Floats:
     """Recalibrate and mix predictions at other points in the same way as `explain`."""
     if isinstance(likelihood, Gaussian):
-        return mix([p[:, 0] for p in predictions], found.weights)
+        return mix([p[:, 0] for p in predictions], mixture.weights)
     several = isinstance(likelihood, Bernoulli)
     priors = [np.stack([1 - p, p], -1) if several else p for p in predictions]
-    mixed = mix([sharpen(p, power) for p, power in zip(priors, found.powers, strict=True)], found.weights)
-    mixed = sharpen(mixed, found.power)
+    mixed = mix([sharpen(p, power) for p, power in zip(priors, mixture.powers, strict=True)], mixture.weights)
+    mixed = sharpen(mixed, mixture.power)
     return mixed[..., 1] if several else mixed
 
 

@@ -96,9 +96,9 @@ def is_demo(folder: Path) -> bool:
     return isinstance(about, dict) and "demo" in about
 
 
-def format_digits(found: Comparison) -> str:
+def format_digits(comparison: Comparison) -> str:
     """Return the description of the data, a table of results, and how to read it."""
-    return f"{found.notes[0]}\n{format_summary(found.summary)}\n\n{LEGEND}"
+    return f"{comparison.notes[0]}\n{format_summary(comparison.summary)}\n\n{LEGEND}"
 
 
 def format_summary(summary: pd.DataFrame) -> str:

@@ -43,10 +43,10 @@ def check_types(schema: pa.Schema, names: Sequence[str], role: str, allowed: Seq
             raise ValueError(f"Expected {role} column {name!r} to be one of {families}, but it is {stored}{advice}.")
 
 
-def check_kinds(given: Mapping[str, str], names: Sequence[str], roles: Roles) -> None:
+def check_kinds(kinds: Mapping[str, str], names: Sequence[str], roles: Roles) -> None:
     """Raise a `ValueError` unless the user chose known kinds for inputs or privileged columns."""
     choosable = [name for name, kind in KINDS.items() if kind.choosable]
-    for column, kind in given.items():
+    for column, kind in kinds.items():
         if kind not in choosable:
             raise ValueError(f"Expected `kind` of column {column!r} to be one of {choosable}, but got {kind!r}.")
         check_name(column, names, "kind")
@@ -63,7 +63,7 @@ def check_reads(name: str, kind: str, stored: str) -> None:
 
 
 def recognize_inputs(
-    frame: Frame, schema: pa.Schema, roles: Roles, given: Mapping[str, str]
+    frame: Frame, schema: pa.Schema, roles: Roles, kinds: Mapping[str, str]
 ) -> tuple[dict[str, InputColumn], list[str]]:
     """Recognize the kinds of input columns, and reject identifiers.
 
@@ -77,14 +77,14 @@ def recognize_inputs(
     inputs, notes = {}, []
     for name in roles.inputs:
         stored = stored_as(schema.field(name).type)
-        kind = given.get(name) or recognize_input(first[name], stored, TABLE_ADVICE)
+        kind = kinds.get(name) or recognize_input(first[name], stored, TABLE_ADVICE)
         check_reads(name, kind, stored)
         width = None
         if kind == "vector":
             row = first[name].head(1)
             width = stack_vectors(row, row.index).shape[1]
         inputs[name] = InputColumn(kind, stored, width)
-    counts = [name for name in inputs if name not in given and pa.types.is_integer(schema.field(name).type)]
+    counts = [name for name in inputs if name not in kinds and pa.types.is_integer(schema.field(name).type)]
     different = {name: first[name].nunique() for name in counts}
     examples = count_distinct(first, inputs) if any(n > 20 for n in different.values()) else 0
     notes += [
@@ -160,33 +160,33 @@ def holds_lists(column: Column) -> bool:
 
 
 def recognize_privileged(
-    frame: Frame, schema: pa.Schema, roles: Roles, given: Mapping[str, str], annotator: str | None = None
+    frame: Frame, schema: pa.Schema, roles: Roles, kinds: Mapping[str, str], annotator: str | None = None
 ) -> tuple[dict[str, str], list[str]]:
     """Recognize the kinds of privileged columns, reject identifiers, and return warnings for the user.
 
     The column of annotators, if it is given, is always a category.
     """
     check_types(schema, roles.privileged, "privileged", (*STORED, "null"))
-    kinds, notes = {}, []
+    recognized, notes = {}, []
     for name in roles.privileged:
-        if name in given:
-            kinds[name] = given[name]
-            if KINDS[given[name]].privileged is None:
-                chosen = f"`kind={{{name!r}: {given[name]!r}}}`"
+        if name in kinds:
+            recognized[name] = kinds[name]
+            if KINDS[kinds[name]].privileged is None:
+                chosen = f"`kind={{{name!r}: {kinds[name]!r}}}`"
                 raise ValueError(f"Expected privileged column {name!r} to be of another kind, but got {chosen}.")
-            check_reads(name, given[name], stored_as(schema.field(name).type))
+            check_reads(name, kinds[name], stored_as(schema.field(name).type))
             continue
         column = frame[name]
-        kinds[name] = recognize_privileged_column(column)
+        recognized[name] = recognize_privileged_column(column)
         if name != annotator:
-            use = f"{TABLE_ADVICE['privileged']}, or pass `kind={{{name!r}: {kinds[name]!r}}}` to use it"
-            check_privileged(column, kinds[name], use)
-        if kinds[name] == "category" and is_number(column):
+            use = f"{TABLE_ADVICE['privileged']}, or pass `kind={{{name!r}: {recognized[name]!r}}}` to use it"
+            check_privileged(column, recognized[name], use)
+        if recognized[name] == "category" and is_number(column):
             notes.append(
                 f"Privileged column {name!r} holds integers that look like ids, so each value is a category; "
                 f"pass `kind={{{name!r}: 'number'}}` to make it a quantity."
             )
-    return kinds, notes
+    return recognized, notes
 
 
 def recognize_privileged_column(column: Column) -> str:

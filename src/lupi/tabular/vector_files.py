@@ -19,7 +19,7 @@ from lupi.tabular.relative_paths import folder_of, resolve_beside_table
 PREFIX = f"{Vector.name}:"
 
 
-def split_kinds(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+def split_kinds(kinds: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """Return the kinds of columns, and the files of vectors that some of them name.
 
     Examples
@@ -27,12 +27,12 @@ def split_kinds(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str
     >>> split_kinds({"zip": "category", "embedding": "vector:embeddings.npy"})
     ({'zip': 'category', 'embedding': 'vector'}, {'embedding': 'embeddings.npy'})
     """
-    files = {name: kind.removeprefix(PREFIX) for name, kind in given.items() if kind.startswith(PREFIX)}
-    return {**given, **dict.fromkeys(files, Vector.name)}, files
+    files = {name: kind.removeprefix(PREFIX) for name, kind in kinds.items() if kind.startswith(PREFIX)}
+    return {**kinds, **dict.fromkeys(files, Vector.name)}, files
 
 
 def choose_files(
-    inputs: Mapping[str, InputColumn], names: Collection[str], path: str | Path, given: Mapping[str, str] | None = None
+    inputs: Mapping[str, InputColumn], names: Collection[str], path: str | Path, kinds: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """Return the files of vectors for a table other than the training table.
 
@@ -47,8 +47,8 @@ def choose_files(
         The columns of the table.
     path : str or Path
         The table, for messages.
-    given : mapping of str to str, optional
-        As the kinds of columns name them, such as ``"vector:new.npy"``.
+    kinds : mapping of str to str, optional
+        Kinds of columns that name a file, such as ``"vector:new.npy"``.
 
     Examples
     --------
@@ -58,15 +58,15 @@ def choose_files(
     >>> choose_files(inputs, ["age"], "new.csv", {"embedding": "vector:new.npy"})
     {'embedding': 'new.npy'}
     """
-    own = split_kinds(given or {})[1]
-    for name, kind in (given or {}).items():
+    own = split_kinds(kinds or {})[1]
+    for name, kind in (kinds or {}).items():
         if name not in own or name not in inputs or inputs[name].kind != Vector.name:
             what = "Expected `kind` to name a file of an input column of vectors, such as 'vector:new.npy'"
             raise ValueError(f"{what}, but got {kind!r} of column {name!r}.")
     files = {name: column.file for name, column in inputs.items() if column.file is not None}
     for name, file in files.items():
         if name not in names and name not in own:
-            other = "" if given is None else f" or `kind={{{name!r}: 'vector:FILE.npy'}}` with its vectors,"
+            other = "" if kinds is None else f" or `kind={{{name!r}: 'vector:FILE.npy'}}` with its vectors,"
             raise ValueError(
                 f"Expected {path} to have a column {name!r} with row numbers of {file},{other} but got none."
             )
