@@ -39,7 +39,7 @@ def close(actual, expected, tolerance=1e-10):
 def test_categorical_loss(seed, rows, classes):
     rng = np.random.default_rng(seed)
     output, y = normal(rng, rows, classes), rng.integers(classes, size=rows)
-    each = Categorical().each(output, torch.from_numpy(y))
+    each = Categorical().loss_per_annotation(output, torch.from_numpy(y))
     close(each, -log_softmax(output.numpy(), axis=1)[np.arange(rows), y])
     probabilities = softmax(output.numpy(), axis=1)
     close(each.mean(), log_loss(y, probabilities, labels=range(classes)), 1e-6)
@@ -50,7 +50,7 @@ def test_categorical_loss(seed, rows, classes):
 def test_bernoulli_loss_is_averaged_over_the_labels(seed, rows, labels):
     rng = np.random.default_rng(seed)
     output, y = normal(rng, rows, labels), rng.integers(2, size=(rows, labels))
-    each = Bernoulli().each(output, torch.from_numpy(y).double())
+    each = Bernoulli().loss_per_annotation(output, torch.from_numpy(y).double())
     logits = output.numpy()
     close(
         each,
@@ -66,8 +66,8 @@ def test_gaussian_loss(seed, rows):
     rng = np.random.default_rng(seed)
     output, y = gaussian_output(rng, rows), normal(rng, rows)
     mean, variance = output.numpy().T
-    close(Gaussian().each(output, y), -norm.logpdf(y, mean, np.sqrt(variance)))
-    close(Gaussian().each(output[:, :1], y), -norm.logpdf(y, mean, 1))
+    close(Gaussian().loss_per_annotation(output, y), -norm.logpdf(y, mean, np.sqrt(variance)))
+    close(Gaussian().loss_per_annotation(output[:, :1], y), -norm.logpdf(y, mean, 1))
 
 
 def cases(rng, rows=7):
@@ -87,14 +87,14 @@ def cases(rng, rows=7):
 @given(seeds)
 def test_loss_is_the_mean_over_annotations(seed):
     for likelihood, output, y, _ in cases(np.random.default_rng(seed)):
-        each = likelihood.each(output, y)
+        each = likelihood.loss_per_annotation(output, y)
         assert each.shape == (7,)
         close(likelihood.loss(output, y), sum(each.tolist()) / 7)
 
 
 def test_losses_of_sure_outputs_are_finite():
-    assert Categorical().each(torch.tensor([[500.0, -500.0]]), torch.tensor([1])).tolist() == [1000]
-    assert Bernoulli().each(torch.tensor([[500.0]]), torch.tensor([[0.0]])).tolist() == [500]
+    assert Categorical().loss_per_annotation(torch.tensor([[500.0, -500.0]]), torch.tensor([1])).tolist() == [1000]
+    assert Bernoulli().loss_per_annotation(torch.tensor([[500.0]]), torch.tensor([[0.0]])).tolist() == [500]
 
 
 # ---------------------------------------------------------------- soft targets
@@ -116,7 +116,10 @@ def test_loss_of_a_soft_target_is_the_distillation_loss(seed, weight):
                 -(target * log_expit(logits) + (1 - target) * log_expit(-logits)).mean(1)
                 for target in (soft.numpy(), y.numpy())
             )
-        close(likelihood.each(output, weight * soft + (1 - weight) * hard), weight * of_soft + (1 - weight) * of_hard)
+        close(
+            likelihood.loss_per_annotation(output, weight * soft + (1 - weight) * hard),
+            weight * of_soft + (1 - weight) * of_hard,
+        )
 
 
 @properties
@@ -129,7 +132,7 @@ def test_the_gaussian_one_is_so_up_to_a_constant_of_the_output(seed, weight):
     for _ in range(2):
         output = normal(rng, 7, 1)
         mixed = -weight * norm.logpdf(soft, output[:, 0]) - (1 - weight) * norm.logpdf(y, output[:, 0])
-        differences.append(mixed - Gaussian().each(output, target).numpy())
+        differences.append(mixed - Gaussian().loss_per_annotation(output, target).numpy())
     close(differences[0], differences[1])
     constant = weight * (1 - weight) * (soft - y).square().numpy() / 2
     close(differences[0], constant)
@@ -137,7 +140,7 @@ def test_the_gaussian_one_is_so_up_to_a_constant_of_the_output(seed, weight):
     output = gaussian_output(rng, 7)
     mean, variance = output.numpy().T
     mixed = -weight * norm.logpdf(soft, mean, variance**0.5) - (1 - weight) * norm.logpdf(y, mean, variance**0.5)
-    close(mixed - Gaussian().each(output, target).numpy(), constant / variance)
+    close(mixed - Gaussian().loss_per_annotation(output, target).numpy(), constant / variance)
 
 
 @given(seeds)
@@ -145,7 +148,7 @@ def test_labels_in_the_form_of_the_mean(seed):
     for likelihood, output, y, _ in cases(np.random.default_rng(seed))[:3]:
         target, mean = likelihood.target(y, output.shape[1]), likelihood.mean(output)
         assert target.shape == mean.shape
-        close(likelihood.each(output, target.double()), likelihood.each(output, y))
+        close(likelihood.loss_per_annotation(output, target.double()), likelihood.loss_per_annotation(output, y))
     assert Categorical().target(torch.tensor([2, 0]), 3).tolist() == [[0, 0, 1], [1, 0, 0]]
 
 

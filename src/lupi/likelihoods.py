@@ -27,13 +27,13 @@ class Likelihood(ABC):
     """Description of y."""
 
     @abstractmethod
-    def each(self, output: Tensor, y: Tensor) -> Tensor:
+    def loss_per_annotation(self, output: Tensor, y: Tensor) -> Tensor:
         """Return the negative log-likelihood of each annotation, [annotations]."""
 
     def loss(self, output: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
-        """Return the mean of `each`, multiplied by the weights of the annotations if there are any."""
-        each = self.each(output, y)
-        return each.mean() if weight is None else (weight * each).mean()
+        """Return the mean of `loss_per_annotation`, multiplied by the weights of the annotations if there are any."""
+        losses = self.loss_per_annotation(output, y)
+        return losses.mean() if weight is None else (weight * losses).mean()
 
     @abstractmethod
     def mean(self, output: Tensor, temperature: float = 1.0) -> Tensor:
@@ -64,7 +64,7 @@ class Categorical(Likelihood):
 
     y: ClassVar = "one of several classes"
 
-    def each(self, output: Tensor, y: Tensor) -> Tensor:
+    def loss_per_annotation(self, output: Tensor, y: Tensor) -> Tensor:
         """Return −log p(y) for classes y, [n], or distributions over classes, [n, K]."""
         return F.cross_entropy(output, y, reduction="none")
 
@@ -109,7 +109,7 @@ class Bernoulli(Likelihood):
 
     y: ClassVar = "several binary labels"
 
-    def each(self, output: Tensor, y: Tensor) -> Tensor:
+    def loss_per_annotation(self, output: Tensor, y: Tensor) -> Tensor:
         """Return −log p(y), averaged over the labels, for labels 0 and 1 or probabilities, [n, L]."""
         return F.binary_cross_entropy_with_logits(output, y, reduction="none").mean(-1)
 
@@ -148,13 +148,13 @@ class Gaussian(Likelihood):
 
     Examples
     --------
-    >>> Gaussian().each(torch.tensor([[1.0], [3.0]]), torch.tensor([1.0, 1.0]))
+    >>> Gaussian().loss_per_annotation(torch.tensor([[1.0], [3.0]]), torch.tensor([1.0, 1.0]))
     tensor([0.9189, 2.9189])
     """
 
     y: ClassVar = "a real number"
 
-    def each(self, output: Tensor, y: Tensor) -> Tensor:
+    def loss_per_annotation(self, output: Tensor, y: Tensor) -> Tensor:
         """Return −log p(y) for real numbers y, [n]."""
         squared = (y - output[..., 0]).square()
         if output.shape[-1] == 1:

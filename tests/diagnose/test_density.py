@@ -16,7 +16,7 @@ def test_mixture_is_a_density_and_the_one_of_its_parameters():
     x, a = torch.ones(1, testing.INPUTS).double(), torch.zeros(1, testing.PRIVILEGED).double()
     row = torch.zeros(len(y), dtype=torch.long)
     with torch.no_grad():
-        losses = method.each(Batch(x, row, a.expand(len(y), -1), y)).numpy()
+        losses = method.loss_per_annotation(Batch(x, row, a.expand(len(y), -1), y)).numpy()
         weight, mean, scale = method.predictor()(x)[0].numpy().reshape(3, -1)
     assert integrate.trapezoid(np.exp(-losses), y.numpy()) == pytest.approx(1, abs=1e-6)
     weight = np.exp(weight) / np.exp(weight).sum()

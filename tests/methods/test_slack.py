@@ -13,7 +13,7 @@ def test_loss_is_the_papers(likelihood):
     method = testing.make_method(lambda parts: miml_fcn_plus(parts, weight=0.3), likelihood)
     batch = testing.make_data(likelihood).by_annotation(torch.arange(testing.ANNOTATIONS))
     with torch.no_grad():
-        each = likelihood.each(method.predictor()(batch.x)[batch.row], batch.y).numpy()
+        each = likelihood.loss_per_annotation(method.predictor()(batch.x)[batch.row], batch.y).numpy()
         slack = np.log1p(np.exp(method.slack(batch.a).numpy()[:, 0]))
         assert float(method(batch)) == pytest.approx(np.mean(each + 0.3 * (each - slack) ** 2), rel=1e-5)
 
@@ -25,7 +25,7 @@ def test_slack_learns_the_mean_loss_of_each_annotator():
         part.requires_grad_(False)  # a network that does not move
     fit(method, data, Settings(epochs=500, batch_size=40, learning_rate=0.02))
     with torch.no_grad():
-        each = Categorical().each(method.predictor()(data.x[data.row]), data.y)
+        each = Categorical().loss_per_annotation(method.predictor()(data.x[data.row]), data.y)
         for who in range(testing.PRIVILEGED):
             of = data.a[:, who] == 1
             slack = torch.nn.functional.softplus(method.slack(torch.eye(testing.PRIVILEGED)[who]))

@@ -252,7 +252,7 @@ def test_the_loss_is_the_log_of_the_average_not_the_average_of_logs(likelihood):
         log_of_average, average_of_logs = -np.log(p.mean(1)).mean(-1), -np.log(p).mean((1, 2))
         target = torch.from_numpy(on)
     output = average_noisy_logits(likelihood, *map(torch.from_numpy, (mean, factor, scale)), noise, 1.5)
-    np.testing.assert_allclose(likelihood.each(output, target), log_of_average, rtol=1e-9)
+    np.testing.assert_allclose(likelihood.loss_per_annotation(output, target), log_of_average, rtol=1e-9)
     assert np.all(average_of_logs > log_of_average + 0.05)
 
 

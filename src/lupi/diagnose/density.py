@@ -35,7 +35,7 @@ class MixtureDensity(Method):
         self.trunk, self.tower, self.conditional = trunk, tower, conditional
         self.register_buffer("places", torch.linspace(-1.5, 1.5, COMPONENTS))
 
-    def each(self, batch: Batch) -> Tensor:
+    def loss_per_annotation(self, batch: Batch) -> Tensor:
         """Return −log q(y | x, a) of each annotation, for a y with mean 0 and standard deviation 1."""
         output = self.conditional(self.tower(batch.spread(self.trunk(batch.x)), batch.a))
         weight, mean, scale = output.chunk(3, -1)
@@ -46,7 +46,7 @@ class MixtureDensity(Method):
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the mean of −log q(y | x, a)."""
-        return {"conditional": batch.mean(self.each(batch))}
+        return {"conditional": batch.mean(self.loss_per_annotation(batch))}
 
     def predictor(self) -> nn.Module:
         """Return the network of x that outputs the parameters of the density at a = 0."""

@@ -210,5 +210,5 @@ def density_losses(model: PrivilegedRegressor, X: Any, y: Floats, A: Any) -> Flo
     a = encoder.encode(A, model.dtype).sparse()
     standard = torch.from_numpy(((y - model.y_mean_) / model.y_scale_).astype(model.dtype))
     data = Annotations(x, torch.arange(len(y)), a, standard)
-    losses = over_annotations(method, method.each, data)
+    losses = over_annotations(method, method.loss_per_annotation, data)
     return losses.double().cpu().numpy() + math.log(model.y_scale_)

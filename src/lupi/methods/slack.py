@@ -53,7 +53,7 @@ class MIMLFCNPlus(Method):
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return ℓ and λ (ℓ − s(a))²."""
-        loss = self.likelihood.each(batch.spread(self.marginal(self.trunk(batch.x))), batch.y)
+        loss = self.likelihood.loss_per_annotation(batch.spread(self.marginal(self.trunk(batch.x))), batch.y)
         slack = F.softplus(self.slack(batch.a)).squeeze(-1)
         return {"marginal": batch.mean(loss), "slack": self.weight * batch.mean((loss - slack).square())}
 

@@ -111,7 +111,8 @@ def make_score(x: Any, y: Tensor, size: int = ROWS_AT_ONCE) -> Score:
         likelihood = case.parts.likelihood
         one_class = isinstance(likelihood, Categorical)
         correct = output.argmax(-1) == true if one_class else (output > 0) == (true > 0.5)
-        return {"nll": float(likelihood.each(output, true).mean()), "accuracy": float(correct.double().mean())}
+        nll = likelihood.loss_per_annotation(output, true).mean()
+        return {"nll": float(nll), "accuracy": float(correct.double().mean())}
 
     return score
 
@@ -238,10 +239,10 @@ class Trainer:
 def send_case(case: Case, score: Score, device: torch.device) -> partial[list[Mapping[str, Any]]]:
     """Return a function that trains a case. What cases share is passed as arguments, which are sent only once."""
     own = {name: value for name, value in vars(case).items() if name not in ("parts", "data")}
-    return partial(train_sent, score, device, case.parts, case.data, own)
+    return partial(train_case, score, device, case.parts, case.data, own)
 
 
-def train_sent(
+def train_case(
     score: Score, device: torch.device, parts: Parts, data: Annotations, own: Mapping[str, Any], seeds: Sequence[int]
 ) -> list[Mapping[str, Any]]:
     """Train a case on a worker of a cluster."""
