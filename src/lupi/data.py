@@ -431,7 +431,7 @@ class Annotations:
         row = self.row.cpu()
         return Annotations(self.x, row, row.new_zeros(len(self), 0), row)
 
-    def normalized(self) -> Annotations:
+    def normalize_weights(self) -> Annotations:
         """Divide the weights by their mean, so that they do not scale the loss; drop them if all are equal."""
         if self.weight is None:
             return self

@@ -85,8 +85,8 @@ def test_a_linear_model_reaches_least_squares(dtype, low, high, weighted):
 def test_float64_weights_of_float32_data_are_rounded():
     """Users who make weights with numpy train in float32."""
     data = replace(make_data(Categorical()), weight=torch.linspace(0.5, 1.6, 40, dtype=torch.float64))
-    assert data.normalized().weight.dtype == torch.float32
+    assert data.normalize_weights().weight.dtype == torch.float32
     one, other = (make_method(partial(methods.build, "tram"), Categorical()) for _ in range(2))
     fit(one, data, Settings(epochs=2))
-    fit(other, data.normalized(), Settings(epochs=2))
+    fit(other, data.normalize_weights(), Settings(epochs=2))
     assert all(map(torch.equal, one.state_dict().values(), other.state_dict().values()))

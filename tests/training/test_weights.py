@@ -72,7 +72,7 @@ def test_only_ratios_of_weights_matter():
         fit(method, dataclasses.replace(data, weight=factor * data.weight), HOW, seed=SEED)
     for name, value in weights(trained[0]).items():
         assert torch.equal(value, weights(trained[1])[name])
-    assert data.normalized().weight.mean() == pytest.approx(1)
+    assert data.normalize_weights().weight.mean() == pytest.approx(1)
 
 
 @pytest.mark.parametrize("name", ["no-pi", "tram", "label-posterior"])
@@ -124,7 +124,7 @@ def test_the_checkpoint_of_other_weights_is_refused(tmp_path):
 )
 def test_weights_are_checked(weight, message):
     with pytest.raises(ValueError, match=message):
-        weigh(make_data(), weight).normalized()
+        weigh(make_data(), weight).normalize_weights()
 
 
 def test_an_example_weighs_as_much_as_its_labels_on_average():

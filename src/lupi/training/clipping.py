@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from lupi.methods.base import Method
-from lupi.training.parts import belongs, name_parameters
+from lupi.training.parts import belongs_to, name_parameters
 from lupi.training.replicas import Replicas
 
 
@@ -29,7 +29,9 @@ def group_by_loss(method: Method) -> list[list[Tensor]]:
     groups: list[tuple[set[str], list[Tensor]]] = []
     for parameter, names in name_parameters(method):
         losses = {
-            loss for loss, parts in getattr(one, "gradients", {}).items() if any(belongs(names, part) for part in parts)
+            loss
+            for loss, parts in getattr(one, "gradients", {}).items()
+            if any(belongs_to(names, part) for part in parts)
         } or {""}
         group = [parameter]
         others = []

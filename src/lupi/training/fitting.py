@@ -104,9 +104,9 @@ def fit(
     state = checkpoint.read(run) if checkpoint else None
     history: list[Epoch] = state["history"] if state else []
     saved = time.monotonic()
-    data = data.to(place.device).normalized()
+    data = data.to(place.device).normalize_weights()
     data = data if method.models_annotators else data.with_gold()
-    validation = None if validation is None else validation.to(place.device).normalized()
+    validation = None if validation is None else validation.to(place.device).normalize_weights()
     noise = Noise(seeds[0] + place.global_rank, place.device)
 
     def should_end(row: Epoch) -> bool:
@@ -250,7 +250,7 @@ def can_stack(stage: Stage, data: Data, settings: Settings, place: Any) -> bool:
     try:
         sets = StackedAnnotations(stage.prepare(data))  # type: ignore[arg-type]
         if settings.draw == "examples":
-            sets.each  # noqa: B018 - raises
+            sets.annotations_per_example  # noqa: B018 - raises
         if stage.validate is not None:
             StackedAnnotations(stage.validate(data))  # type: ignore[arg-type]
         replicas = Replicas(probes)

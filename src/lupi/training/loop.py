@@ -187,7 +187,7 @@ class StageLoop:
     def prepare(self, data: Any, prepare: Callable[[Any], Data]) -> Data:
         """Prepare data for the stage, with a mean weight of one; drop privileged information that is not used."""
         with self.noise.redirect():
-            prepared = prepare(data).to(self.place.device).normalized()
+            prepared = prepare(data).to(self.place.device).normalize_weights()
         uses_privileged = any(member.uses_privileged for member in self.members)
         return self.keep_sparse(prepared) if uses_privileged else prepared.without_privileged()
 
@@ -269,7 +269,7 @@ class StageLoop:
                     group["lr"].fill_(rate)
                 else:
                     group["lr"] = rate
-        with self.drawing() as redirection:
+        with self.use_noise() as redirection:
             if self.graphed is None:
                 losses, count = self.optimize(step.units, *step.mixing, x=step.x)
             else:
@@ -284,7 +284,7 @@ class StageLoop:
             else:
                 self.sums[name] = count * at_least_float32(value)
 
-    def drawing(self) -> AbstractContextManager[Redirection | None]:
+    def use_noise(self) -> AbstractContextManager[Redirection | None]:
         """Let the networks draw from the noise of this training."""
         if self.settings.compile:
             return self.noise.lend()
@@ -437,7 +437,7 @@ class StageLoop:
         All processes use the values of the first, since they must stop together.
         """
         parts = data.parts if isinstance(data, StackedAnnotations) else [data]
-        with self.place.autocast(), self.drawing():
+        with self.place.autocast(), self.use_noise():
             measure = self.stage.measure or average_losses
             each = [measure(member, part) for member, part in zip(self.members, parts, strict=True)]
         means = {name: [losses[name] for losses in each] for name in each[0]}

@@ -25,12 +25,12 @@ def name_parameters(method: Method, *, nested: bool = False) -> list[tuple[Tenso
     return list(names.items())
 
 
-def belongs(names: Sequence[str], part: str) -> bool:
+def belongs_to(names: Sequence[str], part: str) -> bool:
     """Return whether a parameter with these names belongs to a part.
 
     Examples
     --------
-    >>> belongs(["trunk.0.weight"], "trunk"), belongs(["trunk.0.weight"], "trunk.1")
+    >>> belongs_to(["trunk.0.weight"], "trunk"), belongs_to(["trunk.0.weight"], "trunk.1")
     (True, False)
     """
     return any(f"{name}.".startswith(f"{part}.") for name in names)
@@ -44,7 +44,7 @@ def find_rate(names: Sequence[str], rates: Mapping[str, float] | None, default: 
     >>> find_rate(["trunk.1.weight"], {"trunk": 1e-5, "trunk.1": 1e-4}, default=1e-3)
     0.0001
     """
-    own = [part for part in rates or () if belongs(names, part)]
+    own = [part for part in rates or () if belongs_to(names, part)]
     return (rates or {})[max(own, key=lambda part: part.count("."))] if own else default
 
 
@@ -53,13 +53,13 @@ def check_parts(method: Method, rates: Mapping[str, float] | None) -> None:
     if not rates:
         return
     names = list_names([method])
-    left = [part for part in rates if not belongs(names, part)]
+    left = [part for part in rates if not belongs_to(names, part)]
     if left:
         with seed_noise(0):  # new networks draw initial weights
             made = [one for own in list_contained(method) for one in own.make_temporary()]
         names += list_names(made)
     for part in left:
-        if not belongs(names, part):
+        if not belongs_to(names, part):
             known = ", ".join(sorted({name.split(".")[0] for name in names}))
             raise ValueError(f"Expected `learning_rates` to name parts of the method, among {known}, but got {part!r}.")
 

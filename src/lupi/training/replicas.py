@@ -82,7 +82,7 @@ class StackedAnnotations:
         return (apart * torch.arange(len(self.parts), device=self.whole.row.device)).unsqueeze(1)
 
     @cached_property
-    def each(self) -> int:
+    def annotations_per_example(self) -> int:
         """The number of annotations that every annotated example has."""
         counts = torch.unique(torch.cat([part.count[part.annotated] for part in self.parts])).tolist()
         if len(counts) > 1:
@@ -92,7 +92,7 @@ class StackedAnnotations:
     @cached_property
     def annotated(self) -> Tensor:
         """The annotated examples of a replica, numbered from 0."""
-        return torch.arange(len(self) // self.each, device=self.parts[0].row.device)
+        return torch.arange(len(self) // self.annotations_per_example, device=self.parts[0].row.device)
 
     @cached_property
     def order(self) -> Tensor:
@@ -114,10 +114,11 @@ class StackedAnnotations:
 
     def find_examples(self, example: Tensor) -> Draw:
         """Return the positions in `whole` of examples [replicas, size] and of all their annotations."""
-        place = (example * self.each).unsqueeze(2) + torch.arange(self.each, device=example.device)
+        each = self.annotations_per_example
+        place = (example * each).unsqueeze(2) + torch.arange(each, device=example.device)
         index = self.order.gather(1, place.flatten(1)) + self.start
-        row = torch.arange(example.shape[1], device=index.device).repeat_interleave(self.each)
-        return Draw(self.whole.row[index[:, :: self.each]], row, index, self.each == 1)
+        row = torch.arange(example.shape[1], device=index.device).repeat_interleave(each)
+        return Draw(self.whole.row[index[:, ::each]], row, index, each == 1)
 
     def gather(self, draw: Draw, x: Inputs | None = None) -> Batch:
         """Return the batch of a draw; `x` holds its inputs [replicas · size, ...] if they were read before."""
@@ -151,9 +152,9 @@ class StackedAnnotations:
         replaced = {id(part): part.with_gold() for part in self.parts}
         return StackedAnnotations([replaced[id(part)] for part in self.parts])
 
-    def normalized(self) -> StackedAnnotations:
+    def normalize_weights(self) -> StackedAnnotations:
         """Normalize the weights of every set; a set that several seeds share stays shared."""
-        normalized = {id(part): part.normalized() for part in self.parts}
+        normalized = {id(part): part.normalize_weights() for part in self.parts}
         return StackedAnnotations([normalized[id(part)] for part in self.parts])
 
 
