@@ -30,7 +30,7 @@ def slow(monkeypatch):
 
     def estimate(*arguments):
         calls.append(arguments)
-        return Estimate(fixed=0.0, each=60 / ROWS)
+        return Estimate(fixed=0.0, per_annotation=60 / ROWS)
 
     for module in (sizing, comparison):
         monkeypatch.setattr(module, "estimate_plan", estimate)
@@ -119,7 +119,7 @@ def test_a_probe_trains_every_arm_on_a_small_sample(spec):
     data = comparison.read_dataset(spec)
     variants = comparison.list_variants(plan, data.task, several=True)
     found = sizing.estimate_plan(plan, data, variants, workers=2)
-    assert found.each > 0
+    assert found.per_annotation > 0
     assert found.seconds(2, 1000) < found.seconds(2, 2000) <= 2 * found.seconds(2, 1000)
     assert found.seconds(4, 1000) == pytest.approx(2 * found.seconds(2, 1000))
 
@@ -136,7 +136,9 @@ def test_trainings_that_fail_are_not_estimated():
 def test_a_budget_is_kept_where_it_can_be():
     rng = np.random.default_rng(0)
     for _ in range(500):
-        estimate = Estimate(fixed=rng.exponential(), each=rng.exponential() / 100, workers=int(rng.integers(1, 9)))
+        estimate = Estimate(
+            fixed=rng.exponential(), per_annotation=rng.exponential() / 100, workers=int(rng.integers(1, 9))
+        )
         runs, rows, minutes = int(rng.integers(2, 12)), int(rng.integers(100, 20_000)), rng.exponential(10)
         got, size = fit_budget(estimate, minutes, runs=runs, rows=rows)
         assert min(runs, 3) <= got <= runs

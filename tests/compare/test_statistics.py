@@ -14,7 +14,7 @@ def test_the_interval_is_that_of_a_paired_t_test():
     found, expected = mean_difference(a - b), stats.ttest_rel(a, b)
     np.testing.assert_allclose(found.interval(), expected.confidence_interval(0.95))
     np.testing.assert_allclose(found.interval(0.99), expected.confidence_interval(0.99))
-    assert found.p == pytest.approx(expected.pvalue)
+    assert found.p_value == pytest.approx(expected.pvalue)
 
 
 def test_overlapping_training_parts_widen_the_interval():
@@ -60,10 +60,10 @@ def test_alone_rows_have_the_usual_error():
 
 
 def test_no_difference_and_no_error():
-    assert mean_difference(np.zeros(3)).p == 1
-    assert mean_difference(np.ones(3)).p == 0
+    assert mean_difference(np.zeros(3)).p_value == 1
+    assert mean_difference(np.ones(3)).p_value == 0
     assert mean_difference(np.zeros(3)).interval() == (0, 0)
-    assert np.isnan(Difference(np.nan, np.nan, 3).p)
+    assert np.isnan(Difference(np.nan, np.nan, 3).p_value)
     with pytest.raises(ValueError, match="at least two runs"):
         mean_difference(np.ones(1))
 

@@ -62,7 +62,7 @@ def test_probabilities_are_those_of_the_sampled_rows(ask, tmp_path, monkeypatch)
 
 
 def test_minutes_reduce_the_annotations(ask, monkeypatch):
-    monkeypatch.setattr(table, "estimate_problem", lambda *_: Estimate(fixed=0.0, each=60 / ROWS))
+    monkeypatch.setattr(table, "estimate_problem", lambda *_: Estimate(fixed=0.0, per_annotation=60 / ROWS))
     _, facts, lines = ask(minutes=0.6)
     assert "Budget of 0.6 minutes: a sample of 600 of 1,000 annotations." in lines
     assert (facts["sample"], facts["minutes"]) == (600, 0.6)

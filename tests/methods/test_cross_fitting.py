@@ -11,7 +11,7 @@ from lupi import methods, testing
 from lupi.data import Annotations
 from lupi.likelihoods import Categorical
 from lupi.methods import cross_fitting
-from lupi.methods.cross_fitting import assign_folds, make_between, split_folds
+from lupi.methods.cross_fitting import assign_folds, interpolate_inputs, split_folds
 from lupi.training import Settings, fit
 
 COUNTS = st.lists(st.integers(0, 6), min_size=4, max_size=25).filter(lambda counts: sum(c > 0 for c in counts) >= 4)
@@ -176,7 +176,7 @@ def test_an_example_without_annotations_is_in_no_fold_and_has_no_target():
 def test_points_between_are_on_segments_of_annotated_inputs(dtype):
     corners = torch.tensor([[0, 0], [200, 0], [0, 200], [77, 77]]).to(dtype)  # the last one has no label
     data = Annotations(corners, torch.tensor([0, 1, 2, 2]), torch.zeros(4, 0), torch.zeros(4))
-    points, _ = make_between(data, 50, seed=1)
+    points, _ = interpolate_inputs(data, 50, seed=1)
     assert points.dtype == dtype
     assert points.shape == (150, 2)
     x, y = points.double().unbind(1)
@@ -184,13 +184,13 @@ def test_points_between_are_on_segments_of_annotated_inputs(dtype):
     on_a_side = (x < slack) | (y < slack) | ((x + y - 200).abs() < slack)
     assert on_a_side.all()
     assert ((x > 20) & (y > 20)).any()
-    assert torch.equal(points, make_between(data, 50, seed=1)[0])
-    assert not torch.equal(points, make_between(data, 50, seed=2)[0])
+    assert torch.equal(points, interpolate_inputs(data, 50, seed=1)[0])
+    assert not torch.equal(points, interpolate_inputs(data, 50, seed=2)[0])
 
 
 def test_points_between_images():
     data = Annotations(torch.rand(3, 2, 4, 4), torch.arange(3), torch.zeros(3, 0), torch.zeros(3))
-    points, _ = make_between(data, 2, seed=0)
+    points, _ = interpolate_inputs(data, 2, seed=0)
     assert points.shape == (6, 2, 4, 4)
     pairs = [(data.x[i], data.x[j]) for i in range(3) for j in range(3)]
     for point in points:  # one place for the whole image: the rest of the point after projection is zero

@@ -11,8 +11,8 @@ import torch
 from lupi import methods, testing
 from lupi.data import Annotations
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
-from lupi.methods.cross_fitting import make_between
-from lupi.methods.label_posterior import LabelPosterior, label_posterior, varies
+from lupi.methods.cross_fitting import interpolate_inputs
+from lupi.methods.label_posterior import LabelPosterior, label_posterior, privileged_varies
 from lupi.nn import MLP, Parts
 from lupi.training import Settings, fit, fit_seeds
 from tests.methods.helpers import recorded
@@ -112,7 +112,7 @@ def test_the_student_learns_the_targets_of_examples_and_of_points_between(betwee
     assert sets.row[:count].tolist() == data.annotated.tolist()
     assert torch.equal(sets.y[:count], memory["target"])
     if between:
-        torch.testing.assert_close(sets.x[sets.row[count:]], make_between(data, between, int(method.seed) + 1)[0])
+        torch.testing.assert_close(sets.x[sets.row[count:]], interpolate_inputs(data, between, int(method.seed) + 1)[0])
         torch.testing.assert_close(sets.y[count:].sum(1), torch.ones(count * between))
     student = [row for row in history if row["stage"] == "student"]
     assert len(student) == -(-2 * 9 // (1 + between)), "about twice as many steps as for the labels alone"
@@ -126,7 +126,7 @@ def test_points_between_learn_the_average_of_the_networks():
     with recorded(LabelPosterior, "remember") as calls:
         fit(method, data, Settings(epochs=2, batch_size=16))
     name, networks, memory = calls[0]
-    points, _ = make_between(data, 1, int(method.seed) + 1)
+    points, _ = interpolate_inputs(data, 1, int(method.seed) + 1)
     with torch.no_grad():
         each = [torch.softmax(network.predictor()(points), -1) for network in networks]
     torch.testing.assert_close(memory[f"{name} between"], torch.stack(each).mean(0))
@@ -203,6 +203,6 @@ def test_options_out_of_range(options, name):
 
 def test_whether_privileged_information_varies():
     data = testing.make_data(Categorical())
-    assert varies(data)
-    assert not varies(data.take((data.annotator == 1).nonzero().squeeze(1)))
-    assert not varies(data.without_privileged())
+    assert privileged_varies(data)
+    assert not privileged_varies(data.take((data.annotator == 1).nonzero().squeeze(1)))
+    assert not privileged_varies(data.without_privileged())

@@ -12,7 +12,7 @@ from lupi.reproduce.annotators import (
     assign_annotators,
     draw_labels,
     list_names,
-    raise_to,
+    raise_to_power,
     train_annotators,
 )
 from lupi.reproduce.relabelled_data import Lesson
@@ -123,6 +123,6 @@ def test_networks_that_know_too_little_come_as_near_as_they_can():
 
 def test_powers_of_distributions():
     p = np.array([[0.5, 0.3, 0.2], [1.0, 0.0, 0.0]])
-    np.testing.assert_allclose(raise_to(p, 1), p)
-    np.testing.assert_allclose(raise_to(p, 0.5)[0], np.sqrt(p[0]) / np.sqrt(p[0]).sum())
-    np.testing.assert_array_equal(raise_to(p, 3)[1], p[1])
+    np.testing.assert_allclose(raise_to_power(p, 1), p)
+    np.testing.assert_allclose(raise_to_power(p, 0.5)[0], np.sqrt(p[0]) / np.sqrt(p[0]).sum())
+    np.testing.assert_array_equal(raise_to_power(p, 3)[1], p[1])

@@ -158,10 +158,10 @@ def test_other_weights_or_labels_are_another_run(found, data, tmp_path):
 def test_the_ablation_has_no_more_seeds_than_there_are():
     assert list(Settings(seed=3, seeds=4, ablation=5).ablation_seeds()) == [3, 4, 5, 6]
     assert list(Settings(seed=3, seeds=9, ablation=5).ablation_seeds()) == [3, 4, 5, 6, 7]
-    assert Settings(ablation=0).changed() == {}
-    assert "batch norm slow" not in Settings(trunk="some/model").changed()
-    assert "float32" not in Settings(precision="float32").changed()
-    assert list(Settings().changed()) == list(ABLATION)
+    assert Settings(ablation=0).ablation_settings() == {}
+    assert "batch norm slow" not in Settings(trunk="some/model").ablation_settings()
+    assert "float32" not in Settings(precision="float32").ablation_settings()
+    assert list(Settings().ablation_settings()) == list(ABLATION)
 
 
 def test_the_report_says_what_it_is(found):

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from lupi.compare.statistics import Difference
-from lupi.reproduce.tables import Claim, Published, check_claim, claims_table, compare_in, results_table
+from lupi.reproduce.tables import Claim, Published, check_claim, claims_table, make_comparer, results_table
 
 CASES = [SimpleNamespace(name=name, title=name.upper()) for name in ("no-pi", "tram")]
 RUNS = pd.DataFrame(
@@ -49,7 +49,9 @@ def test_claims_are_checked_by_differences_paired_by_seed():
     assert "+5.00 [" in unknown[2]
     assert unknown[2].endswith("|  |")
     assert claims_table(RUNS, CASES[:1], claims) == ""  # no rows for these claims
-    assert compare_in(RUNS)("tram", "no-pi") == "−0.200 [−0.225, −0.175] in NLL, +5.0 [−7.4, +17.4] points of accuracy"
+    assert (
+        make_comparer(RUNS)("tram", "no-pi") == "−0.200 [−0.225, −0.175] in NLL, +5.0 [−7.4, +17.4] points of accuracy"
+    )
 
 
 SMALL, LARGE = 0.01, 10.0

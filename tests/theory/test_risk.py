@@ -7,7 +7,16 @@ from hypothesis import strategies as st
 from scipy.stats import poisson
 
 from lupi.theory import risk
-from lupi.theory.risk import ESTIMATORS, LinearModel, block, conditions, estimate_model, moments, risks, simulate
+from lupi.theory.risk import (
+    ESTIMATORS,
+    LinearModel,
+    block_moments,
+    conditions,
+    estimate_model,
+    moments,
+    risks,
+    simulate,
+)
 
 ERRORS = 3
 properties = settings(max_examples=25)
@@ -61,7 +70,7 @@ def test_block_equals_the_papers_matrices(seed, d, m, spare):
         np.mean([np.trace((p + model.mu.T @ model.mu) @ i) for p, i in zip(within, inverses, strict=True)]),
         np.mean([np.trace((p + a.T @ a) @ i) for p, a, i in zip(within, A, inverses, strict=True)]),
     ]
-    assert np.allclose(block(model, A), expected, rtol=1e-6)
+    assert np.allclose(block_moments(model, A), expected, rtol=1e-6)
 
 
 def test_for_one_feature_the_ratios_are_those_of_the_paper():
@@ -71,7 +80,7 @@ def test_for_one_feature_the_ratios_are_those_of_the_paper():
     below = ((A[0] - P @ A[0]) ** 2).sum()
     above = ((P @ A[0]) ** 2).sum()
     imputed, marginalized = (above + (model.mu**2).sum()) / below, (above + (A[0] ** 2).sum()) / below
-    assert np.allclose(block(model, np.concatenate([A, A]))[2:], [imputed, marginalized])
+    assert np.allclose(block_moments(model, np.concatenate([A, A]))[2:], [imputed, marginalized])
 
 
 @pytest.mark.parametrize(("n", "d", "m"), [(14, 3, 2), (20, 1, 1), (30, 5, 3)])
@@ -169,7 +178,7 @@ def test_risks_do_not_depend_on_the_coordinates_of_pi(seed):
     covariance = B.T @ (model.root @ model.root.swapaxes(1, 2)) @ B
     same = random_model(seed, mu=model.mu @ B, covariance=covariance, v=np.linalg.inv(B) @ model.v)
     A = model.draw(np.random.default_rng(seed), 5)
-    assert np.allclose(block(model, A), block(same, A @ B), rtol=1e-6)
+    assert np.allclose(block_moments(model, A), block_moments(same, A @ B), rtol=1e-6)
     assert np.allclose([model.outside, model.inside, model.noise], [same.outside, same.inside, same.noise])
 
 
@@ -217,7 +226,7 @@ def test_sufficient_conditions_by_hand():
 def test_errors_are_those_of_least_squares():
     """Fit by fit, from the same draws."""
     model, size, repeats = random_model(3), 3, 4
-    found = risk.errors(model, size, repeats, np.random.default_rng(5))
+    found = risk.estimator_errors(model, size, repeats, np.random.default_rng(5))
     rng = np.random.default_rng(5)
     A = model.draw(rng, size * repeats).reshape(size, repeats, model.n, model.m)
     noise = model.sigma * rng.standard_normal((size, 1, model.n))[:, 0]
@@ -292,13 +301,13 @@ def test_standard_errors_are_the_spread_of_simulations():
 
 def test_simulations_in_small_pieces(monkeypatch):
     model, sizes = random_model(9), []
-    errors = risk.errors
+    errors = risk.estimator_errors
 
     def counted(model, size, repeats, rng):
         sizes.append(size)
         return errors(model, size, repeats, rng)
 
-    monkeypatch.setattr(risk, "errors", counted)
+    monkeypatch.setattr(risk, "estimator_errors", counted)
     monkeypatch.setattr(risk, "NUMBERS", 14 * 5 * 2 * 30)
     simulate(model, draws=100, repeats=2)
     assert sizes == [30, 30, 30, 10]

@@ -76,7 +76,9 @@ class DaskCluster:
         self.send_shared(calls)
         versions = needed_versions()
         work = (
-            joblib.delayed(call_checked)(place, versions, call.func, list(map(self.replace, call.args)), call.keywords)
+            joblib.delayed(check_and_call)(
+                place, versions, call.func, list(map(self.replace, call.args)), call.keywords
+            )
             for place, call in enumerate(calls)
         )
         with joblib.parallel_config(backend=Backend(client=self.client)):
@@ -110,7 +112,7 @@ class DaskCluster:
         return self.sent[id(value)][1] if id(value) in self.sent else value
 
 
-def call_checked(
+def check_and_call(
     place: int, versions: Mapping[str, str], call: Callable[..., Any], args: Sequence[Any], more: Mapping[str, Any]
 ) -> tuple[int, Any]:
     """Call a function on a worker, which may have joined the cluster after its workers were checked."""
@@ -152,7 +154,7 @@ def check_worker(found: Mapping[str, str], threads: int, expected: Mapping[str, 
         )
 
 
-async def greet(address: str) -> None:
+async def try_to_connect(address: str) -> None:
     """Try to connect to a scheduler. A `Client` that fails to connect would fail again, slowly, when it is deleted."""
     secrets = Security().get_connection_args("client")  # from Dask's configuration, as for a `Client`
     try:
@@ -169,7 +171,7 @@ def connect(address: str) -> Iterator[DaskCluster]:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         with ThreadPoolExecutor(1) as other:  # there may be an event loop in this thread
-            other.submit(asyncio.run, greet(address)).result()
+            other.submit(asyncio.run, try_to_connect(address)).result()
     except (OSError, ValueError, TypeError) as error:
         why = str(error).rstrip(".")
         raise ValueError(

@@ -41,12 +41,12 @@ def from_json(value: Any, kind: Any, where: str = "") -> Any:
     if origin is Literal:
         if any(value == one and type(value) is type(one) for one in arguments):
             return value
-        raise wrong(value, f"one of {', '.join(map(repr, arguments))}", where)
+        raise make_type_error(value, f"one of {', '.join(map(repr, arguments))}", where)
     if origin in (Union, types.UnionType):
         return None if value is None else from_json(value, arguments[0], where)
     if origin in (list, tuple):
         if not isinstance(value, list):
-            raise wrong(value, "a list", where)
+            raise make_type_error(value, "a list", where)
         return origin(from_json(one, arguments[0], f"{where}[{i}]") for i, one in enumerate(value))
     if origin is dict:
         check_object(value, where)
@@ -55,7 +55,7 @@ def from_json(value: Any, kind: Any, where: str = "") -> Any:
         return kind(**read_fields(value, kind, where))
     if type(value) is kind or (kind is float and type(value) is int):
         return value
-    raise wrong(value, NAMES[kind], where)
+    raise make_type_error(value, NAMES[kind], where)
 
 
 def read_fields(value: Any, kind: Any, where: str) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def read_fields(value: Any, kind: Any, where: str) -> dict[str, Any]:
 def check_object(value: Any, where: str) -> None:
     """Raise a `ValueError` unless a value is a JSON object."""
     if not isinstance(value, Mapping):
-        raise wrong(value, "an object", where)
+        raise make_type_error(value, "an object", where)
 
 
 def join(where: str, name: str) -> str:
@@ -85,7 +85,7 @@ def join(where: str, name: str) -> str:
     return f"{where}.{name}" if where else name
 
 
-def wrong(value: Any, expected: str, where: str) -> ValueError:
+def make_type_error(value: Any, expected: str, where: str) -> ValueError:
     """Return the error for a value of another type."""
     shown = repr(value)
     shown = shown if len(shown) <= 60 else f"{shown[:57]}…"

@@ -75,14 +75,14 @@ def write_comparison(comparison: Any, output: Path) -> None:
     from lupi.compare.cache import RESULTS
     from lupi.report import write_report
 
-    facts, comparison = how_made(), replace(comparison, notes=[translate(note) for note in comparison.notes])
+    facts, comparison = describe_command(), replace(comparison, notes=[translate(note) for note in comparison.notes])
     with explain_os_errors(output), replace_folder(output, drop=RESULTS) as partial:
         files = write_results(comparison, partial, facts)
         files.append(write_report(comparison_page(comparison), partial / "report.html", **facts))
     print(f"\nAll results: {', '.join(str(output / file.name) for file in files)}")
 
 
-def how_made() -> dict[str, Any]:
+def describe_command() -> dict[str, Any]:
     """Return the command line and the versions that results depend on."""
     from lupi._internal.versions import library_versions
 

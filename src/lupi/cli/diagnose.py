@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from lupi.cli import options
-from lupi.cli.commands import how_made, print_message
+from lupi.cli.commands import describe_command, print_message
 
 
 @options.with_options(
@@ -47,7 +47,7 @@ def run(
         sample=sample,
         minutes=minutes,
         jobs=jobs,
-        facts=how_made(),
+        facts=describe_command(),
         notify=print_message,
         progress=True,
     )

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lupi.cli.commands import how_made
+from lupi.cli.commands import describe_command
 from lupi.cli.options import Cluster, Overwrite
 
 
@@ -58,7 +58,7 @@ def run(
         findings = module.run(settings, progress=True, **on_data)
         print(findings.text)
         with explain_os_errors(folder), replace_folder(folder, drop=list_findings(folder)) as partial:
-            files = write_findings(findings, settings, how_made(), partial)
+            files = write_findings(findings, settings, describe_command(), partial)
     for path in files:
         print(folder / path.name)
 

@@ -7,7 +7,7 @@ import typer
 
 from lupi.cli import options
 from lupi.cli.boundary import print_error
-from lupi.cli.commands import how_made, print_message
+from lupi.cli.commands import describe_command, print_message
 
 
 @options.with_options(spec=options.table_options, settings=options.training_options)
@@ -52,7 +52,7 @@ def run(
             overwrite=overwrite,
             save_privileged=not no_privileged,
             checkpoint=checkpoint,
-            command=how_made()["command"],
+            command=describe_command()["command"],
             notify=print_message,
             progress=True,
         )

@@ -40,14 +40,14 @@ class Estimate(NamedTuple):
     ----------
     fixed : float
         Seconds that do not depend on the number of annotations.
-    each : float
+    per_annotation : float
         Seconds per annotation.
     workers : int
         Number of processes that share the runs.
     """
 
     fixed: float
-    each: float
+    per_annotation: float
     workers: int = 1
 
     def seconds(self, runs: int, rows: int) -> float:
@@ -55,10 +55,10 @@ class Estimate(NamedTuple):
 
         Examples
         --------
-        >>> Estimate(fixed=1.0, each=0.01, workers=2).seconds(10, 500)
+        >>> Estimate(fixed=1.0, per_annotation=0.01, workers=2).seconds(10, 500)
         30.0
         """
-        return runs * (self.fixed + self.each * rows) / self.workers
+        return runs * (self.fixed + self.per_annotation * rows) / self.workers
 
 
 def count_workers(jobs: int, cluster: Cluster | None = None) -> int:
@@ -143,7 +143,7 @@ def fit_budget(
 
     Examples
     --------
-    >>> hour = Estimate(fixed=0, each=0.36)  # ten runs on 1000 annotations
+    >>> hour = Estimate(fixed=0, per_annotation=0.36)  # ten runs on 1000 annotations
     >>> [fit_budget(hour, minutes, runs=10, rows=1000) for minutes in (60, 31, 12, 1)]
     [(10, 1000), (5, 1000), (3, 666), (3, 500)]
     """
@@ -151,7 +151,7 @@ def fit_budget(
     fitting = math.floor(seconds / max(estimate.seconds(1, rows), 1e-9) + 1e-9)
     if fitting >= fewest:
         return min(runs, fitting), rows
-    most = (seconds * estimate.workers / fewest - estimate.fixed) / max(estimate.each, 1e-12)
+    most = (seconds * estimate.workers / fewest - estimate.fixed) / max(estimate.per_annotation, 1e-12)
     return fewest, min(rows, max(FEWEST_ROWS, int(most)))
 
 

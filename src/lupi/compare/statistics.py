@@ -42,7 +42,7 @@ class Difference:
         return self.mean - half, self.mean + half
 
     @property
-    def p(self) -> float:
+    def p_value(self) -> float:
         """The two-sided p-value for no difference."""
         if self.error == 0:
             return float(self.mean == 0)
@@ -174,7 +174,7 @@ def summarize(
                 f"{metric}_error": gain.error,
                 f"{metric}_low": low,
                 f"{metric}_high": high,
-                f"{metric}_p": gain.p,
+                f"{metric}_p": gain.p_value,
             }
         rows[name] = row | {"seconds": own["seconds"].mean()}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("method")

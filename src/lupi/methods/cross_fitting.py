@@ -52,7 +52,7 @@ def split_folds(data: Annotations, fold: Tensor, seed: int) -> tuple[list[Annota
     return others, [resize(of == number, each) for number in range(folds)]
 
 
-def make_between(data: Annotations, times: int, seed: int) -> tuple[Tensor, Tensor | None]:
+def interpolate_inputs(data: Annotations, times: int, seed: int) -> tuple[Tensor, Tensor | None]:
     """Interpolate between random pairs of annotated inputs, and return `times` points per example.
 
     For images of 8-bit integers, the points are rounded. The weights of the points are interpolated in the same way and

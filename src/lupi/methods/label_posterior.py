@@ -26,7 +26,7 @@ from lupi._internal.checks import check_integer, check_number
 from lupi.data import Annotations, Batch
 from lupi.likelihoods import Bernoulli, Categorical, Likelihood
 from lupi.methods.base import Method, Stage, join_stages
-from lupi.methods.cross_fitting import assign_folds, make_between, split_folds
+from lupi.methods.cross_fitting import assign_folds, interpolate_inputs, split_folds
 from lupi.methods.explanation import apply_mixture, explain
 from lupi.methods.no_pi import NoPI, no_pi
 from lupi.nn import Parts
@@ -138,7 +138,7 @@ class LabelPosterior(Method):
 
     def adapt(self, data: Annotations, settings: Any) -> Any:
         """Adapt the settings for training on posteriors: use a cosine schedule and no early stopping."""
-        epochs = math.ceil(settings.epochs * max(0.4, 2 / (1 + self.count_between(data))))
+        epochs = math.ceil(settings.epochs * max(0.4, 2 / (1 + self.count_interpolated(data))))
         return replace(settings, schedule="cosine", patience=None, epochs=epochs)
 
     # ---------------------------------------------------------------------------- cross-fitting
@@ -157,7 +157,7 @@ class LabelPosterior(Method):
 
         The labels of the remaining fold are used only for early stopping.
         """
-        names = list(self.members) if varies(data) else list(self.members)[:1]
+        names = list(self.members) if privileged_varies(data) else list(self.members)[:1]
         others, own = split_folds(data.with_gold(), fold, int(self.seed))
         for name in names:
             networks = self.make_networks(self.members[name], name, len(others), data.row.device)
@@ -246,7 +246,7 @@ class LabelPosterior(Method):
             weight = None if weight is None or more is None else torch.cat([weight, more])
         return Annotations(x, row, y.new_zeros(row.shape[0], 0), y, weight=weight)
 
-    def count_between(self, data: Annotations) -> int:
+    def count_interpolated(self, data: Annotations) -> int:
         """Return the number of points between inputs per input; 0 if inputs cannot be interpolated."""
         if not (isinstance(data.x, Tensor) and (data.x.is_floating_point() or data.x.dtype == torch.uint8)):
             return 0
@@ -257,8 +257,8 @@ class LabelPosterior(Method):
 
     def make_points(self, data: Annotations) -> tuple[Tensor | None, Tensor | None]:
         """Return the points between inputs and their weights, the same in every call; None if there are none."""
-        times = self.count_between(data)
-        return make_between(data, times, int(self.seed) + 1) if times else (None, None)
+        times = self.count_interpolated(data)
+        return interpolate_inputs(data, times, int(self.seed) + 1) if times else (None, None)
 
 
 def prepare_observed(parts: Sequence[tuple[Method, Annotations]], stage: Stage, data: Annotations) -> list[Annotations]:
@@ -269,7 +269,7 @@ def prepare_observed(parts: Sequence[tuple[Method, Annotations]], stage: Stage, 
     return prepared
 
 
-def varies(data: Annotations) -> bool:
+def privileged_varies(data: Annotations) -> bool:
     """Return whether the privileged information differs between any two labels."""
     parts = [data.a] if isinstance(data.a, Tensor) else [data.a.index, data.a.value]
     return any(bool((part != part[:1]).any()) for part in parts)

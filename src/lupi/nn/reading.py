@@ -50,7 +50,7 @@ class Reader:
             return Failure(kind, str(error), traceback.format_exc())
 
 
-def leave_noise(_: int) -> None:
+def use_global_generator(_: int) -> None:
     """Make a worker process, which starts as a copy of this one, draw from torch's global generator."""
     active.noise = None
 
@@ -92,13 +92,13 @@ def read_ahead(x: Source, requests: Iterable[Request], device: torch.device) -> 
         sampler=((request.rows.tolist(), request.seed) for request in requests),
         num_workers=number,
         collate_fn=pass_through,
-        worker_init_fn=leave_noise,
+        worker_init_fn=use_global_generator,
         pin_memory=device.type == "cuda",
         generator=torch.Generator(),  # not torch's global one
     )
     stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
     for inputs in loader if number == 0 else receive(iter(loader)):
-        yield map_inputs(lambda values: values.to(device), inputs) if stream is None else copy_beside(inputs, stream)
+        yield map_inputs(lambda values: values.to(device), inputs) if stream is None else copy_in_stream(inputs, stream)
 
 
 def receive(batches: Any) -> Iterator[Inputs]:
@@ -124,7 +124,7 @@ def receive(batches: Any) -> Iterator[Inputs]:
         yield inputs
 
 
-def copy_beside(inputs: Inputs, stream: torch.cuda.Stream) -> Inputs:
+def copy_in_stream(inputs: Inputs, stream: torch.cuda.Stream) -> Inputs:
     """Copy pinned inputs to a GPU while it computes, in a separate stream that the current stream waits for."""
     current = torch.cuda.current_stream(stream.device)
     with torch.cuda.stream(stream):

@@ -174,7 +174,7 @@ def draw_labels(
     for number, own in enumerate(rows):
         if len(own):
             uniform = np.full((len(own), classes), 1 / classes)
-            distributions = uniform if number == networks else raise_to(predictions[number], power)
+            distributions = uniform if number == networks else raise_to_power(predictions[number], power)
             drawn = relabel([distributions], malicious=0, random_state=np.random.default_rng((seed, number)))
             label[own], probability[own] = drawn.label, drawn.privileged["probability"]
     annotator = pd.Categorical.from_codes(who, pd.Index([*names, MALICIOUS]))
@@ -183,12 +183,12 @@ def draw_labels(
     return Labels(relabelled, [float(hit.mean()) if len(hit) else math.nan for hit in hits], power)
 
 
-def raise_to(p: NDArray[Any], power: float) -> NDArray[np.float64]:
+def raise_to_power(p: NDArray[Any], power: float) -> NDArray[np.float64]:
     """Raise distributions to a power, and normalize them.
 
     Examples
     --------
-    >>> raise_to(np.array([[0.8, 0.2]]), 2).round(3)
+    >>> raise_to_power(np.array([[0.8, 0.2]]), 2).round(3)
     array([[0.941, 0.059]])
     """
     with np.errstate(divide="ignore"):
@@ -207,7 +207,7 @@ def find_power(p: NDArray[Any], true: NDArray[np.int64], share: float) -> float:
     some = np.random.default_rng(0).permutation(len(p))[:SAMPLE]
 
     def excess(log: float) -> float:
-        return float(raise_to(p[some], math.exp(log))[np.arange(len(some)), true[some]].mean() - share)
+        return float(raise_to_power(p[some], math.exp(log))[np.arange(len(some)), true[some]].mean() - share)
 
     steepest = math.log(STEEPEST)
     if excess(steepest) <= 0:

@@ -41,7 +41,7 @@ from lupi.nn.inference import over_annotations, over_examples
 from lupi.reproduce.cases import TITLES, Case, Score, hash_arrays, make_score, train_cases
 from lupi.reproduce.findings import COLOURS, Findings, format_mean, make_figure, markdown_table, render_report
 from lupi.reproduce.settings import check_settings, seed_range
-from lupi.reproduce.tables import Claim, Published, claims_table, compare_in, format_differences, results_table
+from lupi.reproduce.tables import Claim, Published, claims_table, format_differences, make_comparer, results_table
 from lupi.tabular.embeddings import hash_folder
 from lupi.tabular.encoding import PrivilegedEncoder
 from lupi.training import Settings as Training
@@ -178,7 +178,7 @@ class Settings:
         """Return the seeds of the ablation."""
         return range(self.seed, self.seed + min(self.ablation, self.seeds))
 
-    def changed(self) -> dict[str, Settings]:
+    def ablation_settings(self) -> dict[str, Settings]:
         """Return the settings of the ablation by name; batch norm can be changed in our own MobileNet only."""
         if not self.ablation:
             return {}
@@ -327,7 +327,9 @@ def run(
             progress=progress,
         )
         found = train(cases, seed_range(settings))
-        ablated = train(make_ablation(task, data, settings), settings.ablation_seeds()) if settings.changed() else []
+        ablated = []
+        if settings.ablation_settings():
+            ablated = train(make_ablation(task, data, settings), settings.ablation_seeds())
     confidence = {
         name: np.mean([run.values["confidence"] for run in found if run.arm == name], axis=0) for name in PAIR
     }
@@ -356,7 +358,7 @@ def weights_digest(folder: Path, settings: Settings) -> str:
 def make_ablation(task: Task, folder: Path, settings: Settings) -> list[Case]:
     """Make the cases with each changed setting."""
     cases = []
-    for change, other in settings.changed().items():
+    for change, other in settings.ablation_settings().items():
         parts = make_parts(task, read_trunk(folder, other, task.train.x))
         methods = settings.methods if change == settings.for_all else PAIR
         cases += [make_case(method, task, parts, other, change) for method in methods]
@@ -381,7 +383,7 @@ def report(
     good, change = task.reliability >= GOOD, confidence["tram"] - confidence["no-pi"]
     own = runs["method"].isin([case.name for case in cases])
     for_all = None
-    if settings.for_all in settings.changed():
+    if settings.for_all in settings.ablation_settings():
         few = select_change(runs, settings.for_all, settings)
         for_all = {
             "results": results_table(few, cases, PUBLISHED),
@@ -400,8 +402,8 @@ def report(
         slope={name: np.polyfit(task.reliability, confidence[name], 1)[0] for name in PAIR},
         above=float(change[good].mean()) if good.any() else 0.0,
         below=float(change[~good].mean()) if not good.all() else 0.0,
-        ablation=ablation_table(runs, settings) if settings.changed() else "",
-        compare=compare_in(runs[runs["seed"].isin(settings.ablation_seeds())]),
+        ablation=ablation_table(runs, settings) if settings.ablation_settings() else "",
+        compare=make_comparer(runs[runs["seed"].isin(settings.ablation_seeds())]),
         case_name=case_name,
         for_all=for_all,
         defaults=inspect.signature(het_tram).parameters,
@@ -431,7 +433,7 @@ def select_change(runs: pd.DataFrame, change: str, settings: Settings) -> pd.Dat
 def ablation_table(runs: pd.DataFrame, settings: Settings) -> str:
     """Make the table of No PI and TRAM with each change."""
     lines = []
-    for change in ("", *settings.changed()):
+    for change in ("", *settings.ablation_settings()):
         few = select_change(runs, change, settings)
         line = {"": change or "as above"}
         for method in PAIR:

@@ -348,7 +348,7 @@ def report(runs: pd.DataFrame, cases: Sequence[Case], task: Task, settings: Sett
         results=tables.results_table(runs, cases, PUBLISHED, accuracy_digits=ACCURACY_DIGITS),
         claims=tables.claims_table(runs, cases, CLAIMS, PUBLISHED, accuracy_digits=ACCURACY_DIGITS),
         shuffled=shuffled_table(runs, cases) if settings.shuffled else "",
-        compare=tables.compare_in(runs, ACCURACY_DIGITS),
+        compare=tables.make_comparer(runs, ACCURACY_DIGITS),
         no_pi=runs.loc[runs["method"] == "no-pi", "nll"].mean(),
         **values,
     )

@@ -68,7 +68,7 @@ class Images:
     learned: int
 
 
-def is_folder_of_files(data: Path) -> bool:
+def is_image_folder(data: Path) -> bool:
     """Return whether a folder is ImageNet-style."""
     return (data / "train").is_dir()
 
@@ -91,7 +91,7 @@ def read_images(
     seed : int
         Seed of the draws of images, and among the labels of ImageNet-PI.
     """
-    if is_folder_of_files(data):
+    if is_image_folder(data):
         return read_folder(data, size, images, annotators_images, noise, seed)
     if not any((data / name).exists() for name in ("cifar-10-batches-py", "data_batch_1")):
         raise FileNotFoundError(

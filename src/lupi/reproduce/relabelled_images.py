@@ -38,7 +38,7 @@ from lupi.nn.reading import use_workers
 from lupi.reproduce.annotators import MOMENTUM, Labels, assign_annotators, draw_labels, list_names, train_annotators
 from lupi.reproduce.cases import Case, make_score, train_cases
 from lupi.reproduce.findings import Findings
-from lupi.reproduce.relabelled_data import AT_ONCE, Images, is_folder_of_files, read_images
+from lupi.reproduce.relabelled_data import AT_ONCE, Images, is_image_folder, read_images
 from lupi.reproduce.relabelled_report import CASES, LATER, MAIN, PAPER, SHORT, report
 from lupi.reproduce.settings import LARGEST, check_settings, seed_range
 from lupi.reproduce.tables import strips_figure
@@ -179,7 +179,7 @@ class Settings:
 
     def complete(self, data: Path) -> Self:
         """Fill in the settings that depend on the data set."""
-        defaults = FILES if is_folder_of_files(data) else CIFAR
+        defaults = FILES if is_image_folder(data) else CIFAR
         whole = replace(self, **{name: getattr(self, name) or value for name, value in defaults.items()})
         if whole.size % 32 and (whole.trunk == "mobilenet" or defaults is CIFAR):
             raise ValueError(f"Expected `size` to be a multiple of 32, but got {whole.size}.")

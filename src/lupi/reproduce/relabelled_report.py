@@ -13,7 +13,7 @@ from lupi.reproduce.annotators import EACH, WIDTHS, Labels
 from lupi.reproduce.cases import Case
 from lupi.reproduce.findings import render_report
 from lupi.reproduce.relabelled_data import Images
-from lupi.reproduce.tables import Claim, Published, claims_table, compare_in, results_table
+from lupi.reproduce.tables import Claim, Published, claims_table, make_comparer, results_table
 from lupi.training import seed_noise
 
 MAIN = (
@@ -104,7 +104,7 @@ def report(runs: pd.DataFrame, cases: Mapping[str, Case], images: Images, labels
         later=claims_table(runs, [*main, *later], LATER_CLAIMS, heading="statement"),
         ablations=ablations,
         short=results_table(runs, [*pick(cases, SHORT), *short]) if short else "",
-        compare=compare_in(runs),
+        compare=make_comparer(runs),
     )
 
 

@@ -75,7 +75,7 @@ def check_claim(nll: Difference, accuracy: Difference, *, par: bool) -> str:
     'yes, significantly in NLL'
     """
     better = {"NLL": nll.mean < 0, "accuracy": accuracy.mean > 0}
-    significant = [name for name, found in (("NLL", nll), ("accuracy", accuracy)) if found.p < LEVEL]
+    significant = [name for name, found in (("NLL", nll), ("accuracy", accuracy)) if found.p_value < LEVEL]
     both = " and ".join(significant)
     sides = {name: f"{'better' if better[name] else 'worse'} in {name}" for name in better}
     if par:
@@ -105,7 +105,7 @@ def format_differences(runs: pd.DataFrame, method: str, other: str, accuracy_dig
     return texts[0], texts[1]
 
 
-def compare_in(runs: pd.DataFrame, accuracy_digits: int = 1) -> Callable[[str, str], str]:
+def make_comparer(runs: pd.DataFrame, accuracy_digits: int = 1) -> Callable[[str, str], str]:
     """Return a function for templates that describes the differences of two rows."""
 
     def compare(method: str, other: str) -> str:

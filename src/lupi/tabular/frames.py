@@ -37,7 +37,7 @@ def as_frame(table: Table, prefix: str = "a", what: str = "privileged informatio
     {'a0': 'boolean', 'a1': 'Int64'}
     """
     if isinstance(table, Columns):
-        return table.map(_typed)
+        return table.map(_convert_objects)
     table = as_pandas(table)
     if isinstance(table, pd.Series):
         table = table.to_frame(f"{prefix}0" if table.name in (None, "") else table.name)
@@ -60,7 +60,8 @@ def as_frame(table: Table, prefix: str = "a", what: str = "privileged informatio
     if not frame.columns.is_unique:
         twice = frame.columns[frame.columns.duplicated()][0]
         raise ValueError(f"Expected {what} to have distinct column names, but got {twice!r} twice.")
-    typed = {str(name): _typed(frame[name]) for name, dtype in frame.dtypes.items() if dtype.kind not in "biuf"}
+    others = [name for name, dtype in frame.dtypes.items() if dtype.kind not in "biuf"]
+    typed = {str(name): _convert_objects(frame[name]) for name in others}
     return frame.assign(**typed) if typed else frame
 
 
@@ -132,7 +133,7 @@ def _default_names(count: int, prefix: str) -> list[str]:
     return [f"{prefix}{i}" for i in range(count)]
 
 
-def _typed(column: Column) -> Column:
+def _convert_objects(column: Column) -> Column:
     """Convert an object column to the type of its values, and durations and dates to seconds."""
     if column.dtype == object:
         # Missing values would turn integers into floats otherwise.

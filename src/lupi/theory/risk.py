@@ -238,11 +238,11 @@ def moments(model: LinearModel, *, draws: int = 10_000, seed: Seed = 0) -> Momen
     """Estimate expectations over A by averaging draws, with standard errors from block means."""
     rng = stream(seed)
     blocks = math.ceil(check_integer("draws", draws, 2 * BLOCK) / BLOCK)
-    values = np.array([block(model, model.draw(rng, BLOCK)) for _ in range(blocks)])
+    values = np.array([block_moments(model, model.draw(rng, BLOCK)) for _ in range(blocks)])
     return Moments(*(average(column) for column in values.T))
 
 
-def block(model: LinearModel, A: Array) -> tuple[float, float, float, float]:
+def block_moments(model: LinearModel, A: Array) -> tuple[float, float, float, float]:
     """Return unbiased estimates of the four `Moments` from a few draws of A."""
     within = model.project(A)
     Q, R = np.linalg.qr(A - within)  # G_x⊥ = R⁻¹Qᵀ
@@ -284,7 +284,7 @@ def simulate(model: LinearModel, *, draws: int = 2_000, repeats: int = 10, seed:
     draws, repeats = check_integer("draws", draws, 2), check_integer("repeats", repeats, 2)
     at_once = max(1, NUMBERS // (repeats * model.n * (model.d + model.m)))
     sizes = [min(at_once, draws - start) for start in range(0, draws, at_once)]
-    values = np.vstack([errors(model, size, repeats, rng) for size in sizes])
+    values = np.vstack([estimator_errors(model, size, repeats, rng) for size in sizes])
     columns = dict(zip(ESTIMATORS, values.T, strict=True))
     return Simulation(
         {name: average(column) for name, column in columns.items()},
@@ -292,7 +292,7 @@ def simulate(model: LinearModel, *, draws: int = 2_000, repeats: int = 10, seed:
     )
 
 
-def errors(model: LinearModel, size: int, repeats: int, rng: np.random.Generator) -> Array:
+def estimator_errors(model: LinearModel, size: int, repeats: int, rng: np.random.Generator) -> Array:
     """Return the mean squared errors of the four estimators for `size` noises, as an array of shape (size, 4)."""
     X, mu, w, v = model.X, model.mu, model.w, model.v
     A = model.draw(rng, size * repeats).reshape(size, repeats, model.n, model.m)
@@ -309,10 +309,10 @@ def errors(model: LinearModel, size: int, repeats: int, rng: np.random.Generator
     without = w0 @ X.T - truth
     imputed = w1 @ X.T + v1 @ mu.T - truth
     given = w1 @ X.T + (A @ v1[..., None])[..., 0] - truth
-    return np.stack([plain(without), plain(imputed), marginal(without), marginal(given)], axis=1)
+    return np.stack([mean_square(without), mean_square(imputed), marginal(without), marginal(given)], axis=1)
 
 
-def plain(error: Array) -> Array:
+def mean_square(error: Array) -> Array:
     """Return the mean square of errors of shape (noises, draws of A, n)."""
     return np.asarray((error**2).mean((1, 2)))
 

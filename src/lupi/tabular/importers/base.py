@@ -116,7 +116,7 @@ def make_table(rows: Sequence[LabelRow], path: object, left_out: Mapping[str, in
     taken = {EXAMPLE, GOLD, *map(str, labels), *map(str, privileged)}
     inputs, more = clean_fields([row.inputs for row in labelled], taken)
     example = pd.DataFrame({EXAMPLE: [str(row.example) for row in labelled]})
-    gold = make_columns([{GOLD: first(row.gold)} for row in labelled]).dropna(axis="columns", how="all")
+    gold = make_columns([{GOLD: first_label(row.gold)} for row in labelled]).dropna(axis="columns", how="all")
     return ImportedTable(
         frame=pd.concat([example, inputs, labels, privileged, gold], axis="columns"),
         target=tuple(map(str, labels)),
@@ -131,7 +131,7 @@ def is_empty(label: Any) -> bool:
     return label is None or label == "" or label == [] or (isinstance(label, float) and np.isnan(label))
 
 
-def first(label: Any) -> Any:
+def first_label(label: Any) -> Any:
     """Return the first of a list of labels; return any other label unchanged."""
     return (label[0] if label else None) if isinstance(label, list) else label
 
