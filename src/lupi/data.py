@@ -107,7 +107,7 @@ class SparseRows:
     """[rows, entries] floating-point, their values"""
     width: int
     """Number of columns"""
-    stay: bool = False
+    returns_sparse: bool = False
     """Whether indexing returns torch's sparse tensors, which linear layers multiply faster if there are many columns"""
 
     @classmethod
@@ -142,7 +142,7 @@ class SparseRows:
         return self.value.dtype
 
     def __getitem__(self, index: Tensor) -> Tensor:
-        return self.take(index).sparse() if self.stay else self.take(index).dense()
+        return self.take(index).sparse() if self.returns_sparse else self.take(index).dense()
 
     def take(self, index: Tensor) -> SparseRows:
         """Select rows, keeping them sparse."""
@@ -458,7 +458,7 @@ class Annotations:
         return (total / self.count.clamp(min=1))[self.annotated]
 
     @cached_property
-    def known(self) -> Tensor:
+    def has_gold(self) -> Tensor:
         """[examples] whether the true label is known."""
         if self.gold is None:
             return self.row.new_zeros(self.examples, dtype=torch.bool)
@@ -476,7 +476,7 @@ class Annotations:
         >>> data.with_gold().y, data.with_gold().a.flatten()
         (tensor([2, 1]), tensor([0., 1.]))
         """
-        known = self.known[self.row]
+        known = self.has_gold[self.row]
         if self.gold is None or not bool(known.any()):
             return self
         true = self.gold[self.row][known]

@@ -55,7 +55,7 @@ def test_one_row_of_an_example_is_enough():
     first = np.flatnonzero(ids == ids[10])[0]
     gold[first] = 1
     data = prepare(classifier("tram"), X, y, privileged=A, example=ids, gold=gold)
-    assert data.known.sum() == 1
+    assert data.has_gold.sum() == 1
     assert (data.with_gold().y[ids == ids[10]] == 1).all()
 
 

@@ -91,7 +91,7 @@ def explain(
 def explain_numbers(data: Annotations, predictions: Sequence[Floats], weight: float) -> Explanation:
     """Mix real-valued predictions by non-negative least squares, and average the mixture with the mean label."""
     data = data.with_gold()
-    row, known = number_examples(data), data.known[data.annotated].cpu().numpy()
+    row, known = number_examples(data), data.has_gold[data.annotated].cpu().numpy()
     y = data.y.double().cpu().numpy()
     w = np.ones(len(y)) if data.weight is None else data.weight.double().cpu().numpy()
     error = np.stack([np.sqrt(w) * (p[row] - y) for p in predictions], 1)

@@ -1,7 +1,8 @@
 """Checkpoints, from which an interrupted run can be resumed."""
 
+import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from lupi._internal.checks import check_integer, check_number
 from lupi._internal.files import write_atomic
 from lupi.data import CodedRows
 from lupi.methods.base import Method
+from lupi.nn.inference import device_of
+from lupi.training.loop import Epoch, StageLoop
 from lupi.training.optimizer import describe_optimizer
 from lupi.training.replicas import Data, Replicas, StackedAnnotations
 from lupi.training.settings import Settings
@@ -88,6 +91,75 @@ class Checkpoint:
         path = Path(self.path)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, lambda file: torch.save(state, file))
+
+
+class Saver:
+    """Saves the state of a run whenever its checkpoint is due, or never without a checkpoint."""
+
+    def __init__(
+        self, checkpoint: Checkpoint | None, run: dict[str, Any], method: Method, history: list[Epoch]
+    ) -> None:
+        self.checkpoint, self.run, self.method, self.history = checkpoint, run, method, history
+        self.saved_at = time.monotonic()
+
+    def save_if_due(self, step: int, loop: StageLoop, networks: Sequence[Method]) -> None:
+        """Save the state after a step of a stage; `networks` are those of the stage that the method does not contain.
+
+        Every process must call it.
+        """
+        since = time.monotonic() - self.saved_at
+        if self.checkpoint is None or not self.checkpoint.is_due(step, last=loop.finished, since=since):
+            return
+        self.saved_at = time.monotonic()
+        state = {
+            "run": self.run,
+            "method": self.method.state_dict(),
+            "history": self.history,
+            "memory": collect_memory(self.method),
+            **loop.state(),
+            "networks": [network.state_dict() for network in networks],
+        }
+        if loop.place.global_rank == 0:
+            self.checkpoint.write(state)
+
+
+def resume_stage(loop: StageLoop, networks: Sequence[Method], state: dict[str, Any]) -> None:
+    """Resume a stage, and those of its networks that the method does not contain, from a saved state."""
+    check_stage(state, loop.stage.name)
+    for network, weights in zip(networks, state["networks"], strict=True):
+        network.load_state_dict(weights)
+    loop.resume(state)
+
+
+def check_stage(state: dict[str, Any], name: str) -> None:
+    """Check that a checkpoint is of this stage: another device may train networks in other stages, or together."""
+    if state["stage_name"] != name:
+        raise ValueError(
+            f"Expected a checkpoint of the same stages, but stage {state['stage'] + 1} was {state['stage_name']!r} and "
+            f"is now {name!r}: resume on the same kind of device."
+        )
+
+
+def list_memories(method: Method) -> list[tuple[str, dict[str, Tensor]]]:
+    """List the memories of a method and of those that it contains, by path."""
+    return [(path, module.memory) for path, module in method.named_modules() if isinstance(module, Method)]
+
+
+def collect_memory(method: Method) -> dict[str, dict[str, Tensor]]:
+    """Return the memories that are not empty."""
+    return {path: dict(memory) for path, memory in list_memories(method) if memory}
+
+
+def restore_memory(method: Method, saved: dict[str, dict[str, Tensor]]) -> None:
+    """Restore what `collect_memory` returned."""
+    for path, memory in list_memories(method):
+        memory.update({name: value.to(device_of(method)) for name, value in saved.get(path, {}).items()})
+
+
+def clear_memory(method: Method) -> None:
+    """Clear the memories of a method and of those that it contains."""
+    for _, memory in list_memories(method):
+        memory.clear()
 
 
 def describe_run(

@@ -1,23 +1,30 @@
 """Train a method, or the same method with several seeds."""
 
 import copy
-import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
 
 from lupi._internal.checks import check_integer
 from lupi._internal.evaluation import evaluation
 from lupi.data import Annotations
 from lupi.methods.base import Method, Stage, list_methods
-from lupi.nn.inference import device_of
 from lupi.nn.noise import Noise, seed_noise
 from lupi.nn.reading import use_workers
-from lupi.training.checkpoint import Checkpoint, describe_network, describe_run
+from lupi.training.checkpoint import (
+    Checkpoint,
+    Saver,
+    check_stage,
+    clear_memory,
+    describe_network,
+    describe_run,
+    restore_memory,
+    resume_stage,
+)
 from lupi.training.consensus import stop_by_consensus
 from lupi.training.loop import Epoch, OneDevice, StageLoop, matrix_precision
 from lupi.training.memory_format import channels_last
@@ -103,70 +110,101 @@ def fit(
     run = describe_run(method, data, validation, settings, seeds) if checkpoint else {}
     state = checkpoint.read(run) if checkpoint else None
     history: list[Epoch] = state["history"] if state else []
-    saved = time.monotonic()
-    data = data.to(place.device).normalize_weights()
-    data = data if method.models_annotators else data.with_gold()
-    validation = None if validation is None else validation.to(place.device).normalize_weights()
+    saver = Saver(checkpoint, run, method, history)
+    data = prepare_data(data, method, place.device)
     noise = Noise(seeds[0] + place.global_rank, place.device)
-
-    def should_end(row: Epoch) -> bool:
-        if not callbacks:
-            return False
-        with evaluation(method):
-            asked = [callback(dict(row), method) for callback in callbacks]  # every one of them
-        return any(asked)
-
+    training = Training(
+        method=method,
+        data=data,
+        validation=None if validation is None else validation.to(place.device).normalize_weights(),
+        settings=settings,
+        place=place,
+        seeds=seeds,
+        noise=noise,
+        history=history,
+        saver=saver,
+        progress=progress and place.global_rank == 0,
+        callbacks=callbacks,
+    )
     with noise.use(), matrix_precision(settings.precision), use_workers(settings.workers):
         with noise.redirect():
             method.observe(data)  # type: ignore[arg-type] # `Replicas` take `StackedAnnotations`
         if state is not None:  # after `observe`: the networks of a stack observe their own folds later
             method.load_state_dict(state["method"])
             restore_memory(method, state["memory"])
-        stops = validation is not None and settings.patience is not None
-        with closing(iterate_stages(method, data, settings, place, stops=stops)) as stages:
+        with closing(training.iterate_stages()) as stages:
             for number, (stage, networks) in enumerate(redirect_each(noise, stages)):
                 if state is not None and number < state["stage"]:
                     continue  # trained before the interruption
-                resumed, state = state, None
-                changed = stage.adapt(settings)
-                assert isinstance(stage.method, Method)  # several are stacked or split
-                single = [] if isinstance(stage.method, Replicas) else networks
-                with freeze_parts(stage.method, changed.learning_rates), channels_last(single, place.device):
-                    loop = StageLoop(
-                        stage=stage,
-                        number=number,
-                        data=data,
-                        validation=validation,
-                        settings=changed,
-                        place=place,
-                        seeds=seeds,
-                        noise=noise,
-                    )
-                    own = set(method.modules())
-                    outside = [network for network in networks if network not in own]  # of its state dict
-                    if resumed is not None:
-                        check_stage(resumed, stage.name)
-                        for network, weights in zip(outside, resumed["networks"], strict=True):
-                            network.load_state_dict(weights)
-                        loop.resume(resumed)
-                    for step in loop.steps(history, progress and place.global_rank == 0, should_end):
-                        since = time.monotonic() - saved
-                        if checkpoint is not None and checkpoint.is_due(step, last=loop.finished, since=since):
-                            saved = time.monotonic()
-                            reached: dict[str, Any] = {"run": run, "method": method.state_dict(), "history": history}
-                            reached |= {"memory": collect_memory(method), **loop.state()}
-                            reached["networks"] = [network.state_dict() for network in outside]
-                            if place.global_rank == 0:
-                                checkpoint.write(reached)
-                if stage.finish is not None:
-                    with noise.redirect():
-                        stage.finish(data)  # type: ignore[arg-type]
+                training.train_stage(number, stage, networks, state)
+                state = None
     if state is not None:
         check_stage(state, "none")
-    for _, memory in list_memories(method):
-        memory.clear()
+    clear_memory(method)
     method.eval()
     return history
+
+
+def prepare_data(data: Data, method: Method, device: torch.device) -> Data:
+    """Return the training set on a device, with weights of mean 1 and the labels that the method is to learn from."""
+    data = data.to(device).normalize_weights()
+    return data if method.models_annotators else data.with_gold()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Training:
+    """What the stages of a training share: the arguments of `fit`, prepared, and the history so far."""
+
+    method: Method
+    data: Data
+    validation: Data | None
+    settings: Settings
+    place: Any
+    seeds: list[int]
+    noise: Noise
+    history: list[Epoch]
+    saver: Saver
+    progress: bool
+    callbacks: Sequence[Callback]
+
+    def iterate_stages(self) -> Generator[tuple[Stage, list[Method]], None, None]:
+        """Yield the stages of the method, each with all methods that its `finish` may read."""
+        stops = self.validation is not None and self.settings.patience is not None
+        return iterate_stages(self.method, self.data, self.settings, self.place, stops=stops)
+
+    def train_stage(self, number: int, stage: Stage, networks: list[Method], state: dict[str, Any] | None) -> None:
+        """Train a stage, from the state of a checkpoint if there is one."""
+        settings = stage.adapt(self.settings)
+        assert isinstance(stage.method, Method)  # several are stacked or split
+        single = [] if isinstance(stage.method, Replicas) else networks
+        with freeze_parts(stage.method, settings.learning_rates), channels_last(single, self.place.device):
+            loop = StageLoop(
+                stage=stage,
+                number=number,
+                data=self.data,
+                validation=self.validation,
+                settings=settings,
+                place=self.place,
+                seeds=self.seeds,
+                noise=self.noise,
+            )
+            own = set(self.method.modules())
+            temporary = [network for network in networks if network not in own]
+            if state is not None:
+                resume_stage(loop, temporary, state)
+            for step in loop.steps(self.history, self.progress, self.should_end):
+                self.saver.save_if_due(step, loop, temporary)
+        if stage.finish is not None:
+            with self.noise.redirect():
+                stage.finish(self.data)  # type: ignore[arg-type]
+
+    def should_end(self, row: Epoch) -> bool:
+        """Call the callbacks with the row of an epoch, and return whether one of them ends the stage."""
+        if not self.callbacks:
+            return False
+        with evaluation(self.method):
+            answers = [callback(dict(row), self.method) for callback in self.callbacks]  # every one of them
+        return any(answers)
 
 
 def redirect_each(noise: Noise, items: Iterator[Item]) -> Iterator[Item]:
@@ -261,31 +299,6 @@ def can_stack(stage: Stage, data: Data, settings: Settings, place: Any) -> bool:
     except (ValueError, RuntimeError):  # vmap raises a RuntimeError for what it does not support
         return False
     return True
-
-
-def check_stage(state: dict[str, Any], name: str) -> None:
-    """Check that a checkpoint is of this stage: another device may train networks in other stages, or together."""
-    if state["stage_name"] != name:
-        raise ValueError(
-            f"Expected a checkpoint of the same stages, but stage {state['stage'] + 1} was {state['stage_name']!r} and "
-            f"is now {name!r}: resume on the same kind of device."
-        )
-
-
-def list_memories(method: Method) -> list[tuple[str, dict[str, Tensor]]]:
-    """List the memories of a method and of those that it contains, by path."""
-    return [(path, module.memory) for path, module in method.named_modules() if isinstance(module, Method)]
-
-
-def collect_memory(method: Method) -> dict[str, dict[str, Tensor]]:
-    """Return the memories that are not empty."""
-    return {path: dict(memory) for path, memory in list_memories(method) if memory}
-
-
-def restore_memory(method: Method, saved: dict[str, dict[str, Tensor]]) -> None:
-    """Restore what `collect_memory` returned."""
-    for path, memory in list_memories(method):
-        memory.update({name: value.to(device_of(method)) for name, value in saved.get(path, {}).items()})
 
 
 def check_arguments(

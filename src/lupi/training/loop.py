@@ -199,7 +199,7 @@ class StageLoop:
         if not (isinstance(data, Annotations) and isinstance(data.a, SparseRows) and self.method.takes_sparse):
             return data
         wide = settings.batch_size * data.a.width > WIDE
-        return dataclasses.replace(data, a=dataclasses.replace(data.a, stay=True)) if wide else data
+        return dataclasses.replace(data, a=dataclasses.replace(data.a, returns_sparse=True)) if wide else data
 
     def compile_losses(self) -> Callable[..., dict[str, Tensor]]:
         """Compile the losses; torch caches the code of each stage and batch shape for further trainings."""
