@@ -26,7 +26,7 @@ def run(body, *arguments, charset="utf-8", **options):
     return CliRunner(charset=charset).invoke(app, ["work", *arguments], **options)
 
 
-def said(result):
+def read_error(result):
     """The one sentence of a command that failed."""
     assert result.exit_code == 2, result.output
     (line,) = result.stderr.splitlines()
@@ -53,7 +53,7 @@ def test_any_error_is_one_sentence_with_code_2(error):
     def work(table: str) -> None:  # noqa: ARG001
         raise error
 
-    line = said(run(work, "labels.csv"))
+    line = read_error(run(work, "labels.csv"))
     assert type(error).__name__ in line
     assert "`lupi work labels.csv`" in line
     assert "LUPI_TRACEBACK=1" in line
@@ -63,14 +63,14 @@ def test_a_sentence_of_ours_is_left_as_it_is():
     def work() -> None:
         raise ValueError("Expected column 'a' to be numbers, but got 'b' in row 0.")
 
-    assert said(run(work)) == "lupi: Expected column 'a' to be numbers, but got 'b' in row 0."
+    assert read_error(run(work)) == "lupi: Expected column 'a' to be numbers, but got 'b' in row 0."
 
 
 def test_an_error_of_the_system_names_the_file():
     def work() -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "run/results.csv")
 
-    assert said(run(work)) == "lupi: Expected run/results.csv to be usable, but got: No space left on device."
+    assert read_error(run(work)) == "lupi: Expected run/results.csv to be usable, but got: No space left on device."
 
 
 def test_the_traceback_is_shown_if_asked():

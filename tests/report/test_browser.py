@@ -301,14 +301,14 @@ def test_a_point_tells_who_it_is(browser, pages):
 
 
 @pytest.fixture(scope="module")
-def drilled(make, tmp_path_factory):
+def page_with_confusions(make, tmp_path_factory):
     """A diagnosis with confusion matrices, where some names are hostile."""
     people = [*make.hostile, *(f"worker {i}" for i in range(30))]
     cells = [{"annotator": who, "true": t, "given": g} for who in people for t in "ab" for g in "ab"]
     confusions = pd.DataFrame(cells).assign(count=2.0, probability=[0.9, 0.1, 0.25, 0.75] * len(people))
     balance = pd.DataFrame({"class": ["a", "b"], "labels": 10, "share": 0.5, "examples": 5.0, "true_share": 0.5})
     found = replace(make.diagnosed(people), confusions=confusions, balance=balance)
-    return write_report(diagnosis_page(found), tmp_path_factory.mktemp("drilled") / "report.html")
+    return write_report(diagnosis_page(found), tmp_path_factory.mktemp("page") / "report.html")
 
 
 ROWS = "[...document.querySelectorAll('section')].find(s => s.querySelector('h2').textContent == '%s')"
@@ -318,8 +318,8 @@ SHOWN = ROWS + ".querySelector('tbody').querySelectorAll('tr:not([hidden])').len
 WRITE = "(() => { const box = %s.querySelector('input'); box.value = '%s'; box.dispatchEvent(new Event('input')); })()"
 
 
-def test_a_box_filters_the_rows_of_long_tables(browser, drilled):
-    browser.open(drilled)
+def test_a_box_filters_the_rows_of_long_tables(browser, page_with_confusions):
+    browser.open(page_with_confusions)
     assert browser.run(SHOWN % "Annotators") > 30
     browser.run(WRITE % (ROWS % "Annotators", "WORKER 2"))
     assert browser.run(SHOWN % "Annotators") == 11  # worker 2 and worker 20 to 29
@@ -342,8 +342,8 @@ def download(browser, folder, heading):
     return pd.read_csv(file)
 
 
-def test_tables_are_downloaded_as_csv_without_formulas(browser, drilled, tmp_path):
-    browser.open(drilled)
+def test_tables_are_downloaded_as_csv_without_formulas(browser, page_with_confusions, tmp_path):
+    browser.open(page_with_confusions)
     table = download(browser, tmp_path, "Annotators")
     assert len(table) == browser.run(SHOWN % "Annotators")
     assert list(table)[:3] == ["annotator", "labels", "agreement"]
@@ -352,8 +352,8 @@ def test_tables_are_downloaded_as_csv_without_formulas(browser, drilled, tmp_pat
     assert browser.complaints() == ([], [])
 
 
-def test_what_is_filtered_and_sorted_is_downloaded_as_shown(browser, drilled, tmp_path):
-    browser.open(drilled)
+def test_what_is_filtered_and_sorted_is_downloaded_as_shown(browser, page_with_confusions, tmp_path):
+    browser.open(page_with_confusions)
     browser.run(WRITE % (ROWS % "Annotators", "worker 2"))
     browser.run(ROWS % "Annotators" + ".querySelectorAll('thead button')[1].click()")
     table = download(browser, tmp_path, "Annotators")
@@ -361,8 +361,8 @@ def test_what_is_filtered_and_sorted_is_downloaded_as_shown(browser, drilled, tm
     assert table["labels"].is_monotonic_decreasing
 
 
-def test_annotators_open_to_their_confusion_matrix(browser, drilled):
-    browser.open(drilled)
+def test_annotators_open_to_their_confusion_matrix(browser, page_with_confusions):
+    browser.open(page_with_confusions)
     opened = ROWS % "Annotators" + ".querySelectorAll('details')[%d]"
     assert browser.run(f"{opened % 3}.open") is False
     browser.run(f"{opened % 3}.querySelector('summary').click()")
@@ -376,8 +376,8 @@ def test_annotators_open_to_their_confusion_matrix(browser, drilled):
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_tools_and_details_fit_the_page(browser, drilled, width):
-    browser.open(drilled, width=width)
+def test_tools_and_details_fit_the_page(browser, page_with_confusions, width):
+    browser.open(page_with_confusions, width=width)
     browser.run("document.querySelectorAll('details').forEach(each => { each.open = true; })")
     assert browser.run("document.documentElement.scrollWidth") <= width
 

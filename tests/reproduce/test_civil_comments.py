@@ -44,7 +44,7 @@ def sentences(n, seed):
 
 
 @pytest.fixture
-def standing(tmp_path):
+def stand_in_folder(tmp_path):
     """A folder for the stand-in: two annotations of each sentence, and test sentences of which one is known."""
     folder = tmp_path / "sentences"
     folder.mkdir()
@@ -80,8 +80,8 @@ def go(data, folder, settings=SMALL, *, overwrite=False):
 # -------------------------------------------------------------------------------- the two paths
 
 
-def test_the_stand_in_is_trained_kept_and_named(standing, tmp_path):
-    found = go(standing, tmp_path / "run")
+def test_the_stand_in_is_trained_kept_and_named(stand_in_folder, tmp_path):
+    found = go(stand_in_folder, tmp_path / "run")
     assert found.table.groupby("method").size().to_dict() == dict.fromkeys(METHODS, 2)
     assert np.isfinite(found.table[["nll", "accuracy", "clean_nll", "clean_accuracy"]].to_numpy()).all()
     assert "120 sentences to train on and 40 others" in found.text
@@ -95,11 +95,11 @@ def test_the_stand_in_is_trained_kept_and_named(standing, tmp_path):
     assert "](civil-comments-nll.svg)" in found.text
     assert len(found.figures["civil-comments-nll"].axes) == 2
 
-    again = go(standing, tmp_path / "run", replace(SMALL, device="auto"))
+    again = go(stand_in_folder, tmp_path / "run", replace(SMALL, device="auto"))
     pd.testing.assert_frame_equal(again.table, found.table, check_exact=True)  # also seconds: nothing was trained
     assert again.text == found.text
     with pytest.raises(FileExistsError, match=r"epochs 1, not 2.*overwrite"):
-        go(standing, tmp_path / "run", replace(SMALL, epochs=2))
+        go(stand_in_folder, tmp_path / "run", replace(SMALL, epochs=2))
 
 
 def test_the_published_comments_are_trained_on_where_they_are_there(published, tmp_path):
@@ -125,32 +125,32 @@ def test_shares_and_labels_reach_the_methods_as_they_are(published):
     assert len(read_texts(published, SMALL).test) == 10  # the paper's test set comes first
 
 
-def test_an_interrupted_experiment_is_resumed(standing, tmp_path):
+def test_an_interrupted_experiment_is_resumed(stand_in_folder, tmp_path):
     """Only missing runs are trained: other methods, more seeds, or the controls."""
-    whole = go(standing, tmp_path / "run").table
+    whole = go(stand_in_folder, tmp_path / "run").table
     runs = tmp_path / "run" / "runs"
     for name in METHODS[3:]:
         for seed in (0, 1):
             (runs / f"{name}-{seed}.npz").unlink()
-    resumed = go(standing, tmp_path / "run").table
+    resumed = go(stand_in_folder, tmp_path / "run").table
     columns = ["method", "seed", "nll", "accuracy", "clean_nll"]
     pd.testing.assert_frame_equal(resumed[columns], whole[columns], check_exact=True)
     kept = resumed["seconds"] == whole["seconds"]
     assert set(resumed["method"][kept]) == set(METHODS[:3])
 
-    more = go(standing, tmp_path / "run", replace(SMALL, seeds=3)).table
+    more = go(stand_in_folder, tmp_path / "run", replace(SMALL, seeds=3)).table
     old = more[more["seed"] < 2].reset_index(drop=True)
     pd.testing.assert_frame_equal(old, resumed, check_exact=True)
 
-    controlled = go(standing, tmp_path / "run", replace(SMALL, shuffled=True))
+    controlled = go(stand_in_folder, tmp_path / "run", replace(SMALL, shuffled=True))
     pd.testing.assert_frame_equal(controlled.table[: len(resumed)], resumed, check_exact=True)
     using = [name for name in METHODS if name not in ("no-pi", "distillation")]
     assert set(controlled.table["method"]) - set(METHODS) == {f"{name}-shuffled" for name in using}
     assert "## Is it the privileged information?\nStand-in: real sentences" in controlled.text
 
 
-def test_the_command_line_runs_it(standing, tmp_path):
-    options = ["--data", str(standing), "--seeds", "2", "--set", "epochs=1", "-o", str(tmp_path / "run")]
+def test_the_command_line_runs_it(stand_in_folder, tmp_path):
+    options = ["--data", str(stand_in_folder), "--seeds", "2", "--set", "epochs=1", "-o", str(tmp_path / "run")]
     result = CliRunner().invoke(app, ["reproduce", "civil-comments", *options])
     assert result.exit_code == 0, result.output
     assert "# Civil Comments, a stand-in" in result.stdout
@@ -218,19 +218,19 @@ def test_without_data_it_says_what_to_download(tmp_path):
     assert result.output.count("\n") == 1
 
 
-def test_what_cannot_be_read_is_one_sentence(published, standing):
+def test_what_cannot_be_read_is_one_sentence(published, stand_in_folder):
     (published / "test_public_expanded.csv").unlink()
     with pytest.raises(FileNotFoundError, match=r"^Expected .* to have test_private_.* or .* beside train.csv"):
         read_texts(published, SMALL)
     write_comments(published / "test_private_expanded.csv", 1, 1, "toxicity")
     with pytest.raises(ValueError, match=r"^Expected .*test_private_expanded.csv to have comments whose identities"):
         read_texts(published, SMALL)
-    pd.read_parquet(standing / "annotations.parquet").to_parquet(standing / "test.parquet")
+    pd.read_parquet(stand_in_folder / "annotations.parquet").to_parquet(stand_in_folder / "test.parquet")
     with pytest.raises(ValueError, match=r"^Expected .*sentences to train and to test on, but got 120 and 0\.$"):
-        read_texts(standing, SMALL)
-    pd.DataFrame({"words": ["a"]}).to_parquet(standing / "test.parquet")
+        read_texts(stand_in_folder, SMALL)
+    pd.DataFrame({"words": ["a"]}).to_parquet(stand_in_folder / "test.parquet")
     with pytest.raises(ValueError, match=r"^Expected .*test.parquet to have sentences in a column text"):
-        read_texts(standing, SMALL)
+        read_texts(stand_in_folder, SMALL)
 
 
 @pytest.mark.parametrize(
@@ -307,8 +307,8 @@ def test_the_marginal_is_the_mean_over_attributes():
     assert many.given_both.mean(0) == pytest.approx(many.given_x[0], abs=0.01)
 
 
-def test_the_stand_in_does_not_depend_on_the_seed_of_training(standing):
-    texts = read_texts(standing, SMALL)
+def test_the_stand_in_does_not_depend_on_the_seed_of_training(stand_in_folder):
+    texts = read_texts(stand_in_folder, SMALL)
     encoder = make_text_encoder(None).fit(texts.train)
     one, same, other = (make_task(texts, encoder, replace(SMALL, **new)) for new in ({}, {"seed": 5}, {"task": 1}))
     assert (one.data.y == same.data.y).all()
@@ -324,9 +324,9 @@ def test_every_statement_is_of_rows_that_the_paper_has():
     assert {name for claim in CLAIMS for name in (claim.method, claim.other)} <= set(PUBLISHED)
 
 
-def test_the_report_says_what_the_runs_hold(standing):
+def test_the_report_says_what_the_runs_hold(stand_in_folder):
     """In made-up runs TRAM is significantly better than No PI, and all others are equal to No PI."""
-    texts = read_texts(standing, SMALL)
+    texts = read_texts(stand_in_folder, SMALL)
     task = make_task(texts, make_text_encoder(None).fit(texts.train), SMALL)
     cases = make_cases(task, SMALL)
     runs = pd.DataFrame({"method": np.repeat(METHODS, 3), "seed": [0, 1, 2] * len(METHODS)})
@@ -345,8 +345,8 @@ def test_the_report_says_what_the_runs_hold(standing):
     assert "is no better than No PI" not in report(runs, cases, task, SMALL)
 
 
-def test_levels_are_scores_of_known_probabilities(standing):
-    texts = read_texts(standing, SMALL)
+def test_levels_are_scores_of_known_probabilities(stand_in_folder):
+    texts = read_texts(stand_in_folder, SMALL)
     task = make_task(texts, make_text_encoder(None).fit(texts.train), SMALL)
     (nll, accuracy), (given_x, _), (given_both, _) = reference_levels(task).values()
     p, y = task.data.y.numpy().mean(0), task.y.numpy().astype(float)

@@ -19,7 +19,7 @@ def images(n=3, side=32, seed=0):
     return torch.randint(0, 256, (n, 3, side, side), generator=torch.Generator().manual_seed(seed), dtype=torch.uint8)
 
 
-def plainly(net, x, train):
+def run_by_torch(net, x, train):
     """The same network, by torch's convolutions of [n, channels, height, width] and TensorFlow's padding."""
     y = x.double() / 127.5 - 1
     for layer in net.layers:
@@ -43,7 +43,7 @@ def plainly(net, x, train):
 def test_it_is_mobilenet(train, n, side):
     torch.manual_seed(0)
     net, x = MobileNet(0.25).double().train(train), images(n, side)
-    expected = plainly(net, x, train)
+    expected = run_by_torch(net, x, train)
     y = net(x)
     assert y.shape == (n, net.features)
     torch.testing.assert_close(y, expected, rtol=1e-9, atol=1e-11)
