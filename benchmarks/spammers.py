@@ -68,6 +68,6 @@ if __name__ == "__main__":
     for each in (1, 3):
         for spammers in (2, 5, 6, 7):
             for name in ("no-pi", "pi-transition", "label-posterior", "auto"):
-                found = [measure(name, seed, each, spammers) for seed in range(10)]
-                shown = f"{sum(found) / 10:.2f} ({min(found):.2f} to {max(found):.2f})"
+                scores = [measure(name, seed, each, spammers) for seed in range(10)]
+                shown = f"{sum(scores) / 10:.2f} ({min(scores):.2f} to {max(scores):.2f})"
                 print(f"{each} labels per example, {spammers} spammers, {name:16} {shown}", flush=True)
