@@ -25,12 +25,12 @@ class Probe(NamedTuple):
     ----------
     train : callable
         Trains for a given number of epochs.
-    times : int
-        Number of times that every run trains such a network.
+    times : float
+        Number of times that every run trains this. It is a fraction if the probe trains the networks of several runs.
     """
 
     train: Callable[[int], object]
-    times: int = 1
+    times: float = 1.0
 
 
 class Estimate(NamedTuple):

@@ -23,7 +23,7 @@ from lupi.compare.budget import Estimate, count_workers, describe_work
 from lupi.compare.cache import RunFolder, open_run_folder
 from lupi.compare.consensus import check_trust, infer_consensus, uses_consensus
 from lupi.compare.engine import Arm, Run, run_arms
-from lupi.compare.plan import HELD_OUT, Plan, make_splits
+from lupi.compare.plan import HELD_OUT, SEEDS_AT_ONCE, Plan, make_splits
 from lupi.compare.results import BIN_COLUMNS, Comparison, conclude
 from lupi.compare.sizing import describe_budget, estimate_plan, fit_minutes, is_quick, recall_size
 from lupi.compare.statistics import Uncertainty
@@ -32,8 +32,6 @@ from lupi.metrics import BINS, METRICS
 from lupi.tabular.dataset import TableDataset, read_dataset
 from lupi.tabular.embeddings import hash_folder, resolve_folder
 from lupi.tabular.sampling import sample_examples
-
-SEEDS_AT_ONCE = 5
 
 
 def compare_table(

@@ -17,6 +17,8 @@ from lupi.tabular.spec import TableSpec
 
 HELD_OUT = 0.2
 """Share of the examples to hold out for scoring if there is no test table."""
+SEEDS_AT_ONCE = 5
+"""Number of seeds that train together."""
 FEWEST_EXAMPLES = 10
 ALL = "all"
 """Name that stands for all methods that support the target."""
