@@ -29,14 +29,27 @@ FEW = {
 POINTS = os.environ.get("LUPI_CRASH_POINTS")
 
 
+@pytest.fixture(scope="module")
+def program():
+    """The running program of that name, which imports what commands need only once."""
+    path = Path(__file__).parent / "programs" / "crash_points.py"
+    started = subprocess.Popen(
+        [sys.executable, path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    yield started
+    started.communicate()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @pytest.mark.parametrize("case", CASES if POINTS else FEW)
-def test_a_command_that_died_gives_the_same_when_run_again(case, tmp_path):
-    points = POINTS or str(FEW[case])
-    program = Path(__file__).parent / "programs" / "crash_points.py"
-    command = [sys.executable, program, tmp_path / "points", case, *([] if points == "all" else [points])]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+def test_a_command_that_died_gives_the_same_when_run_again(case, program, tmp_path):
+    program.stdin.write(json.dumps([str(tmp_path / "points"), case, POINTS or str(FEW[case])]) + "\n")
+    program.stdin.flush()
+    found = json.loads(program.stdout.readline())
     assert found["wrong"] == {}
     assert found["points"] >= found["checked"] >= 2

@@ -1,10 +1,9 @@
 """Run a command, die at its n-th write call, run it again, and compare the output with that of an uninterrupted run.
 
-    crash_points.py FOLDER CASE [POINTS]
-
-CASE is one of `CASES`. POINTS is the number of points to die at, spread evenly, or a share such as 2/8, the second
-eighth; by default, all. The result is printed as JSON. Everything runs in forked children of this process, which has
-imported all that commands need. Clocks stand still, so that outputs can be compared byte by byte.
+Each line of standard input is a JSON list: a new folder, one of `CASES`, and the number of points to die at, spread
+evenly, or a share such as 2/8, the second eighth, or "all". The result is printed as a line of JSON. Commands run in
+forked children of this process, which has imported all that they need. Clocks stand still, so that outputs can be
+compared byte by byte.
 """
 
 import importlib
@@ -14,6 +13,7 @@ import os
 import shutil
 import sys
 import time
+import traceback
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -142,7 +142,12 @@ def run(folder, arguments, *, fatal=0, exchange=True, checkpoint=False):
     with open(reader, "rb") as pipe:
         text = pipe.read()
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return Ended(*json.loads(text)) if text else Ended(code, 0, "")
+    ended = Ended(*json.loads(text)) if text else Ended(code, 0, "")
+    for module in ended.modules:  # import once what other children would import each
+        if module not in sys.modules:
+            with suppress(Exception):
+                importlib.import_module(module)
+    return ended
 
 
 def read(path):
@@ -190,8 +195,8 @@ def make_table(path):
     table.to_csv(path, index=False)
 
 
-def main(root, name, points=None):
-    """Check a case and print the result."""
+def check_case(root, name, points):
+    """Die at points of a case, and return how many there are and what is wrong."""
     case, root = CASES[name], Path(root).resolve()
     before, folder = root / "before", root / "here"
     before.mkdir(parents=True)
@@ -205,21 +210,17 @@ def main(root, name, points=None):
     shutil.copytree(before, folder)
     whole = run(folder, case.command, exchange=case.exchange, checkpoint=case.checkpoint)
     assert whole.code == 0, whole
-    for module in whole.modules:  # import once what children would import each
-        with suppress(Exception):
-            importlib.import_module(module)
     new = read(folder / case.output)
     old = read(before / case.output)
     last = whole.points
     chosen = range(1, last + 1)
-    if points is not None and "/" in points:
+    if "/" in points:
         share, shares = map(int, points.split("/"))
         chosen = chosen[share - 1 :: shares]
-    elif points is not None and int(points) < last:
+    elif points != "all" and int(points) < last:
         chosen = sorted({round(1 + (last - 1) * i / (int(points) - 1)) for i in range(int(points))})
     wrong = {point: check_point(case, folder, before, old, new, point) for point in chosen}
-    found = {"points": last, "checked": len(chosen), "wrong": {point: why for point, why in wrong.items() if why}}
-    print(json.dumps(found))
+    return {"points": last, "checked": len(chosen), "wrong": {point: why for point, why in wrong.items() if why}}
 
 
 if __name__ == "__main__":
@@ -232,4 +233,9 @@ if __name__ == "__main__":
     from lupi.serving import training
 
     torch.set_num_threads(1)
-    main(*sys.argv[1:])
+    for line in sys.stdin:
+        try:
+            found = check_case(*json.loads(line))
+        except Exception:
+            found = {"wrong": {"error": traceback.format_exc()}}
+        print(json.dumps(found), flush=True)
