@@ -106,22 +106,25 @@ def receive(batches: Any) -> Iterator[Inputs]:
     if getattr(batches, "_worker_pids_set", False):  # else torch reports a dead worker anywhere, even at exit
         torch._C._remove_worker_pids(id(batches))
         batches._worker_pids_set = False
-    while True:
-        try:
-            inputs = next(batches, None)
-        except Exception as error:  # a source's errors arrive as a `Failure`
-            reason = " ".join(str(error).split()).rstrip(".")
-            raise RuntimeError(
-                f"Expected worker processes to read `x`, but one of them died: {reason}. If memory ran out, use fewer "
-                "`workers` or a smaller `batch_size`."
-            ) from error
-        if inputs is None:
-            return
-        if isinstance(inputs, Failure):
-            failure = inputs.kind(inputs.message)
-            failure.add_note(inputs.trace)
-            raise failure
-        yield inputs
+    try:
+        while True:
+            try:
+                inputs = next(batches, None)
+            except Exception as error:  # a source's errors arrive as a `Failure`
+                reason = " ".join(str(error).split()).rstrip(".")
+                raise RuntimeError(
+                    f"Expected worker processes to read `x`, but one of them died: {reason}. If memory ran out, use "
+                    "fewer `workers` or a smaller `batch_size`."
+                ) from error
+            if inputs is None:
+                return
+            if isinstance(inputs, Failure):
+                failure = inputs.kind(inputs.message)
+                failure.add_note(inputs.trace)
+                raise failure
+            yield inputs
+    finally:
+        del batches  # ends the workers at once; if garbage collection did it, torch would wait 5 seconds for each
 
 
 def copy_in_stream(inputs: Inputs, stream: torch.cuda.Stream) -> Inputs:
