@@ -97,13 +97,29 @@ def closure(distribution, extras):
     return found.values()
 
 
-def execute(*command, folder, commands=()):
-    variables = {key: value for key, value in os.environ.items() if not re.match("PYTHON|COVERAGE|PYTEST", key)}
-    done = subprocess.run(
-        command, cwd=folder, env=variables, input=json.dumps(commands), capture_output=True, text=True, check=False
-    )
+VARIABLES = {key: value for key, value in os.environ.items() if not re.match("PYTHON|COVERAGE|PYTEST", key)}
+"""Environment variables that have nothing to do with this environment."""
+
+
+def execute(*command, folder):
+    done = subprocess.run(command, cwd=folder, env=VARIABLES, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+@pytest.fixture(scope="module")
+def program(environment, tmp_path_factory):
+    """A process of the environment that runs commands, so that it imports the library once."""
+    started = subprocess.Popen(
+        [environment / "python", Path(__file__).parent / "programs" / "run_commands.py"],
+        cwd=tmp_path_factory.mktemp("program"),
+        env=VARIABLES,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    yield started
+    started.communicate()
 
 
 def test_the_environment_holds_the_wheel_and_what_it_declares(environment, tmp_path):
@@ -118,7 +134,7 @@ def test_the_environment_holds_the_wheel_and_what_it_declares(environment, tmp_p
 
 
 @pytest.mark.parametrize("tool", EXPORTS)
-def test_three_commands_from_an_export_to_a_report_a_model_and_predictions(tool, environment, tmp_path):
+def test_three_commands_from_an_export_to_a_report_a_model_and_predictions(tool, program, tmp_path):
     table = f"{tool}:{EXPORTS[tool](tmp_path)}"
     privileged = {
         "label-studio": "annotator,seconds,timestamp,prediction,prediction_score,prediction_version",
@@ -132,8 +148,10 @@ def test_three_commands_from_an_export_to_a_report_a_model_and_predictions(tool,
         ["train", table, *roles, "--method", "tram", "-o", "model"],
         ["predict", "model", table, "-o", "predictions.csv"],
     ]
-    program = Path(__file__).parent / "programs" / "run_commands.py"
-    execute(environment / "python", program, folder=tmp_path, commands=commands)
+    program.stdin.write(json.dumps([str(tmp_path), commands]) + "\n")
+    program.stdin.flush()
+    done = json.loads(program.stdout.readline())
+    assert done["code"] == 0, done["output"]
     assert (tmp_path / "run" / "report.html").stat().st_size > 10_000
     predictions = pd.read_csv(tmp_path / "predictions.csv")
     assert len(predictions) in (71, 72)
