@@ -89,7 +89,13 @@ def encode_columns(X: FrameType, encoders: Mapping[str, ColumnEncoder]) -> Frame
         parts[name] = pd.DataFrame(rows, columns=names, index=column.index)
     if isinstance(X, Columns):
         return X.expand(parts)
-    return pd.concat([parts[name] if name in parts else X[[name]] for name in X.columns], axis="columns")
+    pieces: list[pd.DataFrame] = []
+    start = 0
+    for place, name in enumerate(X.columns):
+        if name in parts:
+            pieces += [X.iloc[:, start:place], parts[name]]
+            start = place + 1
+    return pd.concat([*pieces, X.iloc[:, start:]], axis="columns")
 
 
 def stack_images(column: Column, size: Size) -> NDArray[np.uint8]:
