@@ -90,7 +90,7 @@ def test_images_are_proposed_and_not_exported(model, table, tmp_path):
 
 
 def test_comparisons_know_the_images(table, tmp_path):
-    options = ["--methods", "tram", "--seeds", 2, "--jobs", 1, "-o", tmp_path / "run"]
+    options = ["--methods", "tram", "--epochs", 1, "--seeds", 2, "--jobs", 1, "-o", tmp_path / "run"]
     good("compare", table, *ROLES, *options)
     image = table.parent / FRAME["photo"][0]
     before = image.read_bytes()

@@ -46,14 +46,14 @@ def test_a_model_of_liars_learns_the_truth_by_true_labels_or_trust(table, how, l
 
 
 def test_diagnose_and_compare_take_both(table):
-    how = [*ROLES, "--gold", "known", "--trust", "expert=0.98", "--epochs", 2]
+    how = [*ROLES, "--gold", "known", "--trust", "expert=0.98", "--epochs", 2, "--jobs", 1]
     found = run("diagnose", table, *how, "--folds", 2, "-o", table.parent / "found")
     assert found.exit_code == 0, found.output
     facts = json.loads((table.parent / "found" / "results.json").read_text())
     assert (facts["gold"], facts["trust"]) == ("known", {"expert": 0.98})
     consensus = pd.read_csv(table.parent / "found" / "consensus.csv")
     assert (consensus["label"] == TRUTH).mean() > 0.9
-    how += ["--methods", "dawid-skene", "--seeds", 2, "--jobs", 1]
+    how += ["--methods", "dawid-skene", "--seeds", 2]
     found = run("compare", table, *how, "-o", table.parent / "run")
     assert found.exit_code == 0, found.output
     assert "If the true label of a held-out example is known, it is the consensus." in found.output
