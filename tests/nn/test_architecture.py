@@ -23,7 +23,8 @@ def test_a_trunk_is_built_again(tmp_path, kind):
     assert built.features == trunk.features
     assert built.example == trunk.example
     built.load_state_dict(trunk.state_dict())
-    assert torch.equal(built(IMAGES), trunk(IMAGES))
+    # Weights read from a file may lie anywhere in memory, and some processors round matrix products by that.
+    torch.testing.assert_close(built(IMAGES), trunk(IMAGES), rtol=1e-4, atol=1e-4)
 
 
 @ITSELF

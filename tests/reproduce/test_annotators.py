@@ -20,7 +20,7 @@ from lupi.training import Settings
 
 NETWORKS = len(WIDTHS) * EACH
 NAMES = list_names()
-TRAINING = Settings(epochs=6, batch_size=16, optimizer="sgd", learning_rate=0.02)
+TRAINING = Settings(epochs=10, batch_size=16, learning_rate=0.02, schedule="cosine")
 
 
 def make_images(count=96, classes=3, seed=0):
@@ -58,7 +58,7 @@ def test_networks_learn_differ_and_are_kept(tmp_path):
         first = annotate(images, who, kept)
         assert [len(p) for p in first] == [np.sum(who == number) for number in range(NETWORKS)]
         right = np.concatenate([p.argmax(1) == images.true[who == number] for number, p in enumerate(first)])
-        assert right.mean() > 0.5  # a third by chance, with a standard deviation of 0.05
+        assert right.mean() > 0.55  # about 0.75; a third by chance, with a standard deviation of 0.05
         labels = draw_labels(first, who, images.true, names=NAMES, right=0.0, seed=0)
         assert len(set(labels.relabelled.privileged["probability"].round(6))) > NETWORKS
         kept.file("annotator", 5).unlink()
