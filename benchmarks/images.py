@@ -148,7 +148,7 @@ def steps(name: str, seeds: int, settings: Settings) -> Iterator[int]:
         method, training_set = Replicas(members), StackedAnnotations([rows] * seeds)
     method.to(DEVICE).observe(training_set)  # type: ignore[arg-type] # `Replicas` take `StackedAnnotations`
     place, noise = OneDevice(DEVICE, settings.precision), Noise(0, DEVICE)
-    with closing(iterate_stages(method, training_set, settings, place, stops=False)) as stages:
+    with closing(iterate_stages(method, training_set, settings, place, consensus=False)) as stages:
         stage, _ = next(stages)
         loop = StageLoop(
             stage=stage,

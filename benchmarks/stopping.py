@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from lupi import PrivilegedClassifier, methods
+from lupi import PrivilegedClassifier
 from lupi.compare.statistics import mean_difference
 from lupi.datasets import load_digits_annotated
 from lupi.metrics import accuracy, nll
-from lupi.nn import Parts
 
 SEEDS = 10
 Labels = tuple[dict[str, Any], Any, Any]
@@ -38,20 +37,10 @@ def read_music(folder: Path) -> Labels:
     return train, test[X.columns], test["label"]
 
 
-def build_unaware(name: str) -> Any:
-    """Return what builds a method that stops by the labels."""
-
-    def build(parts: Parts) -> methods.Method:
-        method = methods.build(name, parts)
-        object.__setattr__(method, "predicts_truth", False)
-        return method
-
-    return build
-
-
-def score(method: Any, seed: int, train: dict[str, Any], X: Any, y: Any) -> tuple[float, float]:
+def score(name: str, stop_on: str, seed: int, train: dict[str, Any], X: Any, y: Any) -> tuple[float, float]:
     """Return accuracy and NLL on true labels."""
-    model = PrivilegedClassifier(method, epochs=100, patience=5, random_state=seed).fit(**train)
+    training = {"stop_on": stop_on}
+    model = PrivilegedClassifier(name, epochs=100, patience=5, random_state=seed, training=training).fit(**train)
     p, code = model.predict_proba(X), np.searchsorted(model.classes_, np.asarray(y))
     return float(accuracy(code, p).mean()), float(nll(code, p).mean())
 
@@ -65,7 +54,7 @@ if __name__ == "__main__":
     for title, read in sets.items():
         for name in ("pi-dual", "pi-transition"):
             found = np.array(
-                [[score(method, seed, *read(seed)) for method in (build_unaware(name), name)] for seed in range(SEEDS)]
+                [[score(name, how, seed, *read(seed)) for how in ("labels", "consensus")] for seed in range(SEEDS)]
             )
             for how, (right, loss) in zip(("labels", "consensus"), found.mean(0), strict=True):
                 print(f"{title}, {name}, stopped by {how}: {100 * right:.1f} %, NLL {loss:.3f}", flush=True)

@@ -267,3 +267,10 @@ def test_a_problem_that_cannot_be_diagnosed_is_refused(change, words):
     X, y, A, example, _, _ = crowd()
     with pytest.raises(ValueError, match=words):
         Problem(X, y, **{"privileged": A, "example": example, **change})
+
+
+def test_labels_are_judged_by_networks_that_stop_on_labels(monkeypatch):
+    """The consensus would take another network for each fold."""
+    monkeypatch.delattr("lupi.training.consensus.add_consensus")
+    X, y, A, example, _, _ = crowd(examples=20)
+    assert diagnose(Problem(X, y, A, example=example, folds=2, parameters=TINY)).labels is not None

@@ -55,6 +55,9 @@ def test_predictors_of_the_truth_stop_without_privileged_information(method):
     classifier(method, patience=2, epochs=2, members=2).fit(X, Y, privileged=A, eval_set=(X_NEW, Y_NEW))
     with pytest.raises(ValueError, match=rf"`eval_set` to be \(X, y, privileged\) for method '{method}'"):
         classifier(method).fit(X, Y, privileged=A, eval_set=(X_NEW, Y_NEW))
+    on_labels = classifier(method, patience=3, training={"stop_on": "labels"})
+    with pytest.raises(ValueError, match=rf"`eval_set` to be \(X, y, privileged\) for method '{method}'"):
+        on_labels.fit(X, Y, privileged=A, eval_set=(X_NEW, Y_NEW))
 
 
 def test_rows_without_a_label_do_not_count():

@@ -170,3 +170,13 @@ def test_known_truths_do_not_make_annotators_look_right():
     loss = -(target * torch.log_softmax(method.predictor()(held_out.x), 1)).sum(1).mean()
     watched = [row["validation_consensus"] for row in history if row["stage"] == "train"]
     assert loss.item() == pytest.approx(min(watched), rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["pi-dual", "pi-transition"])
+def test_methods_stop_on_the_labels_if_asked(name):
+    method, unaware = make_method(name), make_method(name)
+    object.__setattr__(unaware, "predicts_truth", False)
+    history = train(method, dataclasses.replace(HOW, stop_on="labels"))
+    assert history == train(unaware)
+    assert_equal(weights(method), weights(unaware))
+    assert "consensus" not in {row["stage"] for row in history}

@@ -16,6 +16,7 @@ REFUSED = {
     "batch_size": [0, -5, 0.5, False, "3", None],
     "checks": [0, -1, 1.5, True, "3", None],
     "patience": [0, -1, 1.5, True, "3"],
+    "stop_on": ["truth", None],
     "workers": [-1, 1.5, True, "3", None],
     "draw": ["rows", None],
     "optimizer": ["Adam", None],

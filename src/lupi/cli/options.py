@@ -158,8 +158,8 @@ def training_options(
         int | None,
         typer.Option(
             min=1,
-            help="Stop after this number of epochs without a lower loss on held-out labels, or on their consensus for "
-            "`pi-dual` and `pi-transition`; `auto` stops by itself.",
+            help="Stop after this number of epochs without a lower loss on held-out labels; `train` and `compare` use "
+            "their consensus for `pi-dual` and `pi-transition`. `auto` stops by itself.",
         ),
     ] = None,
 ) -> dict[str, Any]:

@@ -73,6 +73,7 @@ def judge_labels(problem: Problem, diagnosis: Diagnosis, jobs: int, progress: bo
     def predict(method: str) -> Floats:
         use = columns if methods.kind(method).uses_privileged else []
         training = {**TRAINING, "batch_size": min(32, problem.batch_size), **problem.parameters}
+        training["training"] = {"stop_on": "labels", **(training.get("training") or {})}
         return predict_out_of_fold(
             problem.X,
             label,

@@ -24,7 +24,7 @@ from lupi._internal.devices import check_device
 from lupi.data import Annotations, Batch, CodedRows, SparseRows
 from lupi.estimators import arguments
 from lupi.estimators.folder import save_model_folder
-from lupi.estimators.held_out import check_eval_set, encode_eval_set, hold_out
+from lupi.estimators.held_out import check_eval_set, encode_eval_set, hold_out, stops_by_consensus
 from lupi.estimators.onnx_export import Deployed, check_numeric, draw_inputs, export_onnx
 from lupi.estimators.precision import DTYPES, check_dtype, convert
 from lupi.estimators.rows import LabelledRows, select_labelled
@@ -219,10 +219,10 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             settings = replace(settings, patience=None)
         elif eval_set is not None:
             assert held_out is not None
-            held_out = check_eval_set(self, eval_set, held_out)
+            held_out = check_eval_set(self, eval_set, held_out, settings)
         elif self.patience is not None:
             data, held_out = hold_out(data, self.validation_fraction, seed)
-        forms_consensus = self.method_.predicts_truth and settings.patience is not None
+        forms_consensus = stops_by_consensus(self.method_, settings)
         if self.trust and not (self.method_.models_annotators or forms_consensus):
             warnings.warn(f"Method {self.method!r} has no model of annotators: `trust` has no effect.", stacklevel=3)
         return data, held_out, settings, seed

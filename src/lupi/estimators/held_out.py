@@ -9,7 +9,9 @@ from sklearn.base import is_classifier
 
 from lupi.data import Annotations
 from lupi.estimators import arguments
+from lupi.methods.base import Method
 from lupi.tabular.containers import as_pandas
+from lupi.training import Settings
 
 
 def hold_out(data: Annotations, fraction: float, seed: int) -> tuple[Annotations, Annotations]:
@@ -45,13 +47,18 @@ def encode_eval_set(model: Any, eval_set: Any, width: int) -> Annotations:
     return Annotations(x, rows, a, model._code_targets(y[labelled], "eval_set"))
 
 
-def check_eval_set(model: Any, eval_set: Any, held_out: Annotations) -> Annotations:
+def stops_by_consensus(method: Method, settings: Settings) -> bool:
+    """Return whether a training stops by the consensus of held-out labels."""
+    return method.predicts_truth and settings.patience is not None and settings.stop_on == "consensus"
+
+
+def check_eval_set(model: Any, eval_set: Any, held_out: Annotations, settings: Settings) -> Annotations:
     """Raise an error if the held-out loss needs privileged information that is not given.
 
     Returns the held-out data. For a method that stops by the consensus of labels, they are true labels, unless soft.
     """
     method = model.method_
-    if method.predicts_truth and model.patience is not None:
+    if stops_by_consensus(method, settings):
         return held_out if getattr(model, "soft", False) else take_as_true(held_out)
     if method.uses_privileged and "marginal" not in method.gradients and len(eval_set) == 2:
         raise ValueError(

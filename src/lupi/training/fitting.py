@@ -170,7 +170,8 @@ class Training:
     def iterate_stages(self) -> Generator[tuple[Stage, list[Method]], None, None]:
         """Yield the stages of the method, each with all methods that its `finish` may read."""
         stops = self.validation is not None and self.settings.patience is not None
-        return iterate_stages(self.method, self.data, self.settings, self.place, stops=stops)
+        consensus = stops and self.settings.stop_on == "consensus"
+        return iterate_stages(self.method, self.data, self.settings, self.place, consensus=consensus)
 
     def train_stage(self, number: int, stage: Stage, networks: list[Method], state: dict[str, Any] | None) -> None:
         """Train a stage, from the state of a checkpoint if there is one."""
@@ -219,17 +220,17 @@ def redirect_each(noise: Noise, items: Iterator[Item]) -> Iterator[Item]:
 
 
 def iterate_stages(
-    method: Method, data: Data, settings: Settings, place: Any, *, stops: bool
+    method: Method, data: Data, settings: Settings, place: Any, *, consensus: bool
 ) -> Generator[tuple[Stage, list[Method]], None, None]:
     """Yield the stages of a method, those of several methods as `Replicas` or one after another.
 
-    If training `stops` by held-out annotations, methods that predict the truth stop by the consensus of their labels.
+    With `consensus`, methods that predict the truth stop by the consensus of the held-out labels.
 
     With each stage come all methods that its `finish` may read: if they train one after another, all of them. Closing
     this generator closes the method's, and unstacks replicas.
     """
     with closing(method.stages(data)) as stages:  # type: ignore[arg-type, type-var]
-        for stage in stop_by_consensus(stages) if stops else stages:
+        for stage in stop_by_consensus(stages) if consensus else stages:
             methods = list_methods(stage)
             if isinstance(stage.method, Method):
                 yield stage, methods

@@ -94,8 +94,11 @@ class Settings:
     patience : int, optional
         Stop when the held-out loss has not decreased for this number of checks, at the end of the epoch, and restore
         the best weights. The held-out loss is that of the marginal head if there is one, else the sum of all losses.
-        Methods that predict the true label ("pi-dual", "pi-transition") use the loss of the predictor on the consensus
-        of the held-out labels, P(true label | all labels, x), for which a No PI network is trained first.
+        For methods that predict the true label ("pi-dual", "pi-transition"), see `stop_on`.
+    stop_on : {"consensus", "labels"}
+        The held-out loss of methods that predict the true label. "consensus" is the loss of the predictor on the
+        consensus of the held-out labels, P(true label | all labels, x), for which a No PI network is trained first.
+        "labels" is the loss on the labels, as for other methods.
     checks : int
         Number of evenly spaced checks of the held-out loss per epoch, at most one per step, if `patience` is given. The
         last check is at the end of the epoch, and its losses are part of the history.
@@ -136,6 +139,7 @@ class Settings:
     compile: bool = False
     cuda_graph: bool | None = None
     patience: int | None = None
+    stop_on: Literal["consensus", "labels"] = "consensus"
     checks: int = 1
     workers: int = 0
     augment: nn.Module | None = None
