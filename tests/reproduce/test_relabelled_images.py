@@ -448,32 +448,59 @@ def test_classes_must_be_the_same(files, tmp_path):
         read_images(tmp_path, Settings(size=32))
 
 
-def start_reproduce(program, data, folder, devices, **environment):
-    """Run `lupi reproduce relabelled-images` on several devices."""
+def list_options(data, folder):
+    """List the arguments of `lupi` for an experiment on two devices."""
+    settings = {**ON_FILES, "trunk": "mobilenet", "devices": 2, "workers": 0}
+    changes = [f"--set={name}={value}" for name, value in settings.items()]
+    return ["reproduce", "relabelled-images", "--data", str(data), "--seeds", "2", *changes, "-o", str(folder)]
+
+
+def make_variables():
+    """Return environment variables with which two processes find each other."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         port = listening.getsockname()[1]
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), **environment}
-    if sys.platform == "linux":
-        env["GLOO_SOCKET_IFNAME"] = "lo"
-    settings = {**ON_FILES, "trunk": "mobilenet", "devices": devices, "workers": 0}
-    changes = [f"--set={name}={value}" for name, value in settings.items()]
-    options = ["reproduce", "relabelled-images", "--data", str(data), "--seeds", "2", *changes, "-o", str(folder)]
-    return subprocess.run(
-        [sys.executable, *program, *options],
-        capture_output=True,
+    own = {"GLOO_SOCKET_IFNAME": "lo"} if sys.platform == "linux" else {}
+    return {"OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), **own}
+
+
+@pytest.fixture
+def program(files, tmp_path):
+    """The running program that trains in two forks of itself, into the folder `killed`."""
+    started = subprocess.Popen(
+        [
+            sys.executable,
+            Path(__file__).parent / "programs" / "killed_while_training.py",
+            *list_options(files, tmp_path / "killed"),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        env=env,
-        timeout=150,
-        start_new_session=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
+    yield started
+    started.communicate()
+
+
+def train_in_forks(program, die_after=None):
+    """Run the command, and return the exit code of its first process and what it said."""
+    program.stdin.write(json.dumps([make_variables(), die_after]) + "\n")
+    program.stdin.flush()
+    return json.loads(program.stdout.readline())
 
 
 @pytest.mark.skipif(find_spec("lightning") is None, reason="needs the extra `distributed`")
-def test_two_devices_killed_and_resumed(files, tmp_path):
+def test_two_devices_killed_and_resumed(files, program, tmp_path):
     """Killed with SIGKILL inside the third training, a run resumes there and has the results of one that was not."""
     whole, folder = tmp_path / "whole", tmp_path / "killed"
-    done = start_reproduce(["-m", "lupi"], files, whole, 2)
+    done = subprocess.run(
+        [sys.executable, "-m", "lupi", *list_options(files, whole)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **make_variables()},
+        timeout=150,
+        start_new_session=True,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("# Relabelled images") == 1  # one process reports
     names = ("no-pi", "tram", "het-tram")
@@ -481,16 +508,15 @@ def test_two_devices_killed_and_resumed(files, tmp_path):
     assert {path.name for path in (whole / "runs").iterdir()} == finished | {f"annotator-{n}.npz" for n in range(16)}
 
     per_training = 4  # eight steps, of which every second one is saved
-    program = [str(Path(__file__).parent / "programs" / "killed_while_training.py")]
-    died = start_reproduce(program, files, folder, 2, DIE_AFTER=str(2 * per_training + 2))
-    assert died.returncode == -signal.SIGKILL, died.stderr
+    code, said = train_in_forks(program, die_after=2 * per_training + 2)
+    assert code == -signal.SIGKILL, said
     kept = {path.name for path in (folder / "runs").iterdir()}
     assert kept & finished == {"no-pi-0.npz", "tram-0.npz"}
     assert "het-tram-0.pt" in kept
     before = (folder / "runs" / "no-pi-0.npz").stat().st_mtime_ns
 
-    done = start_reproduce(["-m", "lupi"], files, folder, 2)
-    assert done.returncode == 0, done.stderr
+    code, said = train_in_forks(program)
+    assert code == 0, said
     assert (folder / "runs" / "no-pi-0.npz").stat().st_mtime_ns == before
     assert {path.suffix for path in (folder / "runs").iterdir()} == {".npz"}
     tables = [pd.read_csv(place / "results.csv").drop(columns="seconds") for place in (whole, folder)]
