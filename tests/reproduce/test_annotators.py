@@ -58,7 +58,7 @@ def test_networks_learn_differ_and_are_kept(tmp_path):
         first = annotate(images, who, kept)
         assert [len(p) for p in first] == [np.sum(who == number) for number in range(NETWORKS)]
         right = np.concatenate([p.argmax(1) == images.true[who == number] for number, p in enumerate(first)])
-        assert right.mean() > 0.55  # about 0.75; a third by chance, with a standard deviation of 0.05
+        assert right.mean() > 0.6  # 0.71 to 0.78 with three seeds, and below 0.5 if labels are shuffled
         labels = draw_labels(first, who, images.true, names=NAMES, right=0.0, seed=0)
         assert len(set(labels.relabelled.privileged["probability"].round(6))) > NETWORKS
         kept.file("annotator", 5).unlink()
