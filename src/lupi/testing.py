@@ -253,7 +253,7 @@ def check_observe(build: Build, likelihood: Likelihood) -> None:
 
 def check_training(build: Build, likelihood: Likelihood) -> None:
     """Check that training lowers the loss of every stage and is reproducible."""
-    data, settings = make_data(likelihood), Settings(epochs=12, batch_size=8, learning_rate=3e-3)
+    data, settings = make_data(likelihood), Settings(epochs=30, batch_size=8, learning_rate=3e-3)
     first, second = (make_method(build, likelihood) for _ in range(2))
     history = fit(first, data, settings)
     fit(second, data, settings)
