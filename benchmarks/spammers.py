@@ -1,7 +1,7 @@
 """Accuracy on true labels where some annotators always answer 0: ``python -m benchmarks.spammers``.
 
 Three classes, 400 examples, ten annotators; the others are right 90 % of the time. Mean, lowest and highest of ten
-seeds. With the argument ``anchored``, five spammers and one label per example, with some true labels or a trusted
+seeds. With the argument ``anchored``, seven spammers and one label per example, with some true labels or a trusted
 annotator, and three seeds.
 """
 
@@ -62,7 +62,7 @@ if __name__ == "__main__":
     if "anchored" in sys.argv:
         for name in ("no-pi", "label-posterior", "auto"):
             for known, trusted in ((0, 0), (20, 0), (40, 0), (0, 1)):
-                found = [f"{measure(name, seed, 1, 5, known=known, trusted=trusted):.2f}" for seed in (0, 1, 2)]
+                found = [f"{measure(name, seed, 1, 7, known=known, trusted=trusted):.2f}" for seed in (0, 1, 2)]
                 print(f"{known:2} true labels, {trusted} trusted, {name:16} {' '.join(found)}", flush=True)
         sys.exit()
     for each in (1, 3):

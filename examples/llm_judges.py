@@ -121,7 +121,8 @@ def main(seeds: int = 5, answers: int = 1000, epochs: int = 20) -> None:
     print("accuracy on true labels, %, and how much better auto is [95 % interval]")
     for name, values in scores.items():
         gain = (scores["auto"] - values).to_numpy()
-        half = stats.sem(gain) * stats.t.ppf(0.975, seeds - 1)
+        spread = gain.std(ddof=1) if seeds > 1 else np.nan
+        half = spread / np.sqrt(seeds) * stats.t.ppf(0.975, seeds - 1)
         against = f"{gain.mean():+.1f} [{gain.mean() - half:+.1f}, {gain.mean() + half:+.1f}]"
         print(f"{name:28} {values.mean():.1f}  {'' if name == 'auto' else against}".rstrip())
 

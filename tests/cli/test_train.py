@@ -78,7 +78,7 @@ def test_from_a_table_to_predictions(form, tmp_path):
             TABLE[80 * i : 80 * (i + 1)].to_parquet(path / f"{i}.parquet")
     result = good("train", path, *ROLES, *TRAM, "--epochs", 5, "--seed", 3, "-o", tmp_path / "model")
     assert "Task: classification (the target holds names)." in result.stdout
-    assert "Inputs: 2 number." in result.stdout
+    assert "Inputs: 2 numbers." in result.stdout
     assert "Privileged: annotator (category), seconds (number)." in result.stdout
     assert "Annotators: annotator, by its name; `--annotator` names another column." in result.stdout
     assert "'annotator' holds integers that look like ids, so each value is a category" in result.stdout
@@ -141,7 +141,7 @@ def test_columns_of_every_kind(tmp_path):
     frame.to_parquet(tmp_path / "t.parquet")
     options = [*TRAM, "--kind", "zip=category", "--epochs", 1]
     result = good("train", tmp_path / "t.parquet", *ROLES, *options, "-o", tmp_path / "m")
-    assert "Inputs: 3 number, 2 category (city, zip), 1 boolean (open), 1 text (note)." in result.stdout
+    assert "Inputs: 3 numbers, 2 categories (city, zip), 1 boolean (open), 1 text (note)." in result.stdout
     good("predict", tmp_path / "m", tmp_path / "t.parquet", "-o", tmp_path / "p.parquet")
     frame.to_csv(tmp_path / "t.csv", index=False)
     good("predict", tmp_path / "m", tmp_path / "t.csv", "-o", tmp_path / "p.csv")

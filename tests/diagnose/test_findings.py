@@ -33,7 +33,7 @@ def test_a_leak_is_described_with_advice_in_one_sentence(how, part):
     row = {"column": "c", "leak": True, "how": how}
     text = write_notes(pd.DataFrame([row]), 2000)[0]
     assert part in text
-    assert "name it in `ignore`" in text
+    assert "move it from `privileged` to `ignore`" in text
     assert text.count(". ") == 0
 
 

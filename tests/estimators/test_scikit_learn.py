@@ -33,7 +33,7 @@ from tests.estimators.helpers import RNG, X_NEW, A, X, Y, classifier, crowd
 
 @pytest.mark.filterwarnings("ignore:.*got no `privileged` information:UserWarning")
 @parametrize_with_checks(
-    [PrivilegedClassifier(), PrivilegedRegressor()],
+    [PrivilegedClassifier(epochs=5, learning_rate=5e-3), PrivilegedRegressor(epochs=5, learning_rate=5e-3)],
     expected_failed_checks=lambda estimator: {  # noqa: ARG005 - as for scikit-learn's own networks
         "check_sample_weight_equivalence_on_dense_data": "batches of weighted and of repeated rows differ"
     },

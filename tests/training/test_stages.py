@@ -192,7 +192,7 @@ def test_a_split_stage_prepares_each_set_and_finishes_once():
 def test_networks_are_separate_after_their_stage():
     """Also if training breaks off."""
     method, data = Several(), make_sets()[0]
-    with closing(iterate_stages(method, data, HOW, CPU, stops=False)) as stages:
+    with closing(iterate_stages(method, data, HOW, CPU, consensus=False)) as stages:
         assert next(stages)[1] == method.networks
         assert count_storages(method) == 1
     for network in method.networks:

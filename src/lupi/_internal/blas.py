@@ -1,10 +1,14 @@
 """Keep BLAS to one thread where matrices are small."""
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from threading import RLock
 
 from threadpoolctl import ThreadpoolController
+
+LOCK = RLock()
+"""Held while BLAS is limited: a thread that enters meanwhile would take the limit for the usual number of threads."""
 
 
 @cache
@@ -13,7 +17,8 @@ def find_libraries() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def one_thread() -> AbstractContextManager[Any]:
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
     """Let BLAS use a single thread.
 
     SciPy's optimizers call BLAS thousands of times with a few numbers. Waking other threads takes far longer than the
@@ -22,8 +27,9 @@ def one_thread() -> AbstractContextManager[Any]:
     Examples
     --------
     >>> from scipy.optimize import minimize
-    >>> with one_thread():
+    >>> with one_blas_thread():
     ...     minimize(lambda t: (t[0] - 3) ** 2, [0.0], method="L-BFGS-B").x.round(3).tolist()
     [3.0]
     """
-    return find_libraries().limit(limits=1, user_api="blas")  # type: ignore[no-any-return]
+    with LOCK, find_libraries().limit(limits=1, user_api="blas"):
+        yield

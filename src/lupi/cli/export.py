@@ -18,3 +18,4 @@ def run(
 
     for line in serving.export_onnx(serving.load(model), onnx, overwrite=overwrite):
         print(line)
+    print(f"ONNX: {onnx}")

@@ -19,7 +19,7 @@ from lupi.crowd.votes import Floats, Votes
 
 
 def summarize_annotators(inference: Inference) -> dict[str, NDArray[Any]]:
-    """Summarize each annotator. The result has the columns of a table, in the order of `found.names`.
+    """Summarize each annotator. The result has the columns of a table, in the order of `inference.names`.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def sample_reliability(
     The estimates of z, b, μ, σ_b², β and s depend on each other, so an interval for one that treats the others as known
     is too narrow. Gibbs sampling draws all of them, and which labels are habits, while the errors C, the weights w and
     the habit distributions h stay at their estimates. The draws of z temper the likelihood of the labels with
-    `found.exponent`, because labels of the same example share errors. Given z, the labels of an annotator belong to
+    `inference.exponent`, because labels of the same example share errors. Given z, the labels of an annotator belong to
     different examples and are not tempered.
 
     If few examples have two labels, the labels say little about the exponent, but reliability depends on it: with a

@@ -33,7 +33,7 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_array, hstack, issparse
 from scipy.special import expit, logsumexp
 
-from lupi._internal.blas import one_thread
+from lupi._internal.blas import one_blas_thread
 from lupi.crowd.habits import start_model, update_habits
 from lupi.crowd.likelihood import (
     LabelModel,
@@ -252,7 +252,7 @@ def infer_votes(votes: Votes, p: ArrayLike, *, features: Any = None, exponent: f
         raise ValueError(f"Expected `features` to be {count} rows of numbers, but got shape {list(columns.shape)}.")
     ordered = replace(votes, example=votes.example[order], annotator=votes.annotator[order], label=votes.label[order])
     log_prior = np.log(p.clip(SMALLEST))
-    with one_thread():
+    with one_blas_thread():
         fitted = _fit(ordered, log_prior, csr_array(columns)[order])
     eta = np.empty(count)
     eta[order] = fitted.model.log_odds

@@ -16,7 +16,7 @@ from lupi.diagnose.findings import Diagnosis, write_notes
 from lupi.diagnose.information import Floats
 from lupi.diagnose.periods import find_time, measure_periods
 from lupi.diagnose.predictions import predict_out_of_fold
-from lupi.diagnose.problem import TRAINING, Problem
+from lupi.diagnose.problem import Problem
 from lupi.diagnose.rankings import rank_labels, score_rankings
 from lupi.tabular.targets import code_gold
 
@@ -72,8 +72,6 @@ def judge_labels(problem: Problem, diagnosis: Diagnosis, jobs: int, progress: bo
 
     def predict(method: str) -> Floats:
         use = columns if methods.kind(method).uses_privileged else []
-        training = {**TRAINING, "batch_size": min(32, problem.batch_size), **problem.parameters}
-        training["training"] = {"stop_on": "labels", **(training.get("training") or {})}
         return predict_out_of_fold(
             problem.X,
             label,
@@ -83,7 +81,7 @@ def judge_labels(problem: Problem, diagnosis: Diagnosis, jobs: int, progress: bo
             method=method,
             folds=problem.folds,
             random_state=problem.seed,
-            parameters={**training, "numbers": problem.encoding(use)},
+            parameters={**problem.judging_parameters(), "numbers": problem.encoding(use)},
             jobs=jobs,
             progress=progress,
         )[0]

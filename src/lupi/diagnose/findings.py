@@ -199,11 +199,14 @@ def write_notes(information: pd.DataFrame, examples: int) -> list[str]:
     notes = []
     for row in information.to_dict("records"):
         if row["leak"]:
-            notes.append(f"Column {row['column']!r} {LEAKS[row['how']]}: name it in `ignore`, unless you know why.")
+            notes.append(
+                f"Column {row['column']!r} {LEAKS[row['how']]}: move it from `privileged` to `ignore`, unless you know "
+                "why."
+            )
         elif row["known"] < 0.1:
             notes.append(
                 f"Column {row['column']!r} has a different value in nearly every example, so it says nothing about "
-                "other examples: name it in `ignore`, or give it the kind number."
+                "other examples: move it from `privileged` to `ignore`, or give it the kind number if it is a quantity."
             )
         elif row["column"] == TOGETHER and row["share"] >= GIVEN:
             notes.append("The privileged columns together determine the label: check what gives it away.")

@@ -1,7 +1,6 @@
 """Estimate how long a diagnosis takes, and how large a sample fits a time budget."""
 
 from dataclasses import replace
-from typing import Any
 
 from lupi._internal.devices import one_thread
 from lupi._internal.progress import show_line
@@ -60,7 +59,7 @@ def estimate_problem(problem: Problem, workers: int) -> Estimate | None:
         return replace(small, parameters={**given, **problem.parameters, "epochs": epochs}).losses(columns, width=width)
 
     def predict(epochs: int) -> object:
-        training: Any = {**TRAINING, "batch_size": min(32, problem.batch_size), **problem.parameters, "epochs": epochs}
+        training = {**problem.judging_parameters(), "epochs": epochs}
         with one_thread():
             return predict_out_of_fold(
                 small.X,

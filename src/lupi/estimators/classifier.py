@@ -82,8 +82,8 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
     patience : int, optional
         Stop after this many epochs without a lower held-out loss, and restore the best weights. "pi-dual" and
         "pi-transition" use the loss on the consensus of the held-out labels, for which a No PI network is trained
-        first. "auto", "label-posterior" and "stack" ignore `patience` and hold no data out: each of their networks uses
-        the fold that it is not trained on for early stopping.
+        first, unless `training` has ``stop_on="labels"``. "auto", "label-posterior" and "stack" ignore `patience` and
+        hold no data out: each of their networks uses the fold that it is not trained on for early stopping.
     validation_fraction : float
         Fraction of the examples to hold out, with their noisy labels, if `patience` is given and the method uses it.
     training : dict, optional

@@ -49,7 +49,7 @@ def encode_eval_set(model: Any, eval_set: Any, width: int) -> Annotations:
 
 def stops_by_consensus(method: Method, settings: Settings) -> bool:
     """Return whether a training stops by the consensus of held-out labels."""
-    return method.predicts_truth and settings.patience is not None and settings.stop_on == "consensus"
+    return method.predicts_truth and settings.stops_on_consensus
 
 
 def check_eval_set(model: Any, eval_set: Any, held_out: Annotations, settings: Settings) -> Annotations:

@@ -29,7 +29,7 @@ class Method(nn.Module, ABC):
     methods train on the known true label of an example instead of its labels."""
     predicts_truth: ClassVar[bool] = False
     """Whether the predictor, the marginal head on the trunk, estimates the true label rather than an annotator's label.
-    Early stopping then uses the consensus of the held-out labels."""
+    Early stopping then uses the consensus of the held-out labels, unless `Settings.stop_on` is "labels"."""
     takes_sparse: ClassVar[bool] = False
     """Whether `losses` accepts a sparse `batch.a`. It can if only linear layers take a as input."""
     likelihoods: ClassVar[tuple[type[Likelihood], ...]] = (Categorical, Bernoulli, Gaussian)

@@ -159,14 +159,17 @@ def count_kinds(inputs: Mapping[str, InputColumn]) -> str:
     --------
     >>> number, text = InputColumn("number", "number"), InputColumn("text", "string")
     >>> count_kinds({"a": number, "b": number, "c": text})
-    '2 number, 1 text (c)'
+    '2 numbers, 1 text (c)'
     """
     kinds: dict[str, list[str]] = {}
     for name, column in inputs.items():
         kinds.setdefault(column.kind, []).append(name)
-    return ", ".join(
-        f"{len(names)} {kind}" + ("" if kind == "number" else f" ({', '.join(names)})") for kind, names in kinds.items()
-    )
+    parts = []
+    for kind, names in kinds.items():
+        plural = "categories" if kind == "category" else f"{kind}s"
+        listed = "" if kind == "number" else f" ({', '.join(names)})"
+        parts.append(f"{len(names)} {kind if len(names) == 1 else plural}{listed}")
+    return ", ".join(parts)
 
 
 # -------------------------------------------------------------------------------- arrays

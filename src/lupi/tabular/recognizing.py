@@ -29,7 +29,7 @@ TRUTH = re.compile(r"(?<![a-z])(gold|(ground)?truth|true[ _.-]?labels?)(?![a-z])
 TABLE_ADVICE = {
     "identifier": "name it in `example`, `privileged` or `ignore`",
     "truth": "name it in `gold` or `ignore`",
-    "privileged": "name it in `ignore`",
+    "privileged": "move it from `privileged` to `ignore`",
 }
 """Advice on columns of a table that cannot be inputs or privileged information."""
 

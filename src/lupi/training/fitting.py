@@ -132,7 +132,7 @@ def fit(
         if state is not None:  # after `observe`: the networks of a stack observe their own folds later
             method.load_state_dict(state["method"])
             restore_memory(method, state["memory"])
-        with closing(training.iterate_stages()) as stages:
+        with closing(training.stages()) as stages:
             for number, (stage, networks) in enumerate(redirect_each(noise, stages)):
                 if state is not None and number < state["stage"]:
                     continue  # trained before the interruption
@@ -167,10 +167,9 @@ class Training:
     progress: bool
     callbacks: Sequence[Callback]
 
-    def iterate_stages(self) -> Generator[tuple[Stage, list[Method]], None, None]:
+    def stages(self) -> Generator[tuple[Stage, list[Method]], None, None]:
         """Yield the stages of the method, each with all methods that its `finish` may read."""
-        stops = self.validation is not None and self.settings.patience is not None
-        consensus = stops and self.settings.stop_on == "consensus"
+        consensus = self.validation is not None and self.settings.stops_on_consensus
         return iterate_stages(self.method, self.data, self.settings, self.place, consensus=consensus)
 
     def train_stage(self, number: int, stage: Stage, networks: list[Method], state: dict[str, Any] | None) -> None:

@@ -185,6 +185,11 @@ class Settings:
             if self.cuda_graph and differs:
                 raise ValueError(f"Expected `cuda_graph` to be off with this `{name}`, but got {self.cuda_graph}.")
 
+    @property
+    def stops_on_consensus(self) -> bool:
+        """Whether methods that predict the true label stop on the consensus of the held-out labels."""
+        return self.patience is not None and self.stop_on == "consensus"
+
     def rate(self, epoch: float) -> float:
         """Return the factor of the learning rate at a point in training, in epochs.
 
