@@ -122,7 +122,7 @@ class Problem:
     def judging_parameters(self) -> dict[str, Any]:
         """Return the parameters of the networks that judge labels.
 
-        They stop on the labels. Stopping on their consensus takes twice as many networks and ranked no better.
+        They stop on the labels. Stopping on the consensus takes twice as many networks for equally good rankings.
         """
         given = {**TRAINING, "batch_size": min(32, self.batch_size), **self.parameters}
         return {**given, "training": {"stop_on": "labels", **(given.get("training") or {})}}
