@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 import typer
@@ -33,6 +34,29 @@ def read_error(result):
     assert line.startswith("lupi: ")
     assert "Traceback" not in result.output
     return line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["work"], "lupi: Missing argument"),
+        (["work", "t.csv", "--epochz", "3"], "lupi: No such option: --epochz"),
+        (["work", "t.csv", "--epochs", "many"], "lupi: Invalid value for '--epochs'"),
+        (["work", "t.csv", "--epochs", "0"], "lupi: Invalid value for '--epochs'"),
+        (["work", "t.csv", "other.csv"], "lupi: Got unexpected extra argument"),
+        (["wrok"], "lupi: No such command 'wrok'. Did you mean 'work'? See `lupi --help`."),
+    ],
+)
+def test_a_command_line_that_cannot_be_parsed_is_one_line_with_code_2(arguments, expected):
+    def work(table: str, epochs: Annotated[int, typer.Option(min=1)] = 1) -> None:  # noqa: ARG001
+        raise AssertionError("never called")
+
+    app = typer.Typer(cls=CommandLine)
+    app.command("work", cls=Command)(work)
+    app.command("rest")(lambda: None)
+    line = read_error(CliRunner().invoke(app, arguments, prog_name="lupi"))
+    assert line.startswith(expected)
+    assert line.endswith("--help`.")
 
 
 @pytest.mark.parametrize(

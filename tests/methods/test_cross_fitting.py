@@ -11,7 +11,7 @@ from lupi import methods, testing
 from lupi.data import Annotations
 from lupi.likelihoods import Categorical
 from lupi.methods import cross_fitting
-from lupi.methods.cross_fitting import assign_folds, interpolate_inputs, split_folds
+from lupi.methods.cross_fitting import assign_folds, split_folds
 from lupi.training import Settings, fit
 
 COUNTS = st.lists(st.integers(0, 6), min_size=4, max_size=25).filter(lambda counts: sum(c > 0 for c in counts) >= 4)
@@ -167,36 +167,3 @@ def test_an_example_without_annotations_is_in_no_fold_and_has_no_target():
     changed.x[4] = 100.0
     for name, p in out_of_fold(changed, 2)[0].items():
         assert torch.equal(p, before[name]), "nothing sees it"
-
-
-# ---------------------------------------------------------------------------- points between, and selections
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.uint8])
-def test_points_between_are_on_segments_of_annotated_inputs(dtype):
-    corners = torch.tensor([[0, 0], [200, 0], [0, 200], [77, 77]]).to(dtype)  # the last one has no label
-    data = Annotations(corners, torch.tensor([0, 1, 2, 2]), torch.zeros(4, 0), torch.zeros(4))
-    points, _ = interpolate_inputs(data, 50, seed=1)
-    assert points.dtype == dtype
-    assert points.shape == (150, 2)
-    x, y = points.double().unbind(1)
-    slack = 2.0 if dtype in (torch.bfloat16, torch.uint8) else 1e-3
-    on_a_side = (x < slack) | (y < slack) | ((x + y - 200).abs() < slack)
-    assert on_a_side.all()
-    assert ((x > 20) & (y > 20)).any()
-    assert torch.equal(points, interpolate_inputs(data, 50, seed=1)[0])
-    assert not torch.equal(points, interpolate_inputs(data, 50, seed=2)[0])
-
-
-def test_points_between_images():
-    data = Annotations(torch.rand(3, 2, 4, 4), torch.arange(3), torch.zeros(3, 0), torch.zeros(3))
-    points, _ = interpolate_inputs(data, 2, seed=0)
-    assert points.shape == (6, 2, 4, 4)
-    pairs = [(data.x[i], data.x[j]) for i in range(3) for j in range(3)]
-    for point in points:  # one place for the whole image: the rest of the point after projection is zero
-        rest = []
-        for first, second in pairs:
-            step = (second - first).flatten()
-            place = ((point - first).flatten() @ step / (step @ step).clamp_min(1e-9)).clamp(0, 1)
-            rest.append(float((torch.lerp(first, second, place) - point).abs().max()))
-        assert min(rest) < 1e-5

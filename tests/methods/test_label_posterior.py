@@ -11,7 +11,7 @@ import torch
 from lupi import methods, testing
 from lupi.data import Annotations
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
-from lupi.methods.cross_fitting import interpolate_inputs
+from lupi.methods.combining import combine_inputs
 from lupi.methods.label_posterior import LabelPosterior, label_posterior, privileged_varies
 from lupi.nn import MLP, Parts
 from lupi.training import Settings, fit, fit_seeds
@@ -101,7 +101,7 @@ def test_every_round_explains_the_labels_by_the_networks_of_that_round(rounds):
 
 
 @pytest.mark.parametrize("between", [0, 2])
-def test_the_student_learns_the_targets_of_examples_and_of_points_between(between):
+def test_the_student_learns_the_targets_of_examples_and_of_combined_inputs(between):
     data, method = testing.make_data(Categorical()), make_method(rounds=1, between=between)
     data = data.take((data.row != 5).nonzero().squeeze(1))
     with recorded(LabelPosterior, "make_targets") as calls, recorded(LabelPosterior, "explain") as explained:
@@ -112,7 +112,7 @@ def test_the_student_learns_the_targets_of_examples_and_of_points_between(betwee
     assert sets.row[:count].tolist() == data.annotated.tolist()
     assert torch.equal(sets.y[:count], memory["target"])
     if between:
-        torch.testing.assert_close(sets.x[sets.row[count:]], interpolate_inputs(data, between, int(method.seed) + 1)[0])
+        torch.testing.assert_close(sets.x[sets.row[count:]], combine_inputs(data, between, int(method.seed) + 1)[0])
         torch.testing.assert_close(sets.y[count:].sum(1), torch.ones(count * between))
     student = [row for row in history if row["stage"] == "student"]
     assert len(student) == -(-2 * 9 // (1 + between)), "about twice as many steps as for the labels alone"
@@ -121,14 +121,14 @@ def test_the_student_learns_the_targets_of_examples_and_of_points_between(betwee
     assert rates[-1] < 0.5 * rates[0], "a cosine schedule"
 
 
-def test_points_between_learn_the_average_of_the_networks():
+def test_combined_inputs_have_the_average_of_the_networks_as_target():
     data, method = testing.make_data(Categorical()), make_method(rounds=1, between=1, folds=3)
     with recorded(LabelPosterior, "remember") as calls:
         fit(method, data, Settings(epochs=2, batch_size=16))
     name, networks, memory = calls[0]
-    points, _ = interpolate_inputs(data, 1, int(method.seed) + 1)
+    combined, _ = combine_inputs(data, 1, int(method.seed) + 1)
     with torch.no_grad():
-        each = [torch.softmax(network.predictor()(points), -1) for network in networks]
+        each = [torch.softmax(network.predictor()(combined), -1) for network in networks]
     torch.testing.assert_close(memory[f"{name} between"], torch.stack(each).mean(0))
 
 

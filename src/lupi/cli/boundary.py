@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
+import typer
 from typer.core import TyperGroup
 
 from lupi._internal.sanitizing import shorten
@@ -25,6 +26,8 @@ LONGEST = 1000
 """Maximum length of a message."""
 LONG_WORD = re.compile(r"(\S{200})\S{100,}")
 """Words that are longer than a line or two, such as values that were passed as a column name."""
+UsageError: Any = typer.BadParameter.__base__
+"""The error of a command line that cannot be parsed; typer does not export it."""
 
 
 class CommandLine(TyperGroup):
@@ -34,12 +37,17 @@ class CommandLine(TyperGroup):
         """Parse the arguments and run a command."""
         with guard_output() as outputs, guard_interrupts():
             try:
-                result = super().main(*args, **options)
-                code: Any = 0
+                result = super().main(*args, **{**options, "standalone_mode": False})
+                code: Any = result if isinstance(result, int) else 0
             except SystemExit as done:
                 result, code = None, done.code
-            except KeyboardInterrupt:
+            except (KeyboardInterrupt, typer.Abort):
                 result, code = None, 130
+            except UsageError as error:
+                if message := error.format_message():  # empty if the help has been shown instead
+                    stop = "" if message.endswith((".", "?")) else "."
+                    print_error(f"{' '.join(message.split())}{stop} See `{error.ctx.command_path} --help`.")
+                result, code = None, 2
             except Exception as error:
                 print_error(explain(error, "lupi"), error)
                 result, code = None, 2

@@ -50,24 +50,3 @@ def split_folds(data: Annotations, fold: Tensor, seed: int) -> tuple[list[Annota
 
     others = [resize((of != number) & (of >= 0), count - each) for number in range(folds)]
     return others, [resize(of == number, each) for number in range(folds)]
-
-
-def interpolate_inputs(data: Annotations, times: int, seed: int) -> tuple[Tensor, Tensor | None]:
-    """Interpolate between random pairs of annotated inputs, and return `times` points per example.
-
-    For images of 8-bit integers, the points are rounded. The weights of the points are interpolated in the same way and
-    returned too; they are None if the annotations have no weights.
-    """
-    assert isinstance(data.x, Tensor)
-    generator, device = torch.Generator().manual_seed(seed), data.row.device
-    example = data.annotated
-    size = times * example.shape[0]
-    pairs = torch.randint(example.shape[0], (2, size), generator=generator).to(device)
-    place = torch.rand(size, *(1,) * (data.x.ndim - 1), generator=generator).to(device)
-    weight = data.weight_examples()
-    if weight is not None:
-        weight = torch.lerp(weight[pairs[0]], weight[pairs[1]], place.flatten().to(weight.dtype))
-    first, second = (data.x.index_select(0, example[side]) for side in pairs)
-    if first.is_floating_point():
-        return torch.lerp(first, second, place.to(first.dtype)), weight
-    return torch.lerp(first.float(), second.float(), place).round().to(first.dtype), weight

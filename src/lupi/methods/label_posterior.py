@@ -26,7 +26,8 @@ from lupi._internal.checks import check_integer, check_number
 from lupi.data import Annotations, Batch
 from lupi.likelihoods import Bernoulli, Categorical, Likelihood
 from lupi.methods.base import Method, Stage, join_stages
-from lupi.methods.cross_fitting import assign_folds, interpolate_inputs, split_folds
+from lupi.methods.combining import combine_inputs
+from lupi.methods.cross_fitting import assign_folds, split_folds
 from lupi.methods.explanation import apply_mixture, explain
 from lupi.methods.no_pi import NoPI, no_pi
 from lupi.nn import Parts
@@ -36,16 +37,16 @@ from lupi.nn.noise import seed_noise
 PATIENCE = 3
 """Number of epochs without a lower loss on its held-out fold after which a cross-fitted network stops."""
 POINTS = 20_000
-"""Number of interpolated points: at least one per input, and at most `VECTORS` or `IMAGES` per input."""
+"""Number of combined inputs: at least one per training input, and at most `VECTORS` or `IMAGES`."""
 VECTORS, IMAGES = 4, 19
-"""Maximum number of interpolated points per input. On 1000 images 19 was better than 4, but not on tables."""
+"""Maximum number of combined inputs per training input. On 1000 images 19 was better than 4, but not on tables."""
 
 
 class LabelPosterior(Method):
     r"""Train a network on λ P(true label | labels, x) + (1 − λ) P(true label | x), both estimated by cross-fitting.
 
-    The network is also trained on the cross-fitted predictions at points between the training inputs, so that it
-    learns more from the cross-fitted networks.
+    The network is also trained on the cross-fitted predictions for combinations of two training inputs (points between
+    vectors, and images with a rectangle of another image), so that it learns more from the cross-fitted networks.
 
     Weights of labels affect the training of networks, but not the model of the annotators. The weight of an example is
     the mean weight of its labels. The model of the annotators treats a soft label as its most probable class. If the
@@ -68,8 +69,8 @@ class LabelPosterior(Method):
     exponent : float, optional
         Exponent of the likelihood of the labels; by default `lupi.crowd.infer_votes` chooses it.
     between : int, optional
-        Number of points between training inputs, as a multiple of the number of inputs. By default up to 4 for vectors
-        and 19 for images, and 1 for large data sets.
+        Number of combinations of two training inputs, as a multiple of the number of inputs. By default up to 4 for
+        vectors and 19 for images, and 1 for large data sets.
 
     Examples
     --------
@@ -138,7 +139,7 @@ class LabelPosterior(Method):
 
     def adapt(self, data: Annotations, settings: Any) -> Any:
         """Adapt the settings for training on posteriors: use a cosine schedule and no early stopping."""
-        epochs = math.ceil(settings.epochs * max(0.4, 2 / (1 + self.count_interpolated(data))))
+        epochs = math.ceil(settings.epochs * max(0.4, 2 / (1 + self.count_combined(data))))
         return replace(settings, schedule="cosine", patience=None, epochs=epochs)
 
     # ---------------------------------------------------------------------------- cross-fitting
@@ -201,8 +202,8 @@ class LabelPosterior(Method):
         return Stage(name, networks, prepare, validate=validate, adapt=adapt, finish=finish)
 
     def remember(self, name: str, networks: Sequence[Method], data: Annotations, fold: Tensor) -> None:
-        """Store predictions: out-of-fold for examples in a fold, averaged for other examples and for points between."""
-        points, averages = self.make_points(data)[0], []
+        """Store predictions: out-of-fold for examples in a fold, averaged for other examples and combined inputs."""
+        combined, averages = self.combine(data)[0], []
         rest = data.annotated[fold[data.annotated] < 0]  # only in large data sets
         for number, network in enumerate(networks):
             predictor, mine = network.predictor(), (fold == number).nonzero().squeeze(1)
@@ -213,8 +214,8 @@ class LabelPosterior(Method):
             if rest.shape[0]:
                 p = self.likelihood.moments(over_examples(predictor, data.x, rows=rest))
                 self.memory[name][rest] += p / len(networks)
-            if points is not None:
-                averages.append(self.likelihood.moments(over_examples(predictor, points)) / len(networks))
+            if combined is not None:
+                averages.append(self.likelihood.moments(over_examples(predictor, combined)) / len(networks))
         if averages:
             self.memory[f"{name} between"] = torch.stack(averages).sum(0)
 
@@ -236,18 +237,18 @@ class LabelPosterior(Method):
             self.powers.copy_(self.powers.new_tensor([*(powers.get(name, 1.0) for name in self.members), found.power]))
 
     def make_targets(self, data: Annotations, *, between: bool = True) -> Annotations:
-        """Return one annotation with its target per example, followed by those of the points between examples."""
+        """Return one annotation with its target per example, followed by those of the combined inputs."""
         x, row, y, weight = data.x, data.annotated, self.memory["target"], data.weight_examples()
-        points, more = self.make_points(data) if between else (None, None)
-        if points is not None:
+        combined, more = self.combine(data) if between else (None, None)
+        if combined is not None:
             assert isinstance(x, Tensor)
-            row = torch.cat([row, torch.arange(points.shape[0], device=row.device) + x.shape[0]])
-            x, y = torch.cat([x, points]), torch.cat([y, self.memory["target between"]])
+            row = torch.cat([row, torch.arange(combined.shape[0], device=row.device) + x.shape[0]])
+            x, y = torch.cat([x, combined]), torch.cat([y, self.memory["target between"]])
             weight = None if weight is None or more is None else torch.cat([weight, more])
         return Annotations(x, row, y.new_zeros(row.shape[0], 0), y, weight=weight)
 
-    def count_interpolated(self, data: Annotations) -> int:
-        """Return the number of points between inputs per input; 0 if inputs cannot be interpolated."""
+    def count_combined(self, data: Annotations) -> int:
+        """Return the number of combinations per input; 0 if inputs cannot be combined."""
         if not (isinstance(data.x, Tensor) and (data.x.is_floating_point() or data.x.dtype == torch.uint8)):
             return 0
         if self.between is not None:
@@ -255,10 +256,10 @@ class LabelPosterior(Method):
         most = VECTORS if data.x.ndim == 2 else IMAGES
         return min(most, max(1, round(POINTS / data.annotated.shape[0])))
 
-    def make_points(self, data: Annotations) -> tuple[Tensor | None, Tensor | None]:
-        """Return the points between inputs and their weights, the same in every call; None if there are none."""
-        times = self.count_interpolated(data)
-        return interpolate_inputs(data, times, int(self.seed) + 1) if times else (None, None)
+    def combine(self, data: Annotations) -> tuple[Tensor | None, Tensor | None]:
+        """Return combinations of inputs and their weights, the same in every call; None if there are none."""
+        times = self.count_combined(data)
+        return combine_inputs(data, times, int(self.seed) + 1) if times else (None, None)
 
 
 def prepare_observed(parts: Sequence[tuple[Method, Annotations]], stage: Stage, data: Annotations) -> list[Annotations]:
