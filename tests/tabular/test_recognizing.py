@@ -108,6 +108,16 @@ def test_notes_for_a_second_look():
     assert kinds(frame[["x"]])[1] == []
 
 
+def test_an_id_of_letters_that_was_not_named_is_noted():
+    x = np.repeat(np.linspace(0, 1, 30), 3)
+    frame = pd.DataFrame({"photo": np.repeat([f"p{i}" for i in range(30)], 3), "x": x})
+    (note,) = kinds(frame)[1]
+    assert "'photo' has a different value in nearly every example" in note
+    assert "`example`" in note
+    assert kinds(frame[["photo"]])[1] == [], "the only input may be a category"
+    assert kinds(frame.assign(x=np.arange(90.0)))[1] == [], "a category of several examples"
+
+
 @pytest.mark.parametrize("name", ["gold", "Gold", "gold_label", "truth", "ground_truth", "GroundTruth", "true_label"])
 def test_true_labels_are_no_inputs(name):
     frame = pd.DataFrame({"x": [0.5, 1.5], name: [0, 1]})

@@ -84,11 +84,17 @@ def recognize_inputs(
             row = first[name].head(1)
             width = stack_vectors(row, row.index).shape[1]
         inputs[name] = InputColumn(kind, stored, width)
-    counts = [name for name in inputs if name not in kinds and pa.types.is_integer(schema.field(name).type)]
-    different = {name: first[name].nunique() for name in counts}
+    several = len(inputs) > 1  # a single category always tells the rows apart
+    candidates = [
+        name
+        for name, column in inputs.items()
+        if name not in kinds
+        and (pa.types.is_integer(schema.field(name).type) or (several and column.kind == "category"))
+    ]
+    different = {name: first[name].nunique() for name in candidates}
     examples = count_distinct(first, inputs) if any(n > 20 for n in different.values()) else 0
     notes += [
-        f"Input column {name!r} has a different integer in nearly every example; if it is an id, name it in "
+        f"Input column {name!r} has a different value in nearly every example; if it is an id, name it in "
         "`example` or `ignore`."
         for name, n in different.items()
         if n > 20 and n > 0.9 * examples
