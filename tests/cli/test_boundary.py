@@ -44,11 +44,17 @@ def read_error(result):
         (["work", "t.csv", "--epochs", "many"], "lupi: Invalid value for '--epochs'"),
         (["work", "t.csv", "--epochs", "0"], "lupi: Invalid value for '--epochs'"),
         (["work", "t.csv", "other.csv"], "lupi: Got unexpected extra argument"),
-        (["wrok"], "lupi: No such command 'wrok'. Did you mean 'work'? See `lupi --help`."),
+        (["work", "t.csv", "--epochs"], "lupi: Option '--epochs' requires an argument. See `lupi work --help`."),
+        (["work", "t.csv", "--quick=yes"], "lupi: Option '--quick' does not take a value"),
+        (["wrok"], "lupi: No such command 'wrok'."),
     ],
 )
 def test_a_command_line_that_cannot_be_parsed_is_one_line_with_code_2(arguments, expected):
-    def work(table: str, epochs: Annotated[int, typer.Option(min=1)] = 1) -> None:  # noqa: ARG001
+    def work(
+        table: str,  # noqa: ARG001
+        epochs: Annotated[int, typer.Option(min=1)] = 1,  # noqa: ARG001
+        quick: Annotated[bool, typer.Option("--quick")] = False,  # noqa: ARG001
+    ) -> None:
         raise AssertionError("never called")
 
     app = typer.Typer(cls=CommandLine)
@@ -198,3 +204,13 @@ def test_long_words_are_cut_and_the_end_of_the_sentence_stays(capsys):
     assert line.endswith("… did you mean 'x'?\n")
     print_error("word " * 5000)
     assert len(capsys.readouterr().err) < 2010
+
+
+@pytest.mark.parametrize("rich", ["1", "0"])
+def test_without_arguments_the_help_is_shown(rich):
+    command = [sys.executable, "-m", "lupi"]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "TYPER_USE_RICH": rich})
+    assert done.returncode == 0
+    assert "Usage: lupi [OPTIONS] COMMAND" in done.stdout
+    assert len(done.stdout.splitlines()) > 10
+    assert done.stderr == ""

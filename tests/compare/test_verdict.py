@@ -42,7 +42,7 @@ def test_a_gain():
     low, high = -0.1 - half_width(0.95), -0.1 + half_width(0.95)
     assert text.startswith("Better than No PI in NLL: tram.\nNLL: tram ")
     assert f"Difference -0.100 (95 % interval {low:+.3f} to {high:+.3f}): significantly better." in text
-    assert "`controls`" in text.splitlines()[-1]
+    assert "`controls=True`" in text.splitlines()[-1]
 
 
 def test_the_best_of_many_needs_a_wider_interval():

@@ -67,9 +67,7 @@ def find_problems(outcome: Outcome) -> list[str]:
 
 
 def judge_message(stderr: str) -> list[str]:
-    """Check that an error ends with one sentence, by lupi or by the parser of the command line."""
-    if "Usage: lupi" in stderr:
-        return [] if "Error" in stderr else ["no error message"]
+    """Check that an error ends with one sentence by lupi."""
     lines = [line for line in stderr.splitlines() if line.strip()]
     if not lines:
         return ["no error message"]

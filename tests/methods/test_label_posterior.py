@@ -206,3 +206,23 @@ def test_whether_privileged_information_varies():
     assert privileged_varies(data)
     assert not privileged_varies(data.take((data.annotator == 1).nonzero().squeeze(1)))
     assert not privileged_varies(data.without_privileged())
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "expected"),
+    [
+        ((1000, 5), torch.float32, 4),
+        ((10_000, 5), torch.float32, 2),
+        ((90_000, 5), torch.float32, 1),
+        ((1000, 7, 5), torch.float32, 4),
+        ((1000, 3, 8, 8), torch.uint8, 19),
+        ((1000, 3, 224, 224), torch.uint8, 7),
+        ((1000, 3, 224, 224), torch.float32, 1),
+        ((1000, 5), torch.int64, 0),
+    ],
+)
+def test_inputs_are_combined_as_often_as_memory_allows(shape, dtype, expected):
+    x = torch.zeros(1, dtype=dtype).expand(shape)  # takes no memory
+    rows = torch.arange(shape[0])
+    data = Annotations(x, rows, torch.zeros(shape[0], 0), torch.zeros(shape[0]))
+    assert make_method().count_combined(data) == expected

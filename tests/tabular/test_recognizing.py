@@ -3,8 +3,16 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from lupi.tabular import recognizing
 from lupi.tabular.containers import to_pandas
-from lupi.tabular.recognizing import check_kinds, check_types, find_annotator, recognize_inputs, recognize_privileged
+from lupi.tabular.recognizing import (
+    check_kinds,
+    check_types,
+    count_distinct,
+    find_annotator,
+    recognize_inputs,
+    recognize_privileged,
+)
 from lupi.tabular.roles import Roles
 
 
@@ -214,3 +222,19 @@ def test_privileged_identifiers_are_refused(column):
         recognize_privileged(frame, schema, roles, {})
     assert recognize_privileged(frame, schema, roles, {column: "category"})[0] == {column: "category"}
     assert recognize_privileged(frame, schema, roles, {}, annotator=column)[0] == {column: "category"}
+
+
+def test_categories_of_several_examples_are_not_noted_as_ids():
+    product = np.repeat([f"p{i}" for i in range(50)], 20)
+    frame = pd.DataFrame({"product": product, "price": np.repeat(np.arange(50.0), 20), "id": np.arange(1000)})
+    schema = pa.Table.from_pandas(frame).schema
+    assert recognize_inputs(frame, schema, roles_of(["product", "price"], example="id"), {})[1] == []
+    assert len(kinds(frame[["product", "price"]])[1]) == 1, "without an id, it may be one"
+
+
+def test_the_first_rows_suffice_to_see_that_rows_differ(monkeypatch):
+    frame = pd.DataFrame({"x": np.arange(100.0), "y": np.repeat(np.arange(25), 4)})
+    assert count_distinct(frame, ["x", "y"], 50) == 100
+    monkeypatch.setattr(recognizing, "FIRST", 60)
+    assert count_distinct(frame, ["x", "y"], 50) == 60
+    assert count_distinct(frame, ["y"], 50) == 25

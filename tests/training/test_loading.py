@@ -200,7 +200,7 @@ def make_named(name):
 @pytest.mark.parametrize("name", ["tram", "two-step-tram", "distillation", "label-posterior", "auto", "stack"])
 @pytest.mark.parametrize("kind", ["memory", "items"])
 def test_inputs_may_have_names(name, kind):
-    """A method trains the same network on them as on their sum, except that there are no points between them."""
+    """A method trains the same network on them as on their sum, except that none are combined."""
     options = {"between": 0} if name in ("label-posterior", "auto") else {}
     data = make_data()
     x = {"one": data.x / 2, "two": data.x / 2} if kind == "memory" else NamedItems(data.x)

@@ -118,7 +118,7 @@ def test_a_killed_and_resumed_run_gives_the_same_bits(tmp_path):
 
 
 NETWORK, STUDENT = 16, 26
-"""Steps of a cross-fitted network, and of a student that also learns points between inputs."""
+"""Steps of a cross-fitted network, and of a student that also learns from combined inputs."""
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -38,16 +38,13 @@ class CommandLine(TyperGroup):
         with guard_output() as outputs, guard_interrupts():
             try:
                 result = super().main(*args, **{**options, "standalone_mode": False})
-                code: Any = result if isinstance(result, int) else 0
+                code: Any = result if isinstance(result, int) else 0  # of `typer.Exit`: commands return nothing
             except SystemExit as done:
                 result, code = None, done.code
             except (KeyboardInterrupt, typer.Abort):
                 result, code = None, 130
             except UsageError as error:
-                if message := error.format_message():  # empty if the help has been shown instead
-                    stop = "" if message.endswith((".", "?")) else "."
-                    print_error(f"{' '.join(message.split())}{stop} See `{error.ctx.command_path} --help`.")
-                result, code = None, 2
+                result, code = None, explain_usage(error)
             except Exception as error:
                 print_error(explain(error, "lupi"), error)
                 result, code = None, 2
@@ -147,6 +144,18 @@ def guard_interrupts() -> Iterator[None]:
         yield
     finally:
         sys.unraisablehook = usual
+
+
+def explain_usage(error: Any) -> int:
+    """Say in one line why the command line cannot be parsed, and return the exit code; without arguments, show help."""
+    message = error.format_message()
+    if type(error).__name__ == "NoArgsIsHelpError":  # the message is the help, unless rich has printed it already
+        print(message, end="\n" if message else "")
+        return 0
+    message = " ".join(message.split())
+    stop = "" if message.endswith((".", "?")) else "."
+    print_error(f"{message}{stop} See `{error.ctx.command_path if error.ctx else 'lupi'} --help`.")
+    return 2
 
 
 def explain(error: BaseException, command: str) -> str:

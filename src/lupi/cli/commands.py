@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand
 
 from lupi._internal.sanitizing import sanitize
-from lupi.cli.boundary import explain, print_error
+from lupi.cli.boundary import UsageError, explain, print_error
 
 options_in_use: ContextVar[Mapping[str, str]] = ContextVar("options_in_use")
 """The options of the running command, by parameter name."""
@@ -22,6 +22,14 @@ options_in_use: ContextVar[Mapping[str, str]] = ContextVar("options_in_use")
 
 class Command(TyperCommand):
     """A command whose errors are one sentence with exit code 2, and whose warnings are one line."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments; an error knows the command, which the parser leaves out for an option without value."""
+        try:
+            return super().parse_args(ctx, args)
+        except UsageError as error:
+            error.ctx = error.ctx or ctx
+            raise
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -75,7 +83,8 @@ def write_comparison(comparison: Any, output: Path) -> None:
     from lupi.compare.cache import RESULTS
     from lupi.report import write_report
 
-    facts, comparison = describe_command(), replace(comparison, notes=[translate(note) for note in comparison.notes])
+    facts, notes = describe_command(), [translate(note) for note in comparison.notes]
+    comparison = replace(comparison, verdict=translate(comparison.verdict), notes=notes)
     with explain_os_errors(output), replace_folder(output, drop=RESULTS) as partial:
         files = write_results(comparison, partial, facts)
         files.append(write_report(comparison_page(comparison), partial / "report.html", **facts))

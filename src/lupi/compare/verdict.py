@@ -80,7 +80,7 @@ def write_verdict(
     >>> print(write_verdict(runs, ["tram"], ["nll"]))
     Better than No PI in NLL: tram.
     NLL: tram 0.603, no-pi 1.100. Difference -0.497 (95 % interval -0.511 to -0.482): significantly better.
-    A comparison with controls (`controls`) shows whether the content of the privileged information matters.
+    A comparison with controls (`controls=True`) shows whether the content of the privileged information matters.
     """
     if not methods:
         return "No method with privileged information was compared."
@@ -215,7 +215,7 @@ def explain_gain(best: str, metric: Metric, gaps: Mapping[str, Difference], equa
     """Explain where a gain comes from, given the differences of controls and the controls not significantly worse."""
     content = "the content of the privileged information"
     if not gaps:
-        return [f"A comparison with controls (`controls`) shows whether {content} matters."]
+        return [f"A comparison with controls (`controls=True`) shows whether {content} matters."]
     parts = []
     for name, gap in gaps.items():
         mean, low, high = (metric.format(value, "+") for value in (gap.mean, *gap.interval(LEVEL)))

@@ -30,8 +30,8 @@ def combine_inputs(data: Annotations, times: int, seed: int) -> tuple[Tensor, Te
     size = times * example.shape[0]
     pairs = torch.randint(example.shape[0], (2, size), generator=generator).to(device)
     first, second = (data.x.index_select(0, example[side]) for side in pairs)
-    combine = paste_rectangles if data.x.ndim == 4 else interpolate
-    combined, share = combine(first, second, generator)
+    function = paste_rectangles if data.x.ndim == 4 else interpolate
+    combined, share = function(first, second, generator)
     weight = data.weight_examples()
     if weight is not None:
         weight = torch.lerp(weight[pairs[0]], weight[pairs[1]], share.to(weight.dtype))
@@ -53,13 +53,13 @@ def paste_rectangles(first: Tensor, second: Tensor, generator: torch.Generator) 
     The rectangle has the proportions of the image, a uniformly distributed area, and a centre anywhere in the image.
     What reaches beyond the edges is cut off.
     """
-    side, *centre = torch.rand(3, first.shape[0], 1, generator=generator).to(first.device)
+    side, *centres = torch.rand(3, first.shape[0], 1, generator=generator).to(first.device)
     side = side.sqrt()
 
     def cover(pixels: int, centre: Tensor) -> Tensor:
         place = (torch.arange(pixels, device=first.device) + 0.5) / pixels
         return torch.le((place - centre).abs(), side / 2)
 
-    rows, columns = (cover(pixels, place) for pixels, place in zip(first.shape[2:], centre, strict=True))
+    rows, columns = (cover(pixels, centre) for pixels, centre in zip(first.shape[2:], centres, strict=True))
     inside = rows[:, None, :, None] & columns[:, None, None, :]
     return torch.where(inside, second, first), inside.float().mean((1, 2, 3))

@@ -37,9 +37,11 @@ from lupi.nn.noise import seed_noise
 PATIENCE = 3
 """Number of epochs without a lower loss on its held-out fold after which a cross-fitted network stops."""
 POINTS = 20_000
-"""Number of combined inputs: at least one per training input, and at most `VECTORS` or `IMAGES`."""
+"""Number of combined inputs in all, but at least one per training input and at most `VECTORS` or `IMAGES` of them."""
 VECTORS, IMAGES = 4, 19
-"""Maximum number of combined inputs per training input. On 1000 images 19 was better than 4, but not on tables."""
+"""Maximum number of combined inputs per training input. On 1000 images 19 were better than 4, but not on tables."""
+BYTES = 2**30
+"""Maximum size of the combined inputs, unless there is only one per training input."""
 
 
 class LabelPosterior(Method):
@@ -253,8 +255,9 @@ class LabelPosterior(Method):
             return 0
         if self.between is not None:
             return self.between
-        most = VECTORS if data.x.ndim == 2 else IMAGES
-        return min(most, max(1, round(POINTS / data.annotated.shape[0])))
+        most, examples = IMAGES if data.x.ndim == 4 else VECTORS, data.annotated.shape[0]
+        size = data.x[0].numel() * data.x.element_size()
+        return max(1, min(most, round(POINTS / examples), BYTES // (examples * size)))
 
     def combine(self, data: Annotations) -> tuple[Tensor | None, Tensor | None]:
         """Return combinations of inputs and their weights, the same in every call; None if there are none."""

@@ -1,7 +1,7 @@
 """Recognize the kinds of columns from their types, names and values. Messages count rows from 0."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,8 @@ from lupi.tabular.values import ID, Column, is_id, is_number
 
 STORED = ("boolean", "number", "string", "date", "duration", "vector")
 """Families of types that inputs and privileged columns may have."""
+FIRST = 10_000
+"""Rows that are looked at first, since they often suffice."""
 MAX_CATEGORIES = 1_000
 """A column with more distinct strings is an identifier, unless the user chooses its kind."""
 LISTS = "; write each of its values, such as the numbers of an embedding, to a column of its own"
@@ -84,7 +86,8 @@ def recognize_inputs(
             row = first[name].head(1)
             width = stack_vectors(row, row.index).shape[1]
         inputs[name] = InputColumn(kind, stored, width)
-    several = len(inputs) > 1  # a single category always tells the rows apart
+    # A single category always tells rows apart. With an example id, nearly unique categories have been rejected.
+    several = len(inputs) > 1 and not roles.example
     candidates = [
         name
         for name, column in inputs.items()
@@ -92,7 +95,8 @@ def recognize_inputs(
         and (pa.types.is_integer(schema.field(name).type) or (several and column.kind == "category"))
     ]
     different = {name: first[name].nunique() for name in candidates}
-    examples = count_distinct(first, inputs) if any(n > 20 for n in different.values()) else 0
+    largest = max(different.values(), default=0)
+    examples = len(first) if roles.example or largest <= 20 else count_distinct(first, inputs, largest / 0.9)
     notes += [
         f"Input column {name!r} has a different value in nearly every example; if it is an id, name it in "
         "`example` or `ignore`."
@@ -102,14 +106,16 @@ def recognize_inputs(
     return inputs, notes
 
 
-def count_distinct(frame: Frame, names: Iterable[str]) -> int:
-    """Count the distinct rows of some columns by their hashes.
+def count_distinct(frame: Frame, names: Collection[str], enough: float) -> int:
+    """Count the distinct rows of some columns by their hashes; only the first rows if they have more than `enough`.
 
     Examples
     --------
-    >>> count_distinct(pd.DataFrame({"a": [1, 2, 1], "b": ["x", "y", "x"], "c": [1, 2, 3]}), ["a", "b"])
+    >>> count_distinct(pd.DataFrame({"a": [1, 2, 1], "b": ["x", "y", "x"], "c": [1, 2, 3]}), ["a", "b"], 10)
     2
     """
+    if len(frame) > FIRST and (count := count_distinct(frame.take(np.arange(FIRST)), names, enough)) > enough:
+        return count
     total = np.zeros(len(frame), np.uint64)
     for name in names:
         total *= np.uint64(0x9E3779B97F4A7C15)
