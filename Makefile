@@ -11,7 +11,7 @@ demo: $(INSTALLED)
 test: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -q
 
-# About half an hour on two cores; `python -m tests.faults.fuzz --case train:1234` runs one case again.
+# About 45 minutes on two cores; `python -m tests.faults.fuzz --case train:1234` runs one case again.
 fuzz: $(INSTALLED)
 	$(BIN)/python -m tests.faults.fuzz --cases 20000 --real 20 --scenarios 1
 

@@ -235,7 +235,10 @@ def test_the_report_compares_rows(found, cifar):
     assert "At a quarter of the capacity TRAM compared with No PI: +0.003 " in text
     assert "A third of the epochs changes No PI by −0.064 [−0.064, −0.064] in NLL, +0.3 [+0.3, +0.3] points" in text
     assert "TRAM with all epochs compared with No PI with a third: +0.025 [+0.025, +0.025] in NLL, +0.5 " in text
-    assert "NLL of ln 10 = 2.303" in text
+    assert "uniform guess" not in text
+    worse = table.assign(nll=table["nll"].where(table["method"] != "no-pi", 2.4))
+    labels = Labels(given, [0.7] * 16, 0.5)
+    assert "NLL of ln 10 = 2.303" in report(worse, make_cases(images, given, SMALL), images, labels, SMALL)
     assert "trains as long as TRAM" not in text
     assert write(replace(SMALL, epochs=30, het_longer=3)).endswith(
         "trains as long as TRAM does with all of them. Compared with TRAM: +0.075 "
@@ -423,7 +426,7 @@ def test_images_in_files(files, tmp_path):
     assert found.table[["method", "seed"]].to_numpy().tolist() == [
         [name, seed] for name in settings.methods for seed in (0, 1)
     ]
-    assert "30 training images" in found.text
+    assert "30 images\nof the same training set" in found.text
     assert "a ResNet of 1-1 blocks" in found.text
     assert sorted(path.suffix for path in (tmp_path / "run" / "runs").iterdir()) == [".npz"] * 20
     again = run(settings, data=files, folder=tmp_path / "run", overwrite=False, progress=False)

@@ -99,6 +99,7 @@ def report(runs: pd.DataFrame, cases: Mapping[str, Case], images: Images, labels
         tested=len(images.y_test),
         classes=images.classes,
         guess=math.log(images.classes),
+        worst=runs.groupby("method")["nll"].mean().max(),
         results=results_table(runs, [*main, *later], PUBLISHED),
         claims=claims_table(runs, main, CLAIMS[""], PUBLISHED),
         later=claims_table(runs, [*main, *later], LATER_CLAIMS, heading="statement"),
