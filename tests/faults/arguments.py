@@ -107,8 +107,11 @@ def render(command: str, arguments: Arguments, rng: Random) -> list[str]:
             long = max(parameter.opts, key=len)
             options += [[f"{long}={value}"] if rng.random() < 0.2 else [long, value] for value in values]
     rng.shuffle(options)
-    words = [command, *(word for option in options for word in option)]
-    if rng.random() < 0.01:  # the last option lacks its value, or has one that it does not take
-        last = max(rng.choice([one for one in parameters_of(command) if one.param_type_name == "option"]).opts, key=len)
-        return [*words, *positional, last, *([f"{last}=1"] if rng.random() < 0.3 else [])]
-    return [*words, *(["--"] * bool(positional)), *positional]
+    return [command, *(word for option in options for word in option), *(["--"] * bool(positional)), *positional]
+
+
+def misuse_last(command: str, words: list[str], rng: Random) -> list[str]:
+    """End a command line with an option that lacks its value, or has one that it may not take."""
+    options = [max(one.opts, key=len) for one in parameters_of(command) if one.param_type_name == "option"]
+    last = rng.choice(options or ["--help"])
+    return [*(word for word in words if word != "--"), f"{last}=1" if rng.random() < 0.3 else last]

@@ -7,7 +7,17 @@ from random import Random
 from typing import Any
 
 from lupi.reproduce import EXPERIMENTS, ON_DATA, load_experiment
-from tests.faults.arguments import ALL, COLUMNS, COMMANDS, HUGE_WORK, Arguments, change_arguments, pick_method, render
+from tests.faults.arguments import (
+    ALL,
+    COLUMNS,
+    COMMANDS,
+    HUGE_WORK,
+    Arguments,
+    change_arguments,
+    misuse_last,
+    pick_method,
+    render,
+)
 from tests.faults.folders import copy_folder, damage_export, damage_model, damage_results
 from tests.faults.tables import TARGETS, hostile_table, small_table, to_csv, write_table
 from tests.faults.values import FLOATS, HUGE_INTEGERS, INTEGERS, hostile_text
@@ -101,7 +111,10 @@ def make_case(name: str, folder: Path, bases: Path) -> Case:
     huge = bool(hostile["options"]) and change_arguments(command, arguments, rng)
     huge = huge or (command == "reproduce" and not arguments.get("changes"))  # a whole experiment takes minutes
     output = prepare_output(command, arguments, rng, folder, bases, hostile["folder"])
-    case = Case(command, clean(render(command, arguments, rng)), output, interrupt=HUGE_WORK if huge else None)
+    words = render(command, arguments, rng)
+    if hostile["options"] and rng.random() < 0.03:
+        words = misuse_last(command, words, rng)
+    case = Case(command, clean(words), output, interrupt=HUGE_WORK if huge else None)
     surround(case, rng)
     return case
 
