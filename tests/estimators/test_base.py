@@ -151,6 +151,11 @@ def test_equal_index_in_another_order_is_refused():
     shuffled = A.sample(frac=1, random_state=0)
     with pytest.raises(ValueError, match=r"`privileged`.* index.* row 0 is 0 in X"):
         classifier().fit(table, Y, privileged=shuffled)
+    labels = pd.Series(Y)
+    with pytest.raises(ValueError, match=r"X and `y` to have the same index, but row 0 is 0 in X and \d+ in `y`"):
+        classifier().fit(table, labels.sample(frac=1, random_state=0), privileged=A)
+    with pytest.raises(ValueError, match="X and `example` to have the same index"):
+        classifier().fit(table, labels, privileged=A, example=labels[::-1])
     model = classifier().fit(table, Y, privileged=A)
     with pytest.raises(ValueError, match="the same index"):
         model.predict_proba_given(table, shuffled)

@@ -4,6 +4,8 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import torch
 
@@ -28,6 +30,20 @@ def test_a_table_model_comes_back(model, folder, frame):
     new = frame[["note", "size"]].assign(other=1)
     pd.testing.assert_frame_equal(loaded.predict(new), model.predict(new))
     assert list(loaded.predict(new)) == ["prediction", "probability_0", "probability_1", "probability_2"]
+
+
+def test_predictions_keep_the_index_of_a_table(model, frame):
+    predicted = model.predict(frame)
+    shuffled = frame.sample(frac=1, random_state=0)
+    pd.testing.assert_frame_equal(model.predict(shuffled).sort_index(), predicted)
+    assert model.predict(shuffled).index.equals(shuffled.index)
+
+
+def test_tables_of_other_libraries_are_predicted(model, frame):
+    inputs = frame[["note", "size"]]
+    expected = model.predict(inputs).reset_index(drop=True)
+    for table in (pl.from_pandas(inputs), pa.Table.from_pandas(inputs, preserve_index=False)):
+        pd.testing.assert_frame_equal(model.predict(table), expected)
 
 
 def test_a_probability_that_is_not_a_number_names_row_and_class(model, frame):

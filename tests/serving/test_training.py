@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,20 @@ def test_choices_and_notes_are_said_before_training(quick_train):
     ]
     assert lines[4:] == [f"Note: {note}" for note in model.record["notes"]]
     assert len(lines) == 5
+
+
+def test_rows_with_equal_inputs_are_noted_unless_an_example_is_named(tmp_path):
+    table = pd.DataFrame({"x": np.repeat(np.arange(20.0) / 3, 3), "worker": list("abc") * 20, "y": list("nyynyy") * 10})
+    table.assign(id=np.repeat(np.arange(20), 3)).to_csv(tmp_path / "t.csv", index=False)
+    spec = TableSpec(table=tmp_path / "t.csv", target=["y"], privileged=["worker"])
+    named, forgotten = [], []
+    settings = {"method": "no-pi", "settings": {"epochs": 1}}
+    train(replace(spec, example="id"), notify=named.append, **settings)
+    model = train(replace(spec, ignore=["id"]), notify=forgotten.append, **settings)
+    assert not any("Note" in line for line in named)
+    (note,) = model.record["notes"]
+    assert forgotten[-1] == f"Note: {note}"
+    assert note.startswith("The first 60 rows have 20 different inputs, but without `example`")
 
 
 def test_auto_says_what_it_mixed(table, tmp_path):

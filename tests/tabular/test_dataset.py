@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -61,6 +63,23 @@ def test_an_annotator_may_be_ignored_as_privileged_information(spec_of):
     data = read_dataset(spec_of(privileged=["seconds"], annotator="annotator", ignore=["truth", "annotator"]))
     assert list(data.privileged) == ["seconds"]
     assert data.annotators[0] == "ann"
+
+
+def test_an_annotator_among_the_inputs_is_pointed_out(tmp_path):
+    table = pd.DataFrame({"x": np.arange(8.0), "worker": list("abab") * 2, "s": np.arange(8.0), "y": list("no") * 4})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    spec = TableSpec(table=tmp_path / "t.csv", target=["y"], privileged=["s"])
+    (line,) = [line for line in read_dataset(spec).choices if line.startswith("Annotators")]
+    assert "Input column 'worker' has such a name; if you do not know it" in line
+    (line,) = [line for line in read_dataset(replace(spec, ignore=["worker"])).choices if line.startswith("Annotators")]
+    assert "Input column" not in line
+
+
+def test_classes_that_differ_in_spelling_are_noted(tmp_path):
+    table = pd.DataFrame({"x": np.arange(8.0), "y": ["ja", "nein", "Ja", "nein"] * 2})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    spec = TableSpec(table=tmp_path / "t.csv", target=["y"])
+    assert any("Classes 'Ja' and 'ja' differ only in case or spaces" in note for note in read_dataset(spec).notes)
 
 
 def test_the_annotator_is_found_by_its_name(spec_of):

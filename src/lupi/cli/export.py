@@ -13,7 +13,7 @@ def run(
     onnx: Annotated[Path, typer.Option("--onnx", help="The ONNX file.")],
     overwrite: Overwrite = False,
 ) -> None:
-    """Export the predictor to ONNX, without privileged information and the parts that learned from it."""
+    """Export the predictor of a model of numerical inputs to ONNX, without the parts that learned from PI."""
     from lupi import serving
 
     for line in serving.export_onnx(serving.load(model), onnx, overwrite=overwrite):

@@ -99,7 +99,7 @@ def conclude(
     >>> runs = [Run(arm, seed, {"nll": nll + seed / 10, "seconds": 1.0})
     ...         for arm, nll in (("no-pi", 1.0), ("mine", 0.5)) for seed in (0, 1)]
     >>> print(conclude(runs, ["mine"]).verdict.splitlines()[0])
-    Better than No PI in NLL: mine.
+    Better than the best baseline in NLL: mine.
     """
     table = to_frame(runs)
     metrics = [name for name in METRICS if name in table]

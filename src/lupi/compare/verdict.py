@@ -48,7 +48,7 @@ def write_verdict(
 ) -> str:
     """Describe whether privileged information helped, by how much in each metric, and what the controls show.
 
-    A method counts as better than No PI in a metric only if it is significantly better than every baseline without
+    A method counts as better in a metric only if it is significantly better than every baseline without
     privileged information. Since the best of m methods is chosen by its result, each interval has the level 1 − 0.05/m
     (Bonferroni), so that the intervals of all methods hold simultaneously with 95 % confidence. A method can be better
     than No PI for other reasons; only controls show whether the privileged information itself helped.
@@ -78,7 +78,7 @@ def write_verdict(
     >>> runs = pd.DataFrame({"method": ["no-pi"] * 3 + ["tram"] * 3, "seed": [0, 1, 2] * 2,
     ...                      "nll": [1.0, 1.1, 1.2, 0.5, 0.61, 0.7]})
     >>> print(write_verdict(runs, ["tram"], ["nll"]))
-    Better than No PI in NLL: tram.
+    Better than the best baseline in NLL: tram.
     NLL: tram 0.603, no-pi 1.100. Difference -0.497 (95 % interval -0.511 to -0.482): significantly better.
     A comparison with controls (`controls=True`) shows whether the content of the privileged information matters.
     """
@@ -171,17 +171,18 @@ def write_headline(
     if subject is None:
         if all(any(one.effect < 0 for one in own) for own in judgements.values()):
             who = "every method with privileged information" if len(judgements) > 1 else next(iter(judgements))
-            return f"Worse than No PI in {names}: {who}."
+            return f"Worse than the best baseline in {names}: {who}."
         if not any(one.leads for one in everything):
-            return f"No PI is best: no method with privileged information does better in {names}."
-        return f"No method with privileged information is significantly better than No PI in {names}."
+            return f"No method with privileged information does better than the best baseline in {names}."
+        return f"No method with privileged information is significantly better than the best baseline in {names}."
     own = judgements[subject]
     won, lost = (" and ".join(one.metric.label for one in own if one.effect == effect) for effect in (1, -1))
     if lost:
-        return f"Better than No PI in {won}, but worse in {lost}: {subject}."
+        return f"Better than the best baseline in {won}, but worse in {lost}: {subject}."
     if equal:
-        return f"Better than No PI in {won}, but not better than all controls: {subject}."
-    return f"{'Privileged information helped: b' if controlled else 'B'}etter than No PI in {won}: {subject}."
+        return f"Better than the best baseline in {won}, but not better than all controls: {subject}."
+    start = "Privileged information helped: better" if controlled else "Better"
+    return f"{start} than the best baseline in {won}: {subject}."
 
 
 def describe(one: Judgement, methods: int) -> str:

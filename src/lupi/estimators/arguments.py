@@ -46,18 +46,19 @@ def check_widths(name: str, widths: Any, count: int | None = None) -> None:
         raise ValueError(f"Expected `{name}` to be {what}, but got {widths!r}.")
 
 
-def check_index(X: Any, privileged: Any) -> None:
-    """Check that two pandas tables of the same length have the same index."""
+def check_index(X: Any, **others: Any) -> None:
+    """Check that pandas tables and columns of the same length have the same index as X."""
     tables = (pd.DataFrame, pd.Series)
-    if not (isinstance(X, tables) and isinstance(privileged, tables) and len(X) == len(privileged)):
-        return
-    if not X.index.equals(privileged.index):
-        i = int(np.argmax(X.index != privileged.index))
-        left, right = to_python(X.index[i]), to_python(privileged.index[i])
-        raise ValueError(
-            f"Expected X and `privileged` to have the same index, but row {i} is {left!r} in X "
-            f"and {right!r} in `privileged`."
-        )
+    for name, other in others.items():
+        if not (isinstance(X, tables) and isinstance(other, tables) and len(X) == len(other)):
+            continue
+        if not X.index.equals(other.index):
+            i = int(np.argmax(X.index != other.index))
+            left, right = to_python(X.index[i]), to_python(other.index[i])
+            raise ValueError(
+                f"Expected X and `{name}` to have the same index, but row {i} is {left!r} in X and {right!r} in "
+                f"`{name}`."
+            )
 
 
 def read_labels(y: Any) -> Any:

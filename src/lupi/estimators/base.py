@@ -195,7 +195,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         for name in ("predictor_", "_mixture"):  # so that a fit that fails leaves no model
             self.__dict__.pop(name, None)
         X, privileged = by_column(X), by_column(privileged)
-        arguments.check_index(X, privileged)
+        arguments.check_index(X, y=y, privileged=privileged, example=example)
         inputs = self._check_inputs(X, reset=not warm)
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
@@ -435,10 +435,12 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             )
         method = self.method_
         if not isinstance(method, methods.Conditional):
-            raise ValueError(f"Expected a method with a conditional head, but {self.method!r} has none.")
+            raise ValueError(
+                f"Expected a method with a conditional head, such as 'tram', but {self.method!r} has none."
+            )
         if self.privileged_encoder_ is None:
             raise ValueError("Expected a model that was fitted with `privileged`, but this one was not.")
-        arguments.check_index(X, privileged)
+        arguments.check_index(X, privileged=privileged)
         x = self._encode_inputs(self._check_inputs(X, reset=False))
         n = x.shape[0]
         data = Annotations(x, torch.arange(n), self._encode_privileged(privileged, n), torch.zeros(n))

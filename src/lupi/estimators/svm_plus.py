@@ -205,7 +205,7 @@ class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
         for name in ("C", "privileged_C", "own_C", "tol", "max_iter"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"Expected `{name}` to be positive, but got {getattr(self, name)!r}.")
-        check_index(X, privileged)
+        check_index(X, y=y, privileged=privileged)
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         self.classes_ = np.unique(y)

@@ -24,6 +24,7 @@ from lupi.nn.architecture import Architecture, build_trunk
 from lupi.serving.card import write_card
 from lupi.tabular import Schema, TransformerEncoder
 from lupi.tabular.columns import clean_inputs
+from lupi.tabular.containers import as_pandas
 from lupi.tabular.embeddings import PretrainedEncoder, resolve_folder
 from lupi.tabular.features import encode_columns, stack_images
 from lupi.tabular.images import PixelEncoder, VisionEncoder
@@ -89,7 +90,7 @@ class TableModel:
         Parameters
         ----------
         table : DataFrame
-            A table with the input columns; other columns are ignored.
+            A pandas, polars or Arrow table with the input columns; other columns are ignored.
         start : int
             Number of the first row in a larger table, for messages.
         folder : str or Path
@@ -99,21 +100,21 @@ class TableModel:
         -------
         DataFrame
             `prediction` and, for classification, `probability_<class>`; for several targets `prediction_<target>` and
-            `probability_<target>`.
+            `probability_<target>`. The index is that of a pandas table.
         """
+        table = as_pandas(table)
         rows = range(start, start + len(table))
         X = clean_inputs(table, self.schema.inputs, rows, Path(folder))
         names = self.record["classes"]
         p = self._predict(X, names, start)
         if isinstance(self.estimator, PrivilegedRegressor):
-            return pd.DataFrame({"prediction": p})
+            return pd.DataFrame({"prediction": p}, index=table.index)
         if self.estimator.multi_label_:
             predictions = {f"prediction_{name}": (p[:, i] > 0.5).astype(int) for i, name in enumerate(names)}
         else:
             predictions = {"prediction": self.estimator.classes_[p.argmax(1)]}
-        return pd.DataFrame(
-            predictions | {f"probability_{name}": p[:, i].astype(np.float32) for i, name in enumerate(names)}
-        )
+        probabilities = {f"probability_{name}": p[:, i].astype(np.float32) for i, name in enumerate(names)}
+        return pd.DataFrame(predictions | probabilities, index=table.index)
 
     def _predict(self, X: pd.DataFrame, names: Sequence[Any] | None, start: int) -> NDArray[np.float64]:
         """Return the expected y of cleaned inputs; images are read a few at a time."""

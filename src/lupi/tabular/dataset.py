@@ -111,6 +111,8 @@ def read_annotations(spec: TableSpec) -> AnnotationTable:
         *(f"Weights: {name}." for name in weight),
         *known,
     ]
+    if task == "classification" and len(roles.target) == 1:
+        notes = [*targets.note_spellings(labels[roles.target[0]]), *notes]
     lines = [[one_line(text) for text in texts] for texts in (choices, (*unlabelled, *notes, *more))]
     return AnnotationTable(columns=table, schema=schema, annotator=who, choices=lines[0], notes=lines[1])
 
@@ -149,7 +151,10 @@ def choose_annotator(spec: TableSpec, table: Columns, schema: Schema) -> tuple[s
     name = recognizing.find_annotator(table.select(list(schema.privileged)), schema.privileged)
     if name is not None:
         return name, f"Annotators: {name}, by its name; `annotator` names another column."
-    return None, "Annotators: no privileged column has a name such as 'annotator'; `annotator` names the column."
+    name = recognizing.find_annotator(table.select(list(schema.inputs)), {})
+    found = "Annotators: no privileged column has a name such as 'annotator'; `annotator` names the column."
+    advice = "if you do not know it when you predict, name it in `privileged`"
+    return None, found if name is None else f"{found} Input column {name!r} has such a name; {advice}."
 
 
 def count_kinds(inputs: Mapping[str, InputColumn]) -> str:

@@ -68,6 +68,23 @@ def choose_task(frame: pd.DataFrame, target: Sequence[str], task: str | None, *,
     return "regression" if count > MAX_CLASSES else "classification", f"the target holds {count} distinct integers"
 
 
+def note_spellings(column: Column) -> list[str]:
+    """Return a note if classes differ only in case or spaces, which is often a mistake.
+
+    Examples
+    --------
+    >>> note_spellings(pd.Series(["yes", "Yes ", "no"]))
+    ["Classes 'Yes ' and 'yes' differ only in case or spaces; if they mean the same, give them one name."]
+    """
+    seen: dict[str, str] = {}
+    for name in sorted(map(as_text, column.unique())):
+        other = seen.setdefault(" ".join(name.split()).casefold(), name)
+        if other != name:
+            what = "differ only in case or spaces; if they mean the same, give them one name"
+            return [f"Classes {other!r} and {name!r} {what}."]
+    return []
+
+
 def check_target(column: Column, *, binary: bool, of: str = "") -> None:
     """Raise a `ValueError` unless a target has a value in every row, 0 or 1 if `binary`; `of` names the table."""
     missing = column.isna().to_numpy()

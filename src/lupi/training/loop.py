@@ -250,6 +250,7 @@ class StageLoop:
                         self.check_within_epoch(per_epoch)
                         shown.advance(1, f"epoch {self.epoch + 1}/{epochs}")
                         yield self.epoch * per_epoch + self.step
+                del step  # part of the order of this epoch, which is freed before the next one is drawn
                 history.append(self.close_epoch())
                 shown.advance(1, f"epoch {self.epoch}/{epochs} {format_losses(history[-1])}")
                 self.ended = should_end(history[-1]) or all(self.stopped)

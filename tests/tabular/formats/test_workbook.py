@@ -22,6 +22,14 @@ def test_the_first_sheet_is_read(tmp_path):
     assert opened.count_rows() == 2
 
 
+def test_the_same_strings_are_missing_as_in_csv_files(tmp_path):
+    table = pd.DataFrame({"label": ["None", "NA", "n/a", "none", "null", "?"], "row": range(6)})
+    table.to_excel(tmp_path / "t.xlsx", index=False)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    sheet, text = (open_file(tmp_path / f"t.{suffix}").read(["label"]).to_pydict() for suffix in ("xlsx", "csv"))
+    assert sheet == text == {"label": ["None", None, None, "none", None, "?"]}
+
+
 def test_names_may_be_numbers(tmp_path):
     book = openpyxl.Workbook()
     for row in [[2023, "label"], [1.5, "yes"]]:

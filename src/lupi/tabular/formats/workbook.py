@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
+from pyarrow.csv import ConvertOptions
 
 from lupi.tabular.formats.base import MemoryTable
 
@@ -25,7 +26,9 @@ def read_sheet(path: Path) -> pa.Table:
     except ImportError as error:
         raise ImportError(f"Expected the extra `excel` (pip install 'lupi[excel]'), but {error}.") from error
     try:
-        frame = pd.read_excel(path, engine="openpyxl", dtype=object)  # the string 007 stays a string
+        frame = pd.read_excel(  # the string 007 stays a string, and the same strings as in CSV files mean nothing
+            path, engine="openpyxl", dtype=object, keep_default_na=False, na_values=ConvertOptions().null_values
+        )
     except Exception as error:  # the reader may raise anything for other files
         raise ValueError(f"Expected {path} to be a readable table, but got: {error}.") from error
     frame = frame.set_axis([str(name) for name in frame.columns], axis="columns")
