@@ -53,8 +53,8 @@ def comparison_page(comparison: Comparison) -> Page:
         text = (
             "A calibrated model is right 80% of the time when it is 80% confident: its points lie on the dashed line. "
             "Below the line, the model is overconfident. Larger points stand for more predictions. The grey line is "
-            "No PI. "
-            "ECE, the expected calibration error, is the mean distance to the dashed line."
+            "No PI. ECE, the expected calibration error, is the mean distance to the dashed line: here over the "
+            "predictions of all runs together, and in the table above the mean over runs."
         )
         sections.append(Section(heading="Calibration", text=text, figures=draw_calibration(bins)))
     sections.append(Section(heading="Every run", tables=[_runs_table(comparison.runs)]))
