@@ -111,7 +111,8 @@ def render(command: str, arguments: Arguments, rng: Random) -> list[str]:
 
 
 def misuse_last(command: str, words: list[str], rng: Random) -> list[str]:
-    """End a command line with an option that lacks its value, or has one that it may not take."""
-    options = [max(one.opts, key=len) for one in parameters_of(command) if one.param_type_name == "option"]
-    last = rng.choice(options or ["--help"])
-    return [*(word for word in words if word != "--"), f"{last}=1" if rng.random() < 0.3 else last]
+    """End a command line with an option that lacks its value, or with a flag that has one."""
+    options = [one for one in parameters_of(command) if one.param_type_name == "option"]
+    flags = {max(one.opts, key=len): getattr(one, "is_flag", False) for one in options} or {"--help": True}
+    last = rng.choice(list(flags))
+    return [*(word for word in words if word != "--"), f"{last}=1" if flags[last] else last]
