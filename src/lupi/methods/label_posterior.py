@@ -37,7 +37,7 @@ from lupi.nn.noise import seed_noise
 PATIENCE = 3
 """Number of epochs without a lower loss on its held-out fold after which a cross-fitted network stops."""
 POINTS = 20_000
-"""Number of combined inputs in all, but at least one per training input and at most `VECTORS` or `IMAGES` of them."""
+"""Number of combined inputs in all, within the limits of 1 and `VECTORS` or `IMAGES` per training input."""
 VECTORS, IMAGES = 4, 19
 """Maximum number of combined inputs per training input. On 1000 images 19 were better than 4, but not on tables."""
 BYTES = 2**30

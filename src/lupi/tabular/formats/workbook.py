@@ -26,7 +26,7 @@ def read_sheet(path: Path) -> pa.Table:
     except ImportError as error:
         raise ImportError(f"Expected the extra `excel` (pip install 'lupi[excel]'), but {error}.") from error
     try:
-        frame = pd.read_excel(  # the string 007 stays a string, and the same strings as in CSV files mean nothing
+        frame = pd.read_excel(  # 007 stays a string, and the same strings are missing as in CSV files
             path, engine="openpyxl", dtype=object, keep_default_na=False, na_values=ConvertOptions().null_values
         )
     except Exception as error:  # the reader may raise anything for other files
