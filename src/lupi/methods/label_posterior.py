@@ -35,7 +35,8 @@ from lupi.nn.inference import over_examples
 from lupi.nn.noise import seed_noise
 
 PATIENCE = 3
-"""Number of epochs without a lower loss on its held-out fold after which a cross-fitted network stops."""
+"""Number of epochs without a lower loss on its held-out fold after which a cross-fitted network stops, at a constant
+learning rate."""
 POINTS = 20_000
 """Number of combined inputs in all, within the limits of 1 and `VECTORS` or `IMAGES` per training input."""
 VECTORS, IMAGES = 4, 19
@@ -172,7 +173,7 @@ class LabelPosterior(Method):
                     name=name if len(every) == 1 else f"{name}: {joint.name}",
                     prepare=partial(prepare_observed, parts if number == 0 else [], joint),
                     validate=join_stages(stages, lambda _: own).hold_out,
-                    adapt=lambda settings: replace(settings, patience=PATIENCE),
+                    adapt=stop_early,
                     finish=partial(self.finish_member, name, names, networks, fold)
                     if number + 1 == len(every)
                     else None,
@@ -271,6 +272,11 @@ def prepare_observed(parts: Sequence[tuple[Method, Annotations]], stage: Stage, 
         network.observe(part)
     prepared: list[Annotations] = stage.prepare(data)
     return prepared
+
+
+def stop_early(settings: Any) -> Any:
+    """Keep the best epoch, and stop early unless the learning rate falls: then the last epochs matter most."""
+    return replace(settings, patience=PATIENCE if settings.schedule == "constant" else settings.epochs * settings.checks)
 
 
 def privileged_varies(data: Annotations) -> bool:

@@ -249,10 +249,11 @@ def make_cases(images: Images, relabelled: Relabelled, settings: Settings) -> di
     """Make all cases, by name."""
     y, row = torch.from_numpy(relabelled.label), torch.from_numpy(relabelled.row)
     privileged = relabelled.privileged[["annotator", "probability"]]
+    annotator = torch.from_numpy(pd.factorize(privileged["annotator"])[0])
 
     def annotations(columns: pd.DataFrame) -> Annotations:
         encoded = PrivilegedEncoder(numbers="standardize").fit_transform(columns)
-        return Annotations(images.x, row, torch.from_numpy(encoded.toarray()), y)
+        return Annotations(images.x, row, torch.from_numpy(encoded.toarray()), y, annotator=annotator)
 
     def parts(data: Annotations, capacity: float = 1.0) -> Parts:
         trunk, features = make_trunk(settings, capacity)
