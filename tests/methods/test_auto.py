@@ -140,9 +140,9 @@ def test_tiny_tables(examples, likelihood):
 
 def test_stack_says_how_many_examples_it_needs():
     data = testing.make_data(Categorical())
-    fit(make("stack"), data.take((data.row < 5).nonzero().squeeze(1)), HOW)
-    with pytest.raises(ValueError, match=r"Expected at least 5 examples.*got 4"):
-        fit(make("stack"), data.take((data.row < 4).nonzero().squeeze(1)), HOW)
+    fit(make("stack"), data.take((data.row < 10).nonzero().squeeze(1)), HOW)
+    with pytest.raises(ValueError, match=r"Expected at least 10 examples.*got 9"):
+        fit(make("stack"), data.take((data.row < 9).nonzero().squeeze(1)), HOW)
 
 
 class Large(nn.Module):
@@ -162,6 +162,7 @@ class Large(nn.Module):
 @pytest.mark.parametrize(
     ("size", "folds", "members"),
     [
+        (100_000, 10, list(MEMBERS)),
         (9_000_000, 5, list(MEMBERS)),
         (11_000_000, 3, ["no-pi", "mean-imputation", "pi-transition"]),
         (51_000_000, 2, ["no-pi", "pi-transition"]),
@@ -169,10 +170,15 @@ class Large(nn.Module):
 )
 def test_the_budget_follows_from_the_size_of_the_trunk(name, size, folds, members):
     method = make(name, trunk=lambda: Large(size))
-    assert method.folds == folds
+    assert method.count_folds(1000) == folds
     assert list(method.members) == members
     chosen = make(name, trunk=lambda: Large(size), folds=4, methods=("tram",))
-    assert (chosen.folds, list(chosen.members)) == (4, ["tram"])
+    assert (chosen.count_folds(1000), list(chosen.members)) == (4, ["tram"])
+
+
+def test_folds_of_a_stack_are_those_of_its_networks():
+    method = make("stack", methods=("no-pi",))
+    assert method.count_folds(1_000_000) == len(method.list_networks()) == 10
 
 
 def test_a_large_trunk_trains():
@@ -300,9 +306,9 @@ def test_stack_predicts_the_recalibrated_mixture_of_its_networks(likelihood):
 def test_auto_distils_the_stack():
     """From the same initial networks, both have the same mixture; by themselves they draw their own."""
     torch.manual_seed(3)
-    method = make("auto")
+    method = make("auto", folds=5)
     torch.manual_seed(3)
-    whole = make("stack")
+    whole = make("stack", folds=5)
     assert torch.equal(whole.seed, method.seed), "the same folds"
     for name, networks in whole.networks.items():
         own = method.make_networks(method.members[name], name, 5, torch.device("cpu"))

@@ -121,6 +121,24 @@ def test_the_student_learns_the_targets_of_examples_and_of_combined_inputs(betwe
     assert rates[-1] < 0.5 * rates[0], "a cosine schedule"
 
 
+@pytest.mark.parametrize(
+    ("options", "examples", "expected"), [({}, 10_000, 10), ({}, 10_001, 5), ({"folds": 7}, 1_000_000, 7)]
+)
+def test_folds_follow_from_the_number_of_examples(options, examples, expected):
+    assert make_method(**options).count_folds(examples) == expected
+
+
+@pytest.mark.parametrize("schedule", ["constant", "cosine"])
+def test_cross_fitted_networks_stop_early_only_at_a_constant_learning_rate(schedule):
+    """Without anything to learn, the held-out loss of the first epochs is the lowest."""
+    data = testing.make_data(Categorical())
+    noise = torch.randint(3, (len(data),), generator=torch.Generator().manual_seed(0))
+    how = Settings(epochs=30, batch_size=16, learning_rate=0.1, schedule=schedule)
+    history = fit(make_method(folds=2, rounds=1), dataclasses.replace(data, y=noise), how)
+    epochs = [sum(row["stage"] == f"no-pi {number}/2" for row in history) for number in (1, 2)]
+    assert max(epochs) < 30 if schedule == "constant" else epochs == [30, 30]
+
+
 def test_combined_inputs_have_the_average_of_the_networks_as_target():
     data, method = testing.make_data(Categorical()), make_method(rounds=1, between=1, folds=3)
     with recorded(LabelPosterior, "remember") as calls:

@@ -23,7 +23,7 @@ EARLY, PATIENCE = "early stopping", 5
 
 SETTINGS: dict[str, dict[str, Any]] = {
     EARLY: {"patience": PATIENCE},
-    "5 averaged, recalibrated": {"method": "stack", "method_options": {"methods": [BASELINE]}},
+    "5 averaged, recalibrated": {"method": "stack", "method_options": {"methods": [BASELINE], "folds": 5}},
 }
 """Other ways to train No PI, which are separate baselines, and their estimator parameters."""
 

@@ -40,15 +40,15 @@ MEMBERS: Mapping[str, Callable[[Parts], Method]] = {
 
 
 class Budget(NamedTuple):
-    """The folds and methods of "auto" for networks of up to `size` parameters."""
+    """The folds and methods of "auto" for networks of up to `size` parameters; None for `LabelPosterior`'s folds."""
 
     size: float
-    folds: int
+    folds: int | None
     methods: tuple[str, ...]
 
 
 BUDGETS = (
-    Budget(10_000_000, 5, tuple(MEMBERS)),
+    Budget(10_000_000, None, tuple(MEMBERS)),
     Budget(50_000_000, 3, ("no-pi", "mean-imputation", "pi-transition")),
     Budget(math.inf, 2, ("no-pi", "pi-transition")),
 )
@@ -77,8 +77,10 @@ class Stack(LabelPosterior):
 
     Parameters
     ----------
-    members, make_student, folds
+    members, make_student
         As for `LabelPosterior`.
+    folds : int, optional
+        Number of folds; by default ten for small networks, otherwise five.
 
     Examples
     --------
@@ -93,9 +95,10 @@ class Stack(LabelPosterior):
     gradients: ClassVar = {}
 
     def __init__(
-        self, members: Mapping[str, Callable[[], Method]], make_student: Callable[[], NoPI], *, folds: int = 5
+        self, members: Mapping[str, Callable[[], Method]], make_student: Callable[[], NoPI], *, folds: int | None = None
     ) -> None:
         super().__init__(members, make_student, folds=folds, between=0)
+        folds = self.folds = self.count_folds(0)  # the networks are made before the number of examples is known
         del self.student
         networks = {name: nn.ModuleList(make() for _ in range(folds)) for name, make in self.members.items()}
         self.networks: Mapping[str, Sequence[Method]] = nn.ModuleDict(networks)  # type: ignore[assignment]
@@ -115,9 +118,10 @@ class Stack(LabelPosterior):
 
     def stages(self, data: Annotations) -> Iterator[Stage]:
         """Yield the stages of the cross-fitted networks of every member."""
-        if (examples := data.annotated.shape[0]) < self.folds:
-            raise ValueError(f"Expected at least {self.folds} examples for as many folds, but got {examples}.")
-        yield from self.cross_fit_members(data, assign_folds(data, self.folds, int(self.seed)))
+        examples = data.annotated.shape[0]
+        if examples < (folds := self.count_folds(examples)):
+            raise ValueError(f"Expected at least {folds} examples for as many folds, but got {examples}.")
+        yield from self.cross_fit_members(data, assign_folds(data, folds, int(self.seed)))
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the mean loss of the networks, each of which is trained separately."""
@@ -139,7 +143,7 @@ def auto(
     exponent: float | None = None,
     between: int | None = None,
 ) -> Auto:
-    """Make the method "auto"; by default the size of the network determines `methods` and `folds`."""
+    """Make the method "auto"; by default the sizes of the network and of the data determine `methods` and `folds`."""
     members, budget = choose_members(parts, methods)
     folds = budget.folds if folds is None else folds
     return Auto(members, partial(no_pi, parts), folds=folds, weight=weight, exponent=exponent, between=between)

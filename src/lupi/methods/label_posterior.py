@@ -37,6 +37,8 @@ from lupi.nn.noise import seed_noise
 PATIENCE = 3
 """Number of epochs without a lower loss on its held-out fold after which a cross-fitted network stops, at a constant
 learning rate."""
+FEW, SMALL = 10_000, 200_000
+"""Maximum number of examples and of parameters of the network for ten folds by default instead of five."""
 POINTS = 20_000
 """Number of combined inputs in all, within the limits of 1 and `VECTORS` or `IMAGES` per training input."""
 VECTORS, IMAGES = 4, 19
@@ -61,9 +63,10 @@ class LabelPosterior(Method):
         Functions that make the networks to cross-fit. If there are several, their predictions are mixed.
     make_student : callable
         Function that makes the network that ships, and the networks of later rounds.
-    folds : int
-        Number of folds. If there are more than 100 000 examples, a random sample of that size is cross-fitted, and the
-        other examples are predicted by the average of its networks.
+    folds : int, optional
+        Number of folds; by default five, or ten for small networks on up to 10 000 examples, where more folds cost
+        little and each network learns from more of the few examples. If there are more than 100 000 examples, a random
+        sample of that size is cross-fitted, and the other examples are predicted by the average of its networks.
     rounds : int
         Number of times the posterior is computed. Each round after the first cross-fits students on the last
         posterior; their predictions are the next prior.
@@ -97,7 +100,7 @@ class LabelPosterior(Method):
         members: Mapping[str, Callable[[], Method]],
         make_student: Callable[[], NoPI],
         *,
-        folds: int = 5,
+        folds: int | None = None,
         rounds: int = 1,
         weight: float = 0.75,
         exponent: float | None = None,
@@ -107,7 +110,8 @@ class LabelPosterior(Method):
         self.members, self.make_student = dict(members), make_student
         self.student = make_student()
         self.likelihood = self.student.likelihood
-        self.folds = check_integer("folds", folds, 2)
+        self.folds = None if folds is None else check_integer("folds", folds, 2)
+        self.small = sum(parameter.numel() for parameter in self.student.parameters()) <= SMALL
         self.rounds = check_integer("rounds", rounds, 1)
         self.weight = check_number("weight", weight, maximum=1)
         self.exponent = None if exponent is None else check_number("exponent", exponent)
@@ -130,7 +134,8 @@ class LabelPosterior(Method):
 
     def stages(self, data: Annotations) -> Iterator[Stage]:
         """Yield the stages of the cross-fitted networks of every member and round, then that of the student."""
-        folds = min(self.folds, data.annotated.shape[0] // 2)
+        examples = data.annotated.shape[0]
+        folds = min(self.count_folds(examples), examples // 2)
         if folds < 2:  # too few examples
             yield Stage("student", self.student, Annotations.with_gold)
             return
@@ -146,6 +151,10 @@ class LabelPosterior(Method):
         return replace(settings, schedule="cosine", patience=None, epochs=epochs)
 
     # ---------------------------------------------------------------------------- cross-fitting
+
+    def count_folds(self, examples: int) -> int:
+        """Return the number of folds for a number of examples."""
+        return self.folds or (10 if self.small and examples <= FEW else 5)
 
     def make_temporary(self) -> list[Method]:
         """Make one network of each member."""
@@ -276,7 +285,8 @@ def prepare_observed(parts: Sequence[tuple[Method, Annotations]], stage: Stage, 
 
 def stop_early(settings: Any) -> Any:
     """Keep the best epoch, and stop early unless the learning rate falls: then the last epochs matter most."""
-    return replace(settings, patience=PATIENCE if settings.schedule == "constant" else settings.epochs * settings.checks)
+    patience = PATIENCE if settings.schedule == "constant" else settings.epochs * settings.checks
+    return replace(settings, patience=patience)
 
 
 def privileged_varies(data: Annotations) -> bool:
@@ -293,7 +303,7 @@ def to_numpy(values: Tensor) -> NDArray[np.float64]:
 def label_posterior(
     parts: Parts,
     *,
-    folds: int = 5,
+    folds: int | None = None,
     rounds: int = 2,
     weight: float = 0.75,
     exponent: float | None = None,
