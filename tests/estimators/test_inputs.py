@@ -161,6 +161,15 @@ def test_models_take_missing_numbers(table):
     assert np.isfinite(model.predict_proba(table(values))).all()
 
 
+@pytest.mark.parametrize("table", [pd.DataFrame, lambda x: pd.DataFrame(x).convert_dtypes(), pl.DataFrame, pa.table])
+def test_models_take_missing_categories(table, tmp_path):
+    X = table({"size": RNG.normal(size=60), "city": ["Bern", "Rome", None] * 20})
+    model = classifier().fit(X, Y, privileged=A, example=np.arange(60))
+    assert model.input_encoder_.get_feature_names_out().tolist()[1:] == ["city=Bern", "city=Rome", "city=missing"]
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(lupi.load(tmp_path / "model").predict_proba(X), model.predict_proba(X))
+
+
 def test_rows_of_an_example_may_miss_the_same_numbers():
     values = np.repeat(np.where(X[:30] > 1, np.nan, X[:30]), 2, axis=0)
     model = classifier().fit(values, Y, privileged=A, example=np.arange(60) // 2)
