@@ -333,6 +333,11 @@ class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
                     features[:, count + number] = absent[:, names.index(self.columns_[column])]
         return features
 
+    def categories(self) -> dict[str, list[str]]:
+        """Return the categories seen in training of each column that has some."""
+        check_is_fitted(self)
+        return {} if self.numeric_ else dict(self.encoder_.labels_)
+
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:  # noqa: ARG002
         """Return the names of the features: ``age``, ``age=missing``, ``city=Bern``."""
         check_is_fitted(self)
