@@ -142,6 +142,13 @@ def test_the_row_of_an_error_is_that_of_the_table(spec_of):
         read_dataset(spec_of(table))
 
 
+@pytest.mark.parametrize(("task", "notes"), [(None, 1), ("classification", 0), ("regression", 0)])
+def test_a_target_that_may_be_a_quantity_is_noted_unless_users_chose_the_task(task, notes, spec_of):
+    data = read_dataset(spec_of(TABLE.assign(label=range(24)), task=task))
+    assert len([note for note in data.notes if "24 distinct integers" in note]) == notes
+    assert data.task == (task or "classification")
+
+
 @pytest.mark.parametrize("kind", ["category", "text"])
 def test_missing_strings_stay_missing(kind, spec_of):
     spec = replace(spec_of(TABLE.assign(city=["Bern", "Bern", None, "Rome"] * 6)), kind={"city": kind})

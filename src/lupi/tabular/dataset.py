@@ -112,7 +112,10 @@ def read_annotations(spec: TableSpec) -> AnnotationTable:
         *known,
     ]
     if task == "classification" and len(roles.target) == 1:
-        notes = [*targets.note_spellings(labels[roles.target[0]]), *notes]
+        column = labels[roles.target[0]]
+        notes = [*targets.note_spellings(column), *notes]
+        if spec.task is None:
+            notes = [*targets.note_quantity(column), *notes]
     lines = [[one_line(text) for text in texts] for texts in (choices, (*unlabelled, *notes, *more))]
     return AnnotationTable(columns=table, schema=schema, annotator=who, choices=lines[0], notes=lines[1])
 
