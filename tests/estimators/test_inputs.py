@@ -117,6 +117,16 @@ def test_comments_of_annotators_are_read_word_by_word(numbers):
     assert names[start : start + features.shape[1]] == [f"comment[{i}]" for i in range(features.shape[1])]
 
 
+def test_numbers_in_another_notation_are_warned_of():
+    prices, seconds = [f"€{i % 9}.50" for i in range(60)], [f"{i % 9} s" for i in range(60)]
+    with pytest.warns(UserWarning) as told:  # noqa: PT030
+        classifier().fit(pd.DataFrame({"price": prices}), Y, privileged=pd.DataFrame({"time": seconds}))
+    found = [str(warning.message).split(" looks like")[0] for warning in told]
+    assert sorted(found) == ["Input column 'price'", "Privileged column 'time'"]
+    with warnings.catch_warnings(action="error"):
+        classifier(kind={"price": "category"}).fit(pd.DataFrame({"price": prices}), Y, privileged=A)
+
+
 def test_privileged_identifiers_are_refused():
     ids = [f"assignment{i}" for i in range(60)]
     with pytest.raises(ValueError, match="privileged columns without identifiers, but 'hit' has 60 distinct values"):

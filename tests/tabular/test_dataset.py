@@ -149,6 +149,18 @@ def test_a_target_that_may_be_a_quantity_is_noted_unless_users_chose_the_task(ta
     assert data.task == (task or "classification")
 
 
+def test_numbers_in_another_notation_are_noted_in_every_role(spec_of):
+    table = TABLE.assign(weight=["2,5", "2,5", "7,5", "9,5"] * 6, seconds=["3 s", "4 s", "5 s", "6 s"] * 6)
+    table["label"] = ["1.500,00", "2.000,00", "3.000,00", "1.500,00"] * 6
+    notes = read_dataset(spec_of(table)).notes
+    assert [note.split(" looks like")[0] for note in notes] == [
+        "Target 'label'",
+        "Input column 'weight'",
+        "Privileged column 'seconds'",
+    ]
+    assert read_dataset(spec_of(table, kind={"weight": "category", "seconds": "category"})).notes == notes[:1]
+
+
 @pytest.mark.parametrize("kind", ["category", "text"])
 def test_missing_strings_stay_missing(kind, spec_of):
     spec = replace(spec_of(TABLE.assign(city=["Bern", "Bern", None, "Rome"] * 6)), kind={"city": kind})
