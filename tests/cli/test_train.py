@@ -325,9 +325,19 @@ def test_an_input_with_missing_values(table, model):
     assert "lupi: Input column 'size' misses values, as it did not in training" in other.stderr
 
 
+@pytest.mark.filterwarnings("default")
 def test_a_category_with_missing_values(table):
-    TABLE.assign(city=TABLE["gold"].where(TABLE.index != 7)).to_parquet(table)
-    refused(train(table), "input column 'city' to have a value in every row, but row 7 has none")
+    """Missing is a category of its own; where it is missing for the first time, users are told."""
+    whole = TABLE.assign(city=TABLE["id"].str[-1])
+    part = whole.assign(city=whole["city"].where(whole["city"] != "3"))
+    part.to_csv(table.with_suffix(".csv"), index=False)
+    for trained, told in ((part, False), (whole, True)):
+        trained.to_parquet(table)
+        assert train(table, "--epochs", 1, "--overwrite").exit_code == 0
+        result = good(
+            "predict", table.parent / "model", table.with_suffix(".csv"), "-o", table.parent / "p.csv", "--overwrite"
+        )
+        assert ("'city' misses values, as it did not in training; they count as an unseen" in result.stderr) is told
 
 
 def test_the_row_of_a_wrong_value_is_that_of_the_table(table, model, monkeypatch):

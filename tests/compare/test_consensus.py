@@ -72,6 +72,17 @@ def test_classes_that_the_training_rows_lack_are_impossible(tmp_path):
     assert not found["truth"][:, 1].any()
 
 
+def test_the_consensus_reads_columns_as_the_table_does(tmp_path):
+    """A column that users chose as a category is not refused as an identifier."""
+    plan, _, _ = read(tmp_path, *crowd(2, 0.5))
+    table = pd.read_parquet(plan.spec.table)
+    table.assign(code="c" + table["id"].astype(str)).to_parquet(plan.spec.table)
+    plan = replace(plan, spec=replace(plan.spec, kind={"code": "category"}), settings={"epochs": 1})
+    data = read_dataset(plan.spec)
+    for found in infer_consensus(plan, data, make_splits(plan, data), [0, 1]):
+        np.testing.assert_allclose(found["truth"].sum(1), 1)
+
+
 def test_the_consensus_sees_held_out_labels_of_its_own_split_only(tmp_path):
     plan, data, splits = read(tmp_path, *crowd(1, 0.5))
     (first,), (second,) = (infer_consensus(plan, data, splits, [seed]) for seed in (0, 1))

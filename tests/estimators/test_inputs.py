@@ -117,6 +117,16 @@ def test_comments_of_annotators_are_read_word_by_word(numbers):
     assert names[start : start + features.shape[1]] == [f"comment[{i}]" for i in range(features.shape[1])]
 
 
+def test_numbers_in_another_notation_are_warned_of():
+    prices, seconds = [f"€{i % 9}.50" for i in range(60)], [f"{i % 9} s" for i in range(60)]
+    with pytest.warns(UserWarning) as told:  # noqa: PT030
+        classifier().fit(pd.DataFrame({"price": prices}), Y, privileged=pd.DataFrame({"time": seconds}))
+    found = [str(warning.message).split(" looks like")[0] for warning in told]
+    assert sorted(found) == ["Input column 'price'", "Privileged column 'time'"]
+    with warnings.catch_warnings(action="error"):
+        classifier(kind={"price": "category"}).fit(pd.DataFrame({"price": prices}), Y, privileged=A)
+
+
 def test_privileged_identifiers_are_refused():
     ids = [f"assignment{i}" for i in range(60)]
     with pytest.raises(ValueError, match="privileged columns without identifiers, but 'hit' has 60 distinct values"):
@@ -159,6 +169,15 @@ def test_models_take_missing_numbers(table):
     model = classifier().fit(table(values), Y, privileged=A)
     assert model.widths_["inputs"] == 6
     assert np.isfinite(model.predict_proba(table(values))).all()
+
+
+@pytest.mark.parametrize("table", [pd.DataFrame, lambda x: pd.DataFrame(x).convert_dtypes(), pl.DataFrame, pa.table])
+def test_models_take_missing_categories(table, tmp_path):
+    X = table({"size": RNG.normal(size=60), "city": ["Bern", "Rome", None] * 20})
+    model = classifier().fit(X, Y, privileged=A, example=np.arange(60))
+    assert model.input_encoder_.get_feature_names_out().tolist()[1:] == ["city=Bern", "city=Rome", "city=missing"]
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(lupi.load(tmp_path / "model").predict_proba(X), model.predict_proba(X))
 
 
 def test_rows_of_an_example_may_miss_the_same_numbers():

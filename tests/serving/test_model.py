@@ -126,6 +126,27 @@ def test_the_graph_is_described_and_gives_the_predictions(target, ignore, output
     np.testing.assert_allclose(got.reshape(len(FRAME), -1), expected, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("target", "ignore", "columns"),
+    [(["big"], ["many", "price"], [0, 1]), (["big", "many"], ["price"], ["big", "many"])],
+    ids=["classes", "multi-label"],
+)
+def test_probabilities_are_those_of_the_estimator_and_of_predict(target, ignore, columns, tmp_path):
+    model = fit(tmp_path, target, ignore)
+    table = FRAME.sample(frac=1, random_state=0)
+    p = model.predict_proba(table)
+    assert (list(p.columns), p.index.equals(table.index)) == (columns, True)
+    np.testing.assert_array_equal(p, model.estimator.predict_proba(table[["size", "weight"]]))
+    expected = model.predict(table).filter(regex="^probability").set_axis(columns, axis="columns")
+    pd.testing.assert_frame_equal(p.astype(np.float32), expected)
+    pd.testing.assert_frame_equal(model.predict_proba(pl.from_pandas(table)), p.reset_index(drop=True))
+
+
+def test_numbers_have_no_probabilities(tmp_path):
+    with pytest.raises(ValueError, match="Expected a classifier for `predict_proba`"):
+        fit(tmp_path, ["price"], ["big", "many"]).predict_proba(FRAME)
+
+
 def test_an_estimator_is_exported(tmp_path):
     estimator = lupi.PrivilegedClassifier("no-pi", epochs=1).fit(FRAME[["size"]].to_numpy(), FRAME["big"])
     assert export_onnx(estimator, tmp_path / "model.onnx")[0].endswith("[rows, 1]: x0")

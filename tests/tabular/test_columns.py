@@ -25,13 +25,8 @@ def test_values_get_the_types_of_their_kinds():
 @pytest.mark.parametrize(
     ("values", "kind", "stored", "message"),
     [
-        (["x", None], "category", "string", "^Expected input column 'a' to have a value in every row, but row 101 has"),
-        (
-            ["x", None],
-            "text",
-            "string",
-            "^Expected input column 'a' to have a value in every row, but row 101 has none",
-        ),
+        ([[0.5], None], "vector", "vector", "^Expected input column 'a' to have a value in every row, but row 101 has"),
+        (["x.png", None], "image", "string", "^Expected input column 'a' to have a value in every row, but row 101 "),
         (["1", "x"], "number", "string", "^Expected input column 'a' to be finite numbers, but got 'x' in row 101.$"),
         ([1.0, np.inf], "number", "number", "'a'.*'inf' in row 101"),
     ],
@@ -39,6 +34,19 @@ def test_values_get_the_types_of_their_kinds():
 def test_values_that_are_missing_or_no_numbers(values, kind, stored, message):
     with pytest.raises(ValueError, match=message):
         clean_inputs(pd.DataFrame({"a": values}), {"a": InputColumn(kind, stored)}, range(100, 102))
+
+
+@pytest.mark.parametrize(
+    ("values", "stored", "expected"),
+    [
+        (["x", None, "y"], "string", ["x", None, "y"]),
+        ([8001, None, 3011], "number", ["8001", None, "3011"]),
+        (pd.Categorical(["x", None, "y"]), "string", ["x", None, "y"]),
+    ],
+)
+def test_categories_may_be_missing(values, stored, expected):
+    column = clean_inputs(pd.DataFrame({"a": values}), {"a": InputColumn("category", stored)})["a"]
+    assert [None if pd.isna(value) else value for value in column] == expected
 
 
 @pytest.mark.parametrize(

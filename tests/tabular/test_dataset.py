@@ -4,9 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lupi.tabular import TableSpec, read_dataset
+from lupi.tabular import InputEncoder, TableSpec, read_dataset
 from lupi.tabular import reading as module
+from lupi.tabular.columns import InputColumn
 from lupi.tabular.dataset import fingerprint, hash_rows, read_annotations
+from lupi.tabular.features import encode_columns, fit_encoders
 
 TABLE = pd.DataFrame(
     {
@@ -135,9 +137,44 @@ def test_rows_without_a_label_are_left_out_with_a_note(spec_of, tmp_path, missin
 
 
 def test_the_row_of_an_error_is_that_of_the_table(spec_of):
-    table = TABLE.assign(label=[None, "no", "yes", "no"] * 6, city=["Bern"] * 5 + [None] + ["Rome"] * 18)
-    with pytest.raises(ValueError, match="'city' to have a value in every row, but row 5 has none"):
+    table = TABLE.assign(label=[None, "no", "yes", "no"] * 6, size=[0.5] * 5 + [np.inf] + [1.5] * 18)
+    with pytest.raises(ValueError, match="'size' to be finite numbers, but got 'inf' in row 5"):
         read_dataset(spec_of(table))
+
+
+@pytest.mark.parametrize(("task", "notes"), [(None, 1), ("classification", 0), ("regression", 0)])
+def test_a_target_that_may_be_a_quantity_is_noted_unless_users_chose_the_task(task, notes, spec_of):
+    data = read_dataset(spec_of(TABLE.assign(label=range(24)), task=task))
+    assert len([note for note in data.notes if "24 distinct integers" in note]) == notes
+    assert data.task == (task or "classification")
+
+
+def test_numbers_in_another_notation_are_noted_in_every_role(spec_of):
+    table = TABLE.assign(weight=["2,5", "2,5", "7,5", "9,5"] * 6, seconds=["3 s", "4 s", "5 s", "6 s"] * 6)
+    table["label"] = ["1.500,00", "2.000,00", "3.000,00", "1.500,00"] * 6
+    notes = read_dataset(spec_of(table)).notes
+    assert [note.split(" looks like")[0] for note in notes] == [
+        "Target 'label'",
+        "Input column 'weight'",
+        "Privileged column 'seconds'",
+    ]
+    assert read_dataset(spec_of(table, kind={"weight": "category", "seconds": "category"})).notes == notes[:1]
+
+
+@pytest.mark.parametrize("kind", ["category", "text"])
+def test_missing_strings_stay_missing(kind, spec_of):
+    spec = replace(spec_of(TABLE.assign(city=["Bern", "Bern", None, "Rome"] * 6)), kind={"city": kind})
+    data = read_dataset(spec)
+    assert data.train.X["city"].isna().sum() == 6
+    encoders = fit_encoders(data.train.X, data.unencoded)
+    assert not encode_columns(data.train.X, encoders).filter(regex=r"city\[").iloc[2].any()
+
+
+@pytest.mark.parametrize("kind", ["category", "text"])
+def test_a_column_without_any_value_is_refused(kind):
+    X = pd.DataFrame({"city": pd.Series([None, None], dtype="string")})
+    with pytest.raises(ValueError, match="'city' to have a value in some row"):
+        InputEncoder().fit(encode_columns(X, fit_encoders(X, {"city": InputColumn(kind, "string")})))
 
 
 def test_missing_numbers_stay_missing(spec_of):

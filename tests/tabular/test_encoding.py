@@ -415,6 +415,29 @@ def test_mixed_inputs(library):
     np.testing.assert_allclose(numeric.transform(make(X[["age", "flag"]])), np.array(expected)[:, [0, 3]])
 
 
+@properties
+@given(st.lists(st.none() | st.sampled_from("abc"), min_size=1, max_size=9).filter(any))
+def test_missing_inputs_are_a_category_of_their_own(cities):
+    """They are encoded like a name that sorts after all others."""
+    X = pd.DataFrame({"age": np.arange(len(cities)), "city": pd.Series(cities, dtype=object)})
+    named = X.fillna({"city": "zzz"})
+    np.testing.assert_array_equal(InputEncoder().fit_transform(X), InputEncoder().fit_transform(named))
+
+
+def test_inputs_that_are_missing_for_the_first_time_count_as_unseen():
+    encoder = InputEncoder().fit(pd.DataFrame({"age": [20, 30], "city": ["Rome", "Bern"]}))
+    test = pd.DataFrame({"age": [20, 25], "city": ["Bern", "Oslo"]})
+    with pytest.warns(UserWarning, match="'city' misses values, as it did not in training; they count as an unseen"):
+        missing = encoder.transform(test.assign(city=["Bern", None]))
+    np.testing.assert_array_equal(missing, encoder.transform(test))
+
+
+def test_missing_texts_are_empty_texts():
+    X = pd.DataFrame({"note": ["good cast", "bad plot", None]})
+    missing = InputEncoder({"note": "text"}).fit(X)
+    np.testing.assert_array_equal(missing.transform(X), missing.transform(X.fillna("")))
+
+
 def test_skops_round_trip_of_inputs():
     X = pd.DataFrame({"age": [20, 30, 40], "city": ["Rome", "Bern", "Rome"]})
     for frame in (X, X[["age"]]):

@@ -93,12 +93,11 @@ def test_infinite_and_empty_tables_at_transform():
     ("X", "message"),
     [
         (PERSONS.assign(age=[1.0, 2.0, -np.inf, np.nan]), "infinity in column 'age', row 2."),
-        (PERSONS.assign(city=["a", None, "b", "c"]), "NaN in column 'city', row 1."),
         (np.array([[1.0, 2.0], [np.inf, np.nan]], dtype=np.float32), "infinity in column 0, row 1."),
-        ([["a", 2.0], [None, 3.0]], "NaN in column 0, row 1."),
+        ([["a", 2.0], [None, np.inf]], "infinity in column 1, row 1."),
     ],
 )
-def test_missing_and_infinite_inputs(X, message):
+def test_infinite_inputs(X, message):
     with pytest.raises(ValueError, match=re.escape(f"Input X contains {message}") + "$"):
         InputEncoder().fit(X)
     good = X[:1]

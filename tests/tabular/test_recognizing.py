@@ -87,6 +87,16 @@ def test_strings_that_are_identifiers(values):
     assert kinds(frame, {"key": "category"})[0] == {"key": "category"}
 
 
+def test_numbers_in_another_notation_are_not_called_identifiers():
+    amounts = pd.DataFrame({"amount": [f"{i:,}" for i in range(5000, 5100)]})
+    with pytest.raises(ValueError, match=r"'amount' to be plain numbers.* '5,000': write them like 1234\.5, or"):
+        kinds(amounts)
+    assert kinds(amounts, {"amount": "category"}) == ({"amount": "category"}, [])
+    table = pa.Table.from_pandas(amounts)
+    with pytest.raises(ValueError, match=r"privileged column 'amount' to be plain numbers.* '5,000'.*`ignore`"):
+        recognize_privileged(amounts, table.schema, roles_of([], privileged=("amount",)), {})
+
+
 def test_identifiers_are_counted_by_example():
     """Ten annotations each: one row in ten is distinct, but every example is."""
     frame = pd.DataFrame({"file": np.repeat([f"f{i}" for i in range(50)], 10), "example": np.repeat(range(50), 10)})

@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lupi.tabular.targets import choose_task, find_unlabelled
+from lupi.tabular.targets import FEW_ROWS, choose_task, find_unlabelled, note_quantity
 
 
 @pytest.mark.parametrize(
@@ -73,3 +73,20 @@ def test_targets_that_make_no_sense(columns, task, message):
 def test_several_targets():
     frame = pd.DataFrame({"y": [0, 1], "z": [True, False]})
     assert choose_task(frame, ["y", "z"], None) == ("classification", "2 targets of 0 and 1")
+
+
+@pytest.mark.parametrize(
+    ("values", "noted"),
+    [
+        (list(range(18, 39)), True),
+        ([float(age) for age in range(18, 39)], True),
+        (list(range(18, 38)), False),  # few distinct integers
+        (list(range(21)) * (FEW_ROWS - 1), True),
+        (list(range(21)) * FEW_ROWS, False),  # many rows for each
+        ([f"n{i}" for i in range(30)], False),
+    ],
+    ids=["ages", "floats", "20", "few rows", "many rows", "names"],
+)
+def test_many_integers_with_few_rows_each_are_noted(values, noted):
+    notes = note_quantity(pd.Series(values, name="age"))
+    assert ["target 'age'" in note and "`task`" in note for note in notes] == [True] * noted

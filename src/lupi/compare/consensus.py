@@ -26,6 +26,7 @@ from lupi.compare.statistics import BASELINE, Floats
 from lupi.crowd import infer
 from lupi.crowd.trusted import read_trust
 from lupi.estimators import PrivilegedClassifier, fit_together
+from lupi.tabular.columns import estimator_kinds
 from lupi.tabular.dataset import TableDataset
 from lupi.tabular.features import encode_columns, fit_encoders
 from lupi.tabular.folds import Rows
@@ -95,9 +96,9 @@ def infer_consensus(
     list of dict
         For each seed `truth`, [held-out examples, classes], ordered as in `first_rows`.
     """
-    parameters = {**plan.settings, "patience": PATIENCE, "device": plan.device}
-    soft = data.train.soft is not None
-    models = [PrivilegedClassifier(BASELINE, random_state=SEED + seed, soft=soft, **parameters) for seed in seeds]
+    parameters = {**plan.settings, "patience": PATIENCE, "device": plan.device, "soft": data.train.soft is not None}
+    parameters["kind"] = estimator_kinds(data.schema.inputs)
+    models = [PrivilegedClassifier(BASELINE, random_state=SEED + seed, **parameters) for seed in seeds]
     sets, held_out = [], []
     for train, test in (splits[seed] for seed in seeds):
         rows = data.train.take(train)

@@ -1,5 +1,6 @@
 """Check the arguments of an estimator. Messages name the row, column or parameter that is wrong."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any
@@ -16,10 +17,12 @@ from lupi.tabular.examples import check_examples
 from lupi.tabular.frames import as_frame
 from lupi.tabular.kinds.vector import holds_vectors
 from lupi.tabular.lazy import Columns, Frame
+from lupi.tabular.notation import note_notation
 from lupi.tabular.recognizing import (
     LISTS,
     check_privileged,
     find_annotator,
+    note_privileged,
     recognize_input,
     recognize_privileged_column,
 )
@@ -146,7 +149,15 @@ def recognize_inputs(inputs: NDArray[Any] | Frame, kind: Mapping[str, str] | Non
             column = frame[name]
             known = is_categorical(frame, column)
             chosen[name] = "category" if known else recognize_input(column, stored_as(column), ADVICE)
+            if not known and stored_as(column) == "string":
+                warn_of_notation(note_notation(column, "Input column"))
     return chosen
+
+
+def warn_of_notation(notes: list[str]) -> None:
+    """Warn of a column of numbers or dates that are written in another notation."""
+    for note in notes:
+        warnings.warn(note, stacklevel=5)
 
 
 def is_categorical(frame: Frame, column: "pd.Series[Any]") -> bool:
@@ -200,6 +211,7 @@ def choose_numbers(
             continue
         kind = recognize_privileged_column(column)
         check_privileged(column, kind, f"leave it out, or pass `numbers={{{name!r}: 'category'}}` to use it")
+        warn_of_notation(note_privileged(column, kind))
         if kind == "text":
             texts[str(name)] = kind
     if not texts:

@@ -47,7 +47,8 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
         Kinds of columns of X, by name: "number", "category", "text" or "vector". Kinds of other columns are recognized.
         Strings of three words or more are text, which is encoded with TF-IDF; other strings are categories; lists or
         arrays of numbers are vectors, whose numbers become columns. Columns that look like identifiers, or are named
-        like true labels, are rejected. A missing number is replaced with the mean and marked by an additional feature.
+        like true labels, are rejected. A missing number is replaced with the mean and marked by an additional feature,
+        a missing category is a category of its own, and a missing text is an empty text.
     tower : (int, int)
         Widths of the tower, which combines features and privileged information.
     tower_skip : bool

@@ -103,10 +103,8 @@ class TableModel:
             `probability_<target>`. The index is that of a pandas table.
         """
         table = as_pandas(table)
-        rows = range(start, start + len(table))
-        X = clean_inputs(table, self.schema.inputs, rows, Path(folder))
+        p = self._predict(table, start, folder)
         names = self.record["classes"]
-        p = self._predict(X, names, start)
         if isinstance(self.estimator, PrivilegedRegressor):
             return pd.DataFrame({"prediction": p}, index=table.index)
         if self.estimator.multi_label_:
@@ -116,8 +114,45 @@ class TableModel:
         probabilities = {f"probability_{name}": p[:, i].astype(np.float32) for i, name in enumerate(names)}
         return pd.DataFrame(predictions | probabilities, index=table.index)
 
-    def _predict(self, X: pd.DataFrame, names: Sequence[Any] | None, start: int) -> NDArray[np.float64]:
-        """Return the expected y of cleaned inputs; images are read a few at a time."""
+    def predict_proba(self, table: pd.DataFrame, *, folder: str | Path = ".") -> pd.DataFrame:
+        """Return the class probabilities of the rows of a table. Only for classification.
+
+        Parameters
+        ----------
+        table : DataFrame
+            A pandas, polars or Arrow table with the input columns; other columns are ignored.
+        folder : str or Path
+            Folder of the images that the table names.
+
+        Returns
+        -------
+        DataFrame
+            One column per class, in the order of `estimator.classes_`; for several targets one per target, with the
+            probability of 1. The index is that of a pandas table. `predict` has the same numbers in single precision.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from lupi.serving import train
+        >>> from lupi.tabular import TableSpec
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "table.csv")
+        ...     pd.DataFrame({"x": [1.5, 2, 3, 4], "y": ["no", "no", "yes", "yes"]}).to_csv(path, index=False)
+        ...     model = train(TableSpec(table=path, target=["y"]), method="no-pi", settings={"epochs": 1})
+        >>> p = model.predict_proba(pd.DataFrame({"x": [2.5, 3.5]}, index=["a", "b"]))
+        >>> list(p.columns), list(p.index), bool(np.allclose(p.sum(axis="columns"), 1))
+        (['no', 'yes'], ['a', 'b'], True)
+        """
+        if isinstance(self.estimator, PrivilegedRegressor):
+            raise ValueError("Expected a classifier for `predict_proba`, but the model is a regressor: use `predict`.")
+        table = as_pandas(table)
+        columns = self.record["classes"] if self.estimator.multi_label_ else self.estimator.classes_
+        return pd.DataFrame(self._predict(table, 0, folder), columns=columns, index=table.index)
+
+    def _predict(self, table: pd.DataFrame, start: int, folder: str | Path) -> NDArray[np.float64]:
+        """Return the expected y; images are read a few at a time."""
+        X = clean_inputs(table, self.schema.inputs, range(start, start + len(table)), Path(folder))
+        names = self.record["classes"]
         if self.trunk is None:
             return self.estimator._predict(encode_columns(X, self.encoders), names=names, start=start)
         size = self.trunk["size"][0], self.trunk["size"][1]

@@ -14,6 +14,7 @@ from lupi._internal.files import claim_output, explain_os_errors, replace_file
 from lupi._internal.files.records import is_formula
 from lupi._internal.progress import Steps
 from lupi.serving.model import TableModel
+from lupi.serving.unseen import UnseenCategories
 from lupi.tabular.columns import check_matches, stored_as
 from lupi.tabular.containers import to_pandas
 from lupi.tabular.reading import count_rows, open_table, read_batches, read_schema
@@ -33,6 +34,8 @@ def predict_table(
     progress: bool = False,
 ) -> int:
     """Predict a table in batches, and write the predictions to a Parquet or CSV file.
+
+    Categories that were not in the training table cause a warning for each column.
 
     Parameters
     ----------
@@ -70,6 +73,7 @@ def predict_table(
     check_matches(schema, {name: column for name, column in inputs.items() if name not in files}, table)
     source = open_table(table, model.schema.csv_types(name for name in kept if name not in inputs))
     total, done, writer, warned = count_rows(source), 0, None, False
+    unseen = UnseenCategories(model)
     with (
         claim_output(output, overwrite=overwrite),
         explain_os_errors(output),
@@ -80,8 +84,9 @@ def predict_table(
         for batch in read_batches(source, [name for name in dict.fromkeys([*kept, *inputs]) if name in schema.names]):
             if batch.num_rows == 0:
                 continue
-            vectors = add_vectors(batch, files, table, start=done, total=total)
-            predicted = model.predict(to_pandas(vectors), start=done, folder=folder_of(table))
+            frame = to_pandas(add_vectors(batch, files, table, start=done, total=total))
+            predicted = model.predict(frame, start=done, folder=folder_of(table))
+            unseen.add(frame)
             clash = set(kept) & set(predicted)
             if clash:
                 raise ValueError(f"Expected `keep` to name no column of the output, but got {clash.pop()!r}.")
@@ -98,6 +103,8 @@ def predict_table(
                 warned = warn_of_formulas(rows)
             done += batch.num_rows
             steps.advance(batch.num_rows, "rows")
+    for note in unseen.describe():
+        warnings.warn(note, stacklevel=2)
     return done
 
 

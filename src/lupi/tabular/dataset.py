@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
+from pandas.api.types import is_numeric_dtype
 
 from lupi._internal.sanitizing import one_line
 from lupi.tabular import columns, recognizing, targets
@@ -22,6 +24,7 @@ from lupi.tabular.features import encode_columns, fit_encoders, is_fixed
 from lupi.tabular.kinds import KINDS
 from lupi.tabular.kinds.vector import as_bytes
 from lupi.tabular.lazy import Columns
+from lupi.tabular.notation import note_notation
 from lupi.tabular.reading import open_columns, open_table, read_schema, read_table
 from lupi.tabular.relative_paths import folder_of
 from lupi.tabular.roles import Roles
@@ -112,7 +115,11 @@ def read_annotations(spec: TableSpec) -> AnnotationTable:
         *known,
     ]
     if task == "classification" and len(roles.target) == 1:
-        notes = [*targets.note_spellings(labels[roles.target[0]]), *notes]
+        column = labels[roles.target[0]]
+        notes = [*targets.note_spellings(column), *notes]
+        if spec.task is None:
+            find = targets.note_quantity if is_numeric_dtype(column.dtype) else partial(note_notation, role="Target")
+            notes = [*find(column), *notes]
     lines = [[one_line(text) for text in texts] for texts in (choices, (*unlabelled, *notes, *more))]
     return AnnotationTable(columns=table, schema=schema, annotator=who, choices=lines[0], notes=lines[1])
 

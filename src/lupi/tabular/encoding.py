@@ -33,6 +33,7 @@ from lupi.tabular.values import (
     as_text,
     category_codes,
     category_labels,
+    check_not_all_missing,
     find_edges,
     is_id,
     is_number,
@@ -42,6 +43,8 @@ SEVERAL = ("text", "vector")
 """Encodings that turn a column into several numeric features."""
 TRUSTED = ("lupi.tabular.encoding.InputEncoder", "lupi.tabular.encoding.PrivilegedEncoder")
 ENCODINGS = ("quantile", "standardize", "category", "text", "vector")
+REPLACEMENTS = {"standardize": "they are replaced by the mean", "category": "they count as an unseen category"}
+"""What happens to the missing values of an input column that had none in training, by encoding."""
 
 
 class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -228,8 +231,9 @@ class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
 
     Numbers and booleans are standardized, (x − mean) / sd, and clipped to ±1e6; columns that are constant in training
     become zeros. A missing number becomes the mean, 0, and each column with missing values in training gets an
-    additional indicator feature. Strings and categories become one column per category seen in training; unseen
-    categories become zeros. Missing strings, infinite values and training values above 1e36 are errors.
+    additional indicator feature. Strings and categories become one column per category seen in training, where missing
+    counts as a category of its own; unseen categories become zeros. A missing text counts as an empty text. Infinite
+    values, training values above 1e36 and columns without any value in training are errors.
 
     Parameters
     ----------
@@ -274,14 +278,11 @@ class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         chosen = {name: kind for name, kind in (self.kind or {}).items() if kind in ("text", "category")}
         numeric, missing = [], []
         for name in self.columns_:
-            column = frame[name]
+            column = check_not_all_missing(frame[name])
             if name in chosen or not is_numeric_dtype(column.dtype):
                 continue
-            absent = column.isna().to_numpy()
-            if absent.all():
-                raise ValueError(f"Expected input column {name!r} to have a value in some row, but all are missing.")
             numeric.append(name)
-            if absent.any():
+            if column.isna().any():
                 missing.append(self.columns_.index(name))
         self.missing_, self.numeric_ = np.array(missing, dtype=np.int64), numeric == self.columns_
         if self.numeric_:
@@ -305,8 +306,9 @@ class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         if self.numeric_:
             return torch.from_numpy(self._encode_numbers(frame, dtype))
         if isinstance(frame, pd.DataFrame):  # others are those of training
-            numbers = [name for name, kind in self.encoder_.kinds_.items() if kind == "standardize"]
-            self._warn_of_missing([name for name in numbers if frame[name].isna().any()])
+            for name, kind in self.encoder_.kinds_.items():
+                if kind in REPLACEMENTS and name not in self.encoder_.missing_ and frame[name].isna().any():
+                    warn_of_missing(name, kind)
         rows = self.encoder_.encode(frame, dtype)
         many = rows.shape[0] * rows.shape[1] > SMALL and not dense
         return rows if many else rows[torch.arange(rows.shape[0])].contiguous()
@@ -320,7 +322,10 @@ class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
             absent = np.isnan(part)
             names = self.columns_[place]
             if absent.any():
-                self._warn_of_missing([names[i] for i in np.flatnonzero(absent.any(axis=0))])
+                known = {self.columns_[i] for i in self.missing_}
+                for name in (names[i] for i in np.flatnonzero(absent.any(axis=0))):
+                    if name not in known:
+                        warn_of_missing(name, "standardize")
                 part[absent] = 0
             features[:, :count][:, place] = part
             for number, column in enumerate(self.missing_):
@@ -328,15 +333,10 @@ class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
                     features[:, count + number] = absent[:, names.index(self.columns_[column])]
         return features
 
-    def _warn_of_missing(self, names: list[str]) -> None:
-        """Warn about columns with missing values that had none in training."""
-        known = {self.columns_[i] for i in self.missing_}
-        for name in names:
-            if name not in known:
-                warnings.warn(
-                    f"Input column {name!r} misses values, as it did not in training; they are replaced by the mean.",
-                    stacklevel=5,
-                )
+    def categories(self) -> dict[str, list[str]]:
+        """Return the categories seen in training of each column that has some."""
+        check_is_fitted(self)
+        return {} if self.numeric_ else dict(self.encoder_.labels_)
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:  # noqa: ARG002
         """Return the names of the features: ``age``, ``age=missing``, ``city=Bern``."""
@@ -344,6 +344,13 @@ class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         if not self.numeric_:
             return self.encoder_.get_feature_names_out()
         return np.array([*self.columns_, *(f"{self.columns_[i]}=missing" for i in self.missing_)], dtype=object)
+
+
+def warn_of_missing(name: str, encoding: str) -> None:
+    """Warn that an input column has missing values, but had none in training."""
+    warnings.warn(
+        f"Input column {name!r} misses values, as it did not in training; {REPLACEMENTS[encoding]}.", stacklevel=5
+    )
 
 
 def _check_encodings(frame: Frame, numbers: str | Mapping[str, str]) -> None:

@@ -12,7 +12,7 @@ from lupi.tabular.images import Size, UnreadableImageError, read_image
 from lupi.tabular.kinds import KINDS, ColumnEncoder
 from lupi.tabular.lazy import Columns, Frame, FrameType
 from lupi.tabular.text import encode_texts
-from lupi.tabular.values import Column
+from lupi.tabular.values import Column, check_not_all_missing
 
 
 def fit_encoders(
@@ -43,7 +43,7 @@ def fit_encoders(
     """
     encoders = {name: make_encoder(column, pretrained, device) for name, column in inputs.items()}
     return {
-        name: encoder.fit([str(value) for value in X[name].unique()])
+        name: encoder.fit([str(value) for value in check_not_all_missing(X[name]).dropna().unique()])
         for name, encoder in encoders.items()
         if encoder is not None
     }

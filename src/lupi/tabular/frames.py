@@ -66,7 +66,7 @@ def as_frame(table: Table, prefix: str = "a", what: str = "privileged informatio
 
 
 def check_inputs(X: Table) -> Frame:
-    """Return X as a frame; raise a `ValueError` that locates an infinite number or a missing string.
+    """Return X as a frame; raise a `ValueError` that locates an infinite number.
 
     `Columns` are checked when they are read.
     """
@@ -85,12 +85,11 @@ def check_inputs(X: Table) -> Frame:
 
 
 def _check_input(column: Column, name: str) -> Column:
-    """Return a column; raise a `ValueError` that names the row of an infinite number or a missing string."""
-    numeric = is_numeric_dtype(column.dtype)
-    wrong = np.isinf(column.to_numpy(np.float64, na_value=0)) if numeric else column.isna().to_numpy()
-    if wrong.any():
-        what = "infinity" if numeric else "NaN"  # scikit-learn checks for these words
-        raise ValueError(f"Input X contains {what} in column {name}, row {int(np.argmax(wrong))}.")
+    """Return a column; raise a `ValueError` that names the row of an infinite number."""
+    if is_numeric_dtype(column.dtype):
+        infinite = np.isinf(column.to_numpy(np.float64, na_value=0))
+        if infinite.any():  # scikit-learn checks for these first words
+            raise ValueError(f"Input X contains infinity in column {name}, row {int(np.argmax(infinite))}.")
     return column
 
 

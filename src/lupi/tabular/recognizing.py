@@ -13,6 +13,7 @@ from lupi.tabular.kinds import KINDS
 from lupi.tabular.kinds.image import holds_images
 from lupi.tabular.kinds.vector import as_bytes, holds_vectors, stack_vectors
 from lupi.tabular.lazy import Frame
+from lupi.tabular.notation import check_notation, note_notation
 from lupi.tabular.roles import Roles, check_name
 from lupi.tabular.values import ID, Column, is_id, is_number
 
@@ -81,6 +82,8 @@ def recognize_inputs(
         stored = stored_as(schema.field(name).type)
         kind = kinds.get(name) or recognize_input(first[name], stored, TABLE_ADVICE)
         check_reads(name, kind, stored)
+        if name not in kinds and stored == "string":
+            notes += note_notation(first[name], "Input column")
         width = None
         if kind == "vector":
             row = first[name].head(1)
@@ -151,6 +154,7 @@ def recognize_input(column: Column, stored: str, advice: Mapping[str, str]) -> s
         values, count = column.count(), column.nunique()
         if count <= max(20, 0.9 * values) and count <= MAX_CATEGORIES:
             return kind
+        check_notation(column, "input column", f"or {use}")
         why = f"has {count:,} distinct strings in {values:,} examples"
         use = use.replace("'category'", "'image'") if holds_images(column) else use
     else:
@@ -193,6 +197,7 @@ def recognize_privileged(
         if name != annotator:
             use = f"{TABLE_ADVICE['privileged']}, or pass `kind={{{name!r}: {recognized[name]!r}}}` to use it"
             check_privileged(column, recognized[name], use)
+            notes += note_privileged(column, recognized[name])
         if recognized[name] == "category" and is_number(column):
             notes.append(
                 f"Privileged column {name!r} holds integers that look like ids, so each value is a category; "
@@ -232,8 +237,16 @@ def check_privileged(column: Column, kind: str, advice: str) -> None:
         return
     values, count = column.count(), column.nunique()
     if count > max(20, 0.9 * values):
+        if not is_number(column):
+            check_notation(column, "privileged column", advice)
         why = f"has {count:,} distinct values in {values:,} rows"
         raise ValueError(f"Expected privileged columns without identifiers, but {column.name!r} {why}: {advice}.")
+
+
+def note_privileged(column: Column, kind: str) -> list[str]:
+    """Return a note if the strings of a privileged column are numbers or dates in another notation."""
+    strings = kind in ("category", "text") and not (is_number(column) or is_bool_dtype(column.dtype))
+    return note_notation(column, "Privileged column") if strings else []
 
 
 def find_annotator(frame: Frame, kinds: Mapping[str, str]) -> str | None:

@@ -14,6 +14,8 @@ from lupi.tabular.values import Column, as_text, is_number
 
 MAX_CLASSES = 100
 """A target with more distinct integers is a quantity, unless the user chooses the task."""
+FEW_ROWS = 50
+"""Integers with fewer rows each, on average, are probably quantities rather than classes, if there are many."""
 TASKS = ("classification", "regression")
 
 
@@ -66,6 +68,28 @@ def choose_task(frame: pd.DataFrame, target: Sequence[str], task: str | None, *,
         return "regression", "the target holds real numbers"
     count = column.nunique()
     return "regression" if count > MAX_CLASSES else "classification", f"the target holds {count} distinct integers"
+
+
+def note_quantity(column: Column) -> list[str]:
+    """Return a note if classes are many integers with few rows each, such as ages, which are probably quantities.
+
+    Examples
+    --------
+    >>> note_quantity(pd.Series(range(18, 90), name="age"))  # doctest: +NORMALIZE_WHITESPACE
+    ["Each of the 72 distinct integers of target 'age' is a class, with 1 row on average; if they are numbers to
+    predict, set `task` to 'regression'."]
+    >>> note_quantity(pd.Series([0, 1, 2] * 10, name="digit"))
+    []
+    """
+    count = column.nunique()
+    rows = column.count() / count
+    if not is_number(column) or count <= 20 or rows >= FEW_ROWS:
+        return []
+    average = f"{rows:.0f} row{'' if rows < 1.5 else 's'} on average"
+    return [
+        f"Each of the {count} distinct integers of target {column.name!r} is a class, with {average}; if they are "
+        "numbers to predict, set `task` to 'regression'."
+    ]
 
 
 def note_spellings(column: Column) -> list[str]:

@@ -43,6 +43,13 @@ def as_text(value: Any) -> str:
     return str(int(value) if whole else value)
 
 
+def check_not_all_missing(column: Column) -> Column:
+    """Return an input column; raise a `ValueError` if all of its values are missing."""
+    if column.isna().all():
+        raise ValueError(f"Expected input column {column.name!r} to have a value in some row, but all are missing.")
+    return column
+
+
 def as_numbers(column: Column) -> NDArray[np.float64]:
     """Return a column of finite or missing numbers as floats, NaN where missing."""
     column = _plain(column)

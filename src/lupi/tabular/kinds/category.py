@@ -12,6 +12,7 @@ class Category(Kind):
 
     name = "category"
     privileged = "category"
+    may_be_missing = True
 
     def recognizes(self, column: Column, stored: str) -> bool:  # noqa: ARG002
         return stored == "string"
@@ -23,5 +24,5 @@ class Category(Kind):
         if isinstance(values.dtype, pd.CategoricalDtype):
             return values  # codes of strings
         codes, distinct = pd.factorize(values)
-        names = np.array([as_text(value) for value in distinct], dtype=object)
+        names = np.array([*map(as_text, distinct), None], dtype=object)  # a missing value has code −1
         return pd.Series(names[codes], index=values.index, name=values.name, dtype=object)

@@ -12,6 +12,7 @@ class Text(Kind):
 
     name = "text"
     privileged = "text"
+    may_be_missing = True
     wants = "strings"
 
     def recognizes(self, column: Column, stored: str) -> bool:

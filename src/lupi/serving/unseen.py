@@ -1,0 +1,57 @@
+"""Count the categories of a table that a model did not see in training."""
+
+import pandas as pd
+
+from lupi.serving.model import TableModel
+from lupi.tabular.kinds.category import Category
+from lupi.tabular.values import category_codes
+
+
+class UnseenCategories:
+    """Count rows with unseen categories, batch by batch; memory does not grow with the number of rows.
+
+    Parameters
+    ----------
+    model : TableModel
+        The model.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from lupi.serving import train
+    >>> from lupi.tabular import TableSpec
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     table = Path(folder, "table.csv")
+    ...     pd.DataFrame({"city": ["Bern", "Rome"] * 2, "y": list("nyny")}).to_csv(table, index=False)
+    ...     model = train(TableSpec(table=table, target=["y"]), method="no-pi", settings={"epochs": 1})
+    >>> unseen = UnseenCategories(model)
+    >>> unseen.add(pd.DataFrame({"city": ["Oslo", "Bern", "Oslo", None]}))
+    >>> unseen.describe()
+    ["Input column 'city' has a category that was not in training, such as 'Oslo', in 2 rows, and is ignored there."]
+    """
+
+    def __init__(self, model: TableModel) -> None:
+        encoder = model.estimator.input_encoder_
+        self.labels = {} if encoder is None else encoder.categories()
+        self.stored = {name: model.schema.inputs[name].stored for name in self.labels}
+        self.counts = dict.fromkeys(self.labels, 0)
+        self.examples: dict[str, str] = {}
+
+    def add(self, batch: pd.DataFrame) -> None:
+        """Count the rows of a batch."""
+        for name, labels in self.labels.items():
+            counts = batch[name].value_counts(sort=False)  # without missing values
+            distinct = Category().clean(counts.index.to_series(), self.stored[name], range(len(counts)))
+            unseen = category_codes(distinct, labels) == -1
+            if unseen.any():
+                self.counts[name] += int(counts[unseen].sum())
+                self.examples.setdefault(name, distinct[unseen].iloc[0])
+
+    def describe(self) -> list[str]:
+        """Return a sentence for every column with unseen categories."""
+        return [
+            f"Input column {name!r} has a category that was not in training, such as {example[:50]!r}, in "
+            f"{self.counts[name]:,} row{'' if self.counts[name] == 1 else 's'}, and is ignored there."
+            for name, example in self.examples.items()
+        ]
