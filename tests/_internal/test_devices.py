@@ -45,7 +45,8 @@ def two_threads():
     torch.set_num_threads(usual)
 
 
-def test_threads_are_restored(two_threads):
+@pytest.mark.usefixtures("two_threads")
+def test_threads_are_restored():
     with one_thread():
         with one_thread():
             assert torch.get_num_threads() == 1
@@ -53,7 +54,8 @@ def test_threads_are_restored(two_threads):
     assert torch.get_num_threads() == 2
 
 
-def test_threads_that_meet_do_not_leave_the_limit_behind(two_threads):
+@pytest.mark.usefixtures("two_threads")
+def test_threads_that_meet_do_not_leave_the_limit_behind():
     """The first thread tries to leave while the second is inside, which would then restore the limit."""
     first, second, left, counts = Event(), Event(), Event(), []
 
