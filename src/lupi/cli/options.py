@@ -51,7 +51,8 @@ def table_options(
         list[str] | None, typer.Option(help="Comma-separated columns that are known for these labels only.")
     ] = None,
     example: Annotated[
-        str | None, typer.Option(help="Column of ids; rows with equal ids are labels of one example.")
+        str | None,
+        typer.Option(help="Column of ids; rows with equal ids, or by default equal inputs, are labels of one example."),
     ] = None,
     annotator: Annotated[
         str | None, typer.Option(help="Column that says who gave the label; by default found by its name.")

@@ -17,8 +17,9 @@ from lupi._internal.sanitizing import one_line
 from lupi.tabular import columns, recognizing, targets
 from lupi.tabular.columns import InputColumn, Schema
 from lupi.tabular.containers import to_pandas
-from lupi.tabular.examples import check_examples
+from lupi.tabular.examples import check_examples, group_equal_inputs, hash_rows, note_equal_inputs
 from lupi.tabular.features import encode_columns, fit_encoders, is_fixed
+from lupi.tabular.folds import number_examples
 from lupi.tabular.kinds import KINDS
 from lupi.tabular.kinds.vector import as_bytes
 from lupi.tabular.lazy import Columns
@@ -290,7 +291,7 @@ def read_dataset(spec: TableSpec, *, test: Path | None = None, device: str = "cp
     tested = (
         None if test is None or test_frame is None else code_rows(test_frame, schema, classes, test, soft=spec.soft)
     )
-    notes = [*table.notes, *unlabelled]
+    notes = [*table.notes, *unlabelled, *([] if ids is not None else note_equal_inputs(train.example))]
     if tested is not None:
         seen = np.isin(hash_rows(tested.X), hash_rows(train.X))
         if seen.any():
@@ -363,24 +364,11 @@ def code_rows(
             place = int((y < 0).argmax())
             got = f"row {frame.index[place]} has {frame[target[0]].iloc[place]!r}"
             raise ValueError(f"Expected {path} to have labels of the training table, but {got}.")
-    ids = frame[example] if example in frame else pd.Series(hash_rows(X))
-    codes, _ = pd.factorize(ids)
-    if (codes < 0).any():
-        row = frame.index[int(codes.argmin())]
+    ids = frame[example] if example in frame else group_equal_inputs(X)
+    if isinstance(ids, pd.Series) and (missing := ids.isna()).any():
+        row = frame.index[int(missing.argmax())]
         raise ValueError(f"Expected example {example!r} to have an id in every row, but row {row} has none.")
-    return TableRows(X, y, codes.astype(np.int64), p)
-
-
-def hash_rows(X: pd.DataFrame) -> NDArray[np.uint64]:
-    """Return a hash of the values of each row. 1 and 1.0 are equal, since tables may store the same number as either.
-
-    Examples
-    --------
-    >>> hash_rows(pd.DataFrame({"a": [1, 2]})) == hash_rows(pd.DataFrame({"a": [1.0, 3.0]}))
-    array([ True, False])
-    """
-    plain = {name: column.astype(float) if column.dtype.kind in "biuf" else column for name, column in X.items()}
-    return np.asarray(pd.util.hash_pandas_object(pd.DataFrame(plain), index=False))
+    return TableRows(X, y, number_examples(ids, len(frame)), p)
 
 
 def fingerprint(frames: Sequence[pd.DataFrame]) -> str:

@@ -1,4 +1,4 @@
-"""Check that all labels of an example have the same inputs."""
+"""Find the rows that are labels of the same example, and check that they have the same inputs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,68 @@ from numpy.typing import NDArray
 from lupi.tabular.kinds.base import RowNumbers
 from lupi.tabular.lazy import Frame
 from lupi.tabular.values import Column, is_coded
+
+
+def group_equal_inputs(inputs: Frame) -> NDArray[np.int64] | None:
+    """Number the examples of rows without ids: rows with equal inputs are labels of one example.
+
+    This is the rule of all commands. The columns are read one by one, and take memory for a hash of each row.
+
+    Parameters
+    ----------
+    inputs : DataFrame or Columns
+        The inputs of each row.
+
+    Returns
+    -------
+    ndarray or None
+        The number of each row's example, by first appearance; None if no two rows have equal inputs.
+
+    Examples
+    --------
+    >>> group_equal_inputs(pd.DataFrame({"size": [1, 2, 1], "seconds": [5, 9, 5]}))
+    array([0, 1, 0])
+    """
+    hashes = hash_rows(inputs)
+    ordered = np.sort(hashes)  # needs less memory than `factorize`
+    if (ordered[1:] != ordered[:-1]).all():
+        return None
+    return pd.factorize(hashes)[0].astype(np.int64)
+
+
+def note_equal_inputs(example: NDArray[np.int64] | None) -> list[str]:
+    """Return a note if rows without ids were grouped, for a result of `group_equal_inputs`.
+
+    Examples
+    --------
+    >>> note_equal_inputs(np.array([0, 1, 0]))  # doctest: +NORMALIZE_WHITESPACE
+    ['The 3 rows have 2 different inputs, and without `example` rows with equal inputs count as labels of one example;
+    if they are different examples, name a column of ids in `example`.']
+    """
+    if example is None or example.max() + 1 == len(example):
+        return []
+    return [
+        f"The {len(example):,} rows have {example.max() + 1:,} different inputs, and without `example` rows with equal "
+        "inputs count as labels of one example; if they are different examples, name a column of ids in `example`."
+    ]
+
+
+def hash_rows(inputs: Frame) -> NDArray[np.uint64]:
+    """Return a hash of the values of each row. 1 and 1.0 are equal, since tables may store the same number as either.
+
+    Examples
+    --------
+    >>> hash_rows(pd.DataFrame({"a": [1, 2]})) == hash_rows(pd.DataFrame({"a": [1.0, 3.0]}))
+    array([ True, False])
+    """
+    total = np.zeros(len(inputs), np.uint64)
+    for name in inputs.columns:
+        column = inputs[name]
+        if column.dtype.kind in "biuf":
+            column = column.astype(float) + 0.0  # -0.0 becomes 0.0
+        total *= np.uint64(0x9E3779B97F4A7C15)
+        total += pd.util.hash_pandas_object(column, index=False).to_numpy()
+    return total
 
 
 def check_examples(
