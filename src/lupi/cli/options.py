@@ -150,7 +150,7 @@ def training_options(
         int | None,
         typer.Option(
             min=1,
-            help="Annotations in a batch. The default grows with the table: `train` and `compare` take 32 up to 65 536 "
+            help="Annotations in a batch. The default grows with the table: `train` and `compare` take 32 up to 65,536 "
             "rows, then the smallest power of two with at most 2048 batches per epoch, up to 4096.",
         ),
     ] = None,

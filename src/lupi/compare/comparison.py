@@ -226,7 +226,7 @@ def describe_scoring(plan: Plan, data: TableDataset) -> list[str]:
     """Describe what the scores are computed on and what the intervals cover."""
     if data.test is not None:
         return [
-            f"Scored on {len(data.test.y)} labels of {plan.test}.",
+            f"Scored on {len(data.test.y):,} labels of {plan.test}.",
             f"Intervals cover {plan.seeds} seeds of training on one training table and the choice of test examples "
             "(ECE: seeds only); another training table would widen them.",
         ]
@@ -234,7 +234,7 @@ def describe_scoring(plan: Plan, data: TableDataset) -> list[str]:
     what = "the consensus of held-out labels" if uses_consensus(data) else "held-out noisy labels"
     notes = [
         f"Scored on {what}, not on true labels (pass a table of those as `test`): {how} of "
-        f"{len(np.unique(data.train.example))} examples."
+        f"{len(np.unique(data.train.example)):,} examples."
     ]
     if plan.spec.soft:
         notes.append("Methods learn from soft labels; the consensus uses the most probable class of held-out labels.")

@@ -62,7 +62,7 @@ class LabelPosterior(Method):
     make_student : callable
         Function that makes the network that ships, and the networks of later rounds.
     folds : int
-        Number of folds. If there are more than 100 000 examples, a random sample of that size is cross-fitted, and the
+        Number of folds. If there are more than 100,000 examples, a random sample of that size is cross-fitted, and the
         other examples are predicted by the average of its networks.
     rounds : int
         Number of times the posterior is computed. Each round after the first cross-fits students on the last

@@ -295,7 +295,7 @@ def read_dataset(spec: TableSpec, *, test: Path | None = None, device: str = "cp
     if tested is not None:
         seen = np.isin(hash_rows(tested.X), hash_rows(train.X))
         if seen.any():
-            notes.append(f"{seen.sum()} of {len(seen)} rows of the test table have the inputs of training rows.")
+            notes.append(f"{seen.sum():,} of {len(seen):,} rows of the test table have the inputs of training rows.")
     fixed = {name: column for name, column in schema.inputs.items() if is_fixed(column, spec.pretrained)}
     encoders = fit_encoders(train.X, fixed, spec.pretrained, device)
     train = replace(train, X=encode_columns(train.X, encoders))
