@@ -468,7 +468,8 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         Parameters
         ----------
         path : str or Path
-            The folder. An existing model is replaced; other files in the folder are kept.
+            The folder. An existing model is replaced in one step, and other files beside it are kept; a file, or a
+            folder with files but no model, is refused.
         privileged : bool
             Whether to write what `predict_proba_given` needs: the whole network, and the encoder of the privileged
             information with the names of categories, such as annotators, and values of the training set. Without it,
