@@ -1,7 +1,7 @@
 """Aggregate labels without inputs, against Dawid–Skene and majority vote.
 
-``python -m benchmarks.aggregation [DATA]``. The first part times `lupi.crowd.aggregate` on 1 million labels of 200 000
-examples by 10 000 annotators, 10 classes, against Dawid–Skene: crowd-kit's where it is installed, and our own. Each
+``python -m benchmarks.aggregation [DATA]``. The first part times `lupi.crowd.aggregate` on 1 million labels of 200,000
+examples by 10,000 annotators, 10 classes, against Dawid–Skene: crowd-kit's where it is installed, and our own. Each
 runs in a process of its own on one thread, and its goal is in seconds of the processor, which other programs disturb
 less; the memory is the peak of that process. Annotators are right with probabilities from Beta(6, 3), and a twentieth
 of them always give the same answer. DATA holds `music_genre` and `sentiment_polarity`

@@ -1,6 +1,6 @@
 """Train on a Parquet table of 20 columns and report memory and time: ``python -m benchmarks.large_table [ROWS]``.
 
-The table has 12 columns of numbers, 4 of names, who gave the label (10 000 annotators), how long it took, how confident
+The table has 12 columns of numbers, 4 of names, who gave the label (10,000 annotators), how long it took, how confident
 they were, and the label. It is written in groups of rows and read by a process of its own, on one thread; the memory is
 the peak of that process. By default it has 50 million rows, 5 GB on disk, in the folder for temporary files.
 """

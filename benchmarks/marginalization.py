@@ -1,4 +1,4 @@
-"""Full marginalization over 16 400 rows of a, against running the tower on every pair of row and example."""
+"""Full marginalization over 16,400 rows of a, against running the tower on every pair of row and example."""
 
 from __future__ import annotations
 

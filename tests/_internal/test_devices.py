@@ -1,3 +1,5 @@
+from threading import Event, Thread
+
 import pytest
 import torch
 
@@ -35,8 +37,49 @@ def test_a_gpu_that_is_not_there_is_named(monkeypatch):
         check_device("cuda:2")
 
 
+@pytest.fixture
+def two_threads():
+    usual = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(usual)
+
+
+@pytest.mark.usefixtures("two_threads")
 def test_threads_are_restored():
-    before = torch.get_num_threads()
     with one_thread():
+        with one_thread():
+            assert torch.get_num_threads() == 1
         assert torch.get_num_threads() == 1
-    assert torch.get_num_threads() == before
+    assert torch.get_num_threads() == 2
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_threads_that_meet_do_not_leave_the_limit_behind():
+    """The first thread tries to leave while the second is inside, which would then restore the limit."""
+    first, second, left, counts = Event(), Event(), Event(), []
+
+    def enter_first():
+        with one_thread():
+            first.set()
+            second.wait(0.2)
+            counts.append(torch.get_num_threads())
+        left.set()
+
+    def enter_second():
+        first.wait()
+        with one_thread():
+            second.set()
+            left.wait(10)
+            counts.append(torch.get_num_threads())
+
+    threads = [Thread(target=work) for work in (enter_first, enter_second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    fresh = Thread(target=lambda: counts.append(torch.get_num_threads()))  # begins with the number of the process
+    fresh.start()
+    fresh.join()
+    assert counts == [1, 1, 2]
+    assert torch.get_num_threads() == 2

@@ -185,12 +185,20 @@ def test_a_sample_and_a_budget(table):
     refused(compare(table, "--minutes", "nan"), "`--minutes`", "greater than 0")
 
 
+def test_methods_and_seeds_are_added_in_the_same_folder(table):
+    assert compare(table, "--seeds", 5).exit_code == 0
+    result = compare(table, "--seeds", 6, "--methods", "tram,pi-dual")
+    assert result.exit_code == 0, result.output
+    runs = pd.read_csv(table.parent / "run" / "results.csv")
+    assert runs.groupby("method")["seed"].nunique().to_dict().items() >= {"no-pi": 6, "tram": 6, "pi-dual": 6}.items()
+    assert f"Resuming: {5 * (runs['method'].nunique() - 1)} of {len(runs)} runs are already finished." in result.stdout
+
+
 def test_another_comparison_in_the_same_folder(table):
     assert compare(table).exit_code == 0
     before = (table.parent / "run" / "results.csv").read_text()
-    refused(compare(table, "--seeds", 3), "`--output` to be new or of the same", "runs 2 seeds, not 3 seeds")
+    refused(compare(table, "--seeds", 3, epochs=2), "`--output` to be new or of the same", "has epochs 1, not 2; pass")
     refused(compare(table, epochs=2), "epochs 1, not 2; pass `--overwrite` to start again.")
-    refused(compare(table, "--methods", "tram,pi-dual"), "methods ")
     TABLE.assign(label=TABLE["gold"]).to_parquet(table)
     refused(compare(table), "has data ")
     assert (table.parent / "run" / "results.csv").read_text() == before

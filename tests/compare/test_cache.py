@@ -23,6 +23,22 @@ def test_a_folder_goes_on_with_the_same_and_refuses_other_options(tmp_path):
     assert opened(folder).file("tram", 0).exists()
 
 
+def test_options_that_do_not_change_a_run_leave_finished_runs_and_results(tmp_path):
+    same = {"same_runs": ["seeds"]}
+    opened(tmp_path, **same).save("tram", 0, {"nll": np.array([1.0])})
+    (tmp_path / "results.json").write_text("old")
+    runs = opened(tmp_path, {**ABOUT, "seeds": 9}, **same)
+    assert runs.load("tram", 0)["nll"] == [1.0]
+    assert json.loads((tmp_path / "comparison.json").read_text()) == {**ABOUT, "seeds": 9}
+    assert (tmp_path / "results.json").read_text() == "old"
+    with pytest.raises(FileExistsError, match=r" has epochs none, not 3; pass"):
+        opened(tmp_path, {**ABOUT, "seeds": 5, "epochs": 3}, **same)
+    assert json.loads((tmp_path / "comparison.json").read_text())["seeds"] == 9
+    opened(tmp_path, {**ABOUT, "seeds": 9}, overwrite=True, **same)
+    assert not (tmp_path / "results.json").exists()
+    assert os.listdir(tmp_path / "runs") == []
+
+
 @pytest.mark.parametrize("about", [ABOUT, {"seeds": 6}])
 def test_overwriting_removes_what_comparisons_write_and_nothing_else(about, tmp_path):
     opened(tmp_path)
@@ -83,7 +99,7 @@ def test_a_damaged_byte_never_raises(tmp_path):
 
 def test_no_object_is_unpickled(tmp_path):
     runs = opened(tmp_path)
-    np.savez(runs.file("tram", 0), a=np.array([{}], dtype=object), **{DIGEST: runs.digest})
+    np.savez(runs.file("tram", 0), a=np.array([{}], dtype=object), **{DIGEST: runs.digest()})
     assert runs.load("tram", 0) is None
 
 
@@ -96,3 +112,11 @@ def test_a_run_of_another_comparison_is_not_loaded(tmp_path):
     assert runs.load("tram", 1) is None
     runs.save("tram", 0, {"nll": 2.0})
     assert runs.load("tram", 0) == {"nll": 2.0}
+
+
+def test_a_run_of_another_group_is_not_loaded(tmp_path):
+    runs = opened(tmp_path)
+    runs.save("tram", 0, {"nll": 1.0}, group=range(2))
+    assert runs.load("tram", 0, group=[0, 1]) == {"nll": 1.0}
+    assert runs.load("tram", 0, group=[0]) is None
+    assert runs.load("tram", 0) is None

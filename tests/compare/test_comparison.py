@@ -160,6 +160,31 @@ def test_finished_runs_are_not_trained_again(tmp_path):
 
 
 @pytest.mark.parametrize("test", [None, TEST], ids=["split", "table"])
+def test_seeds_and_methods_can_be_added_to_a_comparison(test, tmp_path):
+    """The result is that of a new comparison, and only what is missing is trained."""
+    options = {"test": test, "settings": {"epochs": 1}}
+    found_of(tmp_path, seeds=5, **options)
+    times = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "run" / "runs").iterdir()}
+    more = {"seeds": 7, "methods": ["het-tram", "tram"], **options}
+    added, fresh = found_of(tmp_path, **more), found_of(tmp_path, out="fresh", **more)
+    pd.testing.assert_frame_equal(scores(added), scores(fresh), check_exact=True)
+    pd.testing.assert_frame_equal(*(found.summary.drop(columns="seconds") for found in (added, fresh)))
+    pd.testing.assert_frame_equal(added.reliability, fresh.reliability)
+    assert added.about == fresh.about
+    assert {name: (tmp_path / "run" / "runs" / name).stat().st_mtime_ns for name in times} == times
+    fewer, fresh = (found_of(tmp_path, out=out, seeds=3, **options) for out in ("run", "another"))
+    pd.testing.assert_frame_equal(scores(fewer), scores(fresh), check_exact=True)
+    pd.testing.assert_frame_equal(fewer.reliability, fresh.reliability)
+
+
+def test_folds_are_another_comparison(tmp_path):
+    found_of(tmp_path, folds=3, settings={"epochs": 1})
+    for other, message in (({"folds": 2}, "has folds 3, not 2;"), ({"seeds": 3}, "has folds 3, not none;")):
+        with pytest.raises(FileExistsError, match=message):
+            found_of(tmp_path, settings={"epochs": 1}, **other)
+
+
+@pytest.mark.parametrize("test", [None, TEST], ids=["split", "table"])
 def test_regression(test, tmp_path):
     found = found_of(tmp_path, ("price",), test, methods=["het-tram"])
     assert found.metrics == ("rmse",)

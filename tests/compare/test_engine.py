@@ -70,6 +70,15 @@ def test_a_group_that_misses_a_run_can_be_trained_as_a_whole(folder):
     assert again.groups == [[2, 3]]
 
 
+def test_kept_groups_give_the_results_of_a_new_folder_whatever_was_trained_before(folder):
+    options = {"seeds_at_once": 2, "keep_groups": True}
+    for seeds, trained in ((3, [[0, 1], [2]]), (5, [[2, 3], [4]]), (4, []), (3, [[2]]), (2, [])):
+        again = Recorder("tram")
+        found = to_frame(run([again], range(seeds), folder=folder, **options))
+        pd.testing.assert_frame_equal(found, to_frame(run([Recorder("tram")], range(seeds), **options)))
+        assert again.groups == trained
+
+
 def test_only_the_process_that_saves_writes_runs(folder):
     run([Recorder("tram")], range(2), seeds_at_once=1, folder=folder, save=False)
     assert not list((folder.path / "runs").iterdir())

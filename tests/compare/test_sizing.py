@@ -93,6 +93,12 @@ def test_another_budget_is_another_comparison(spec, slow, tmp_path):
     assert len(slow) == 2
 
 
+def test_the_size_is_chosen_again_for_other_methods(spec, slow, tmp_path):
+    compare_table(plan_of(spec, minutes=3.5), tmp_path / "run")
+    compare_table(plan_of(spec, minutes=3.5, methods=["no-pi"]), tmp_path / "run")
+    assert len(slow) == 2
+
+
 def test_folds_stay(spec, slow, tmp_path):
     found = compare_table(plan_of(spec, minutes=1, folds=3), tmp_path / "run")
     assert found.runs["seed"].nunique() == 3

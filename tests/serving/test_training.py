@@ -30,18 +30,24 @@ def test_choices_and_notes_are_said_before_training(quick_train):
     assert len(lines) == 5
 
 
-def test_rows_with_equal_inputs_are_noted_unless_an_example_is_named(tmp_path):
+def test_rows_with_equal_inputs_are_one_example_and_noted(tmp_path):
+    """Without ids, the model is the one with an id for each distinct input, not the one with an id for each row."""
     table = pd.DataFrame({"x": np.repeat(np.arange(20.0) / 3, 3), "worker": list("abc") * 20, "y": list("nyynyy") * 10})
-    table.assign(id=np.repeat(np.arange(20), 3)).to_csv(tmp_path / "t.csv", index=False)
+    table = table.assign(id=np.repeat(np.arange(20), 3), row=np.arange(60))
+    table.sample(frac=1, random_state=0).to_csv(tmp_path / "t.csv", index=False)
     spec = TableSpec(table=tmp_path / "t.csv", target=["y"], privileged=["worker"])
-    named, forgotten = [], []
-    settings = {"method": "no-pi", "settings": {"epochs": 1}}
-    train(replace(spec, example="id"), notify=named.append, **settings)
-    model = train(replace(spec, ignore=["id"]), notify=forgotten.append, **settings)
-    assert not any("Note" in line for line in named)
+    lines, settings = [], {"method": "label-posterior", "settings": {"epochs": 2}}
+    named = train(replace(spec, example="id", ignore=["row"]), **settings)
+    apart = train(replace(spec, example="row", ignore=["id"]), **settings)
+    model = train(replace(spec, ignore=["id", "row"]), notify=lines.append, **settings)
+    assert [each.record["examples"] for each in (named, apart, model)] == [20, 60, 20]
+    assert named.record["notes"] == apart.record["notes"] == []
     (note,) = model.record["notes"]
-    assert forgotten[-1] == f"Note: {note}"
-    assert note.startswith("The first 60 rows have 20 different inputs, but without `example`")
+    assert f"Note: {note}" in lines
+    assert note.startswith("The 60 rows have 20 different inputs, and without `example` rows with equal inputs count")
+    predicted = [each.predict(table[["x"]])["probability_y"] for each in (named, apart, model)]
+    pd.testing.assert_series_equal(predicted[0], predicted[2])
+    assert not np.allclose(predicted[0], predicted[1])
 
 
 def test_auto_says_what_it_mixed(table, tmp_path):

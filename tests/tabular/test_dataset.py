@@ -7,7 +7,7 @@ import pytest
 from lupi.tabular import InputEncoder, TableSpec, read_dataset
 from lupi.tabular import reading as module
 from lupi.tabular.columns import InputColumn
-from lupi.tabular.dataset import fingerprint, hash_rows, read_annotations
+from lupi.tabular.dataset import fingerprint, read_annotations
 from lupi.tabular.features import encode_columns, fit_encoders
 
 TABLE = pd.DataFrame(
@@ -210,9 +210,16 @@ def test_fingerprints_change_with_values_names_and_tables():
     assert len({fingerprint([frame]), *map(fingerprint, others)}) == 6
 
 
-def test_integers_are_the_same_inputs_as_floats():
-    whole, real = pd.DataFrame({"a": [1, 2], "b": ["x", "y"]}), pd.DataFrame({"a": [1.0, 2.5], "b": ["x", "y"]})
-    np.testing.assert_array_equal(hash_rows(whole) == hash_rows(real), [True, False])
+def test_rows_with_equal_inputs_are_one_example_unless_ids_are_given(tmp_path):
+    table = pd.DataFrame({"x": [0.5, 1.5, 0.5], "worker": list("aba"), "y": list("nyy"), "id": ["i", "j", "k"]})
+    table.to_csv(tmp_path / "table.csv", index=False)
+    spec = TableSpec(table=tmp_path / "table.csv", target=["y"], privileged=["worker"])
+    grouped, apart = read_dataset(replace(spec, ignore=["id"])), read_dataset(replace(spec, example="id"))
+    assert grouped.train.example.tolist() == [0, 1, 0]
+    assert apart.train.example.tolist() == [0, 1, 2]
+    (note,) = grouped.notes
+    assert note.startswith("The 3 rows have 2 different inputs")
+    assert apart.notes == []
 
 
 def test_what_was_recognized_is_one_line_whatever_the_names(tmp_path):

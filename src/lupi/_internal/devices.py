@@ -2,9 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import RLock
 from typing import Any
 
 import torch
+
+LOCK = RLock()
+"""Held while torch is limited: a thread that enters meanwhile would take the limit for the usual number of threads."""
 
 
 def check_device(device: Any) -> None:
@@ -53,10 +57,20 @@ def pick_device(name: str) -> torch.device:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Limit torch to one thread, so that small networks train faster and parallel jobs do not compete for cores."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
+    """Limit torch to one thread, so that small networks train faster and parallel jobs do not compete for cores.
+
+    The number of threads is that of the whole process, so threads of Python wait for one another.
+
+    Examples
+    --------
+    >>> with one_thread():
+    ...     torch.get_num_threads()
+    1
+    """
+    with LOCK:
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)

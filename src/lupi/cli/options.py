@@ -51,7 +51,8 @@ def table_options(
         list[str] | None, typer.Option(help="Comma-separated columns that are known for these labels only.")
     ] = None,
     example: Annotated[
-        str | None, typer.Option(help="Column of ids; rows with equal ids are labels of one example.")
+        str | None,
+        typer.Option(help="Column of ids; rows with equal ids, or by default equal inputs, are labels of one example."),
     ] = None,
     annotator: Annotated[
         str | None, typer.Option(help="Column that says who gave the label; by default found by its name.")
@@ -149,7 +150,7 @@ def training_options(
         int | None,
         typer.Option(
             min=1,
-            help="Annotations in a batch. The default grows with the table: `train` and `compare` take 32 up to 65 536 "
+            help="Annotations in a batch. The default grows with the table: `train` and `compare` take 32 up to 65,536 "
             "rows, then the smallest power of two with at most 2048 batches per epoch, up to 4096.",
         ),
     ] = None,

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,16 +30,16 @@ class RunFolder:
     path : Path
         The folder.
     about : mapping
-        Everything that the results depend on, as JSON types. Runs of other comparisons are not loaded.
+        Everything that a run depends on, as JSON types. Runs of other comparisons are not loaded.
     """
 
     path: Path
     about: Mapping[str, Any]
 
-    @property
-    def digest(self) -> str:
-        """A hash of everything that the results depend on."""
-        return hashlib.sha256(json.dumps(self.about, sort_keys=True).encode()).hexdigest()
+    def digest(self, group: Sequence[int] | None = None) -> str:
+        """Return a hash of everything that a run depends on, including the group of seeds, if it is given."""
+        facts = self.about if group is None else {**self.about, "group": list(group)}
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
     def file(self, arm: str, seed: int) -> Path:
         """Return the file of a run.
@@ -51,14 +51,14 @@ class RunFolder:
         """
         return self.path / RUNS / f"{re.sub(r'[^A-Za-z0-9.]+', '-', arm).strip('-')}-{seed}.npz"
 
-    def save(self, arm: str, seed: int, values: Mapping[str, Any]) -> None:
-        """Save the scores and arrays of a finished run."""
+    def save(self, arm: str, seed: int, values: Mapping[str, Any], group: Sequence[int] | None = None) -> None:
+        """Save the scores and arrays of a finished run; `group` are the seeds that it was trained with."""
         with explain_os_errors(self.path):
-            arrays: dict[str, Any] = {**values, DIGEST: self.digest}
+            arrays: dict[str, Any] = {**values, DIGEST: self.digest(group)}
             write_atomic(self.file(arm, seed), lambda file: np.savez(file, **arrays))
 
-    def load(self, arm: str, seed: int) -> dict[str, NDArray[Any]] | None:
-        """Load a run; return None if the file is missing, damaged or from another comparison.
+    def load(self, arm: str, seed: int, group: Sequence[int] | None = None) -> dict[str, NDArray[Any]] | None:
+        """Load a run; return None if the file is missing, damaged or from another comparison or group.
 
         Examples
         --------
@@ -73,11 +73,13 @@ class RunFolder:
                 values = {name: arrays[name] for name in arrays.files}
         except Exception:  # numpy and zipfile raise many kinds of errors for damaged files
             return None
-        return values if str(values.pop(DIGEST, "")) == self.digest else None
+        return values if str(values.pop(DIGEST, "")) == self.digest(group) else None
 
 
 @contextmanager
-def open_run_folder(folder: Path, about: Mapping[str, Any], *, overwrite: bool = False) -> Iterator[RunFolder]:
+def open_run_folder(
+    folder: Path, about: Mapping[str, Any], *, same_runs: Collection[str] = (), overwrite: bool = False
+) -> Iterator[RunFolder]:
     """Create the folder of a comparison, or resume one with the same data and options, and lock it for writing.
 
     Parameters
@@ -86,6 +88,9 @@ def open_run_folder(folder: Path, about: Mapping[str, Any], *, overwrite: bool =
         The folder.
     about : mapping
         Everything that the results depend on, as JSON types.
+    same_runs : collection of str
+        Names in `about` that do not change a run, such as the number of seeds. A comparison that differs only in them
+        reuses finished runs.
     overwrite : bool
         Whether to remove the results of another comparison in the folder.
 
@@ -100,24 +105,34 @@ def open_run_folder(folder: Path, about: Mapping[str, Any], *, overwrite: bool =
     ...
     FileExistsError: Expected `output` to be new or of the same comparison, but ... has seeds 5, not 9; ...
     """
-    runs = RunFolder(folder, json.loads(json.dumps(about)))
+    new = json.loads(json.dumps(about))
+    runs = RunFolder(folder, drop_names(new, same_runs))
     path = folder / ABOUT
     with claim_output(folder, overwrite=True, folder=True, ours=lambda _: path.exists(), kind="comparison"):
         old = read_about(path)
-        if old is not None and old != runs.about and not overwrite:
+        kept = drop_names(old or {}, same_runs)
+        if old is not None and kept != runs.about and not overwrite:
             raise FileExistsError(
                 f"Expected `output` to be new or of the same comparison, but {folder} has "
-                f"{describe_changes(old, runs.about) if old else f'a damaged {ABOUT}'}; "
+                f"{describe_changes(kept, runs.about) if old else f'a damaged {ABOUT}'}; "
                 "pass `overwrite=True` to start again."
             )
-        if old != runs.about or overwrite:
+        if old is None or kept != runs.about or overwrite:
             with explain_os_errors(folder), replace_folder(folder, drop=list_results(folder, old or {})) as partial:
                 (partial / RUNS).mkdir(exist_ok=True)
                 for run in (partial / RUNS).glob("*"):
                     if run.suffix in (".npz", ".pt"):
                         run.unlink()
-                write_text(partial / ABOUT, json.dumps(runs.about, indent=2) + "\n")
+                write_text(partial / ABOUT, json.dumps(new, indent=2) + "\n")
+        elif old != new:  # the results in the folder stay until those of all runs replace them
+            with explain_os_errors(folder):
+                write_text(path, json.dumps(new, indent=2) + "\n")
         yield runs
+
+
+def drop_names(about: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Return the facts about a comparison without some of them."""
+    return {name: value for name, value in about.items() if name not in names}
 
 
 def read_about(path: Path) -> dict[str, Any] | None:

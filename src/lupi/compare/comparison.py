@@ -33,6 +33,9 @@ from lupi.tabular.dataset import TableDataset, read_dataset
 from lupi.tabular.embeddings import hash_folder, resolve_folder
 from lupi.tabular.sampling import sample_examples
 
+SAME_RUNS = ("methods", "seeds")
+"""Facts in `describe_plan` that do not change a run, so that methods and seeds can be added to a comparison."""
+
 
 def compare_table(
     plan: Plan,
@@ -51,7 +54,8 @@ def compare_table(
     plan : Plan
         The plan of the comparison.
     folder : Path
-        Folder for finished runs.
+        Folder for finished runs. Those of a comparison that differs only in methods, controls and the number of seeds
+        are reused.
     jobs : int
         Number of groups of seeds to train in parallel, with joblib; the results do not depend on it.
     cluster : Cluster, optional
@@ -86,7 +90,7 @@ def compare_table(
     variants = list_variants(plan, data.task, several=several)
     choices = [*data.choices]
     if plan.minutes is not None:
-        chosen = None if overwrite else recall_size(plan, folder)
+        chosen = None if overwrite else recall_size(plan, folder, [variant.name for variant in variants])
         if chosen is None:
             estimate = estimate_plan(plan, data, variants, workers)
             chosen, choice = fit_minutes(plan, len(data.rows), estimate)
@@ -99,7 +103,7 @@ def compare_table(
             notify(choice)
     splits = make_splits(plan, data)
     about = describe_plan(plan, data, variants, budget)
-    with open_run_folder(folder, about, overwrite=overwrite) as runs:
+    with open_run_folder(folder, about, same_runs=SAME_RUNS, overwrite=overwrite) as runs:
         if progress:
             show_work(plan, data, variants, runs, estimate, workers)
         run = partial(
@@ -165,7 +169,7 @@ def describe_plan(
         if data.test is not None
         else f"{'consensus of held-out' if uses_consensus(data) else 'held-out noisy'} labels",
         "methods": [variant.name for variant in variants],
-        "runs": f"{plan.folds} folds" if plan.folds else f"{plan.seeds} seeds",
+        **({"folds": plan.folds} if plan.folds else {"seeds": plan.seeds}),
         **{
             f"{kind} encoder": hash_folder(Path(name)) if name and Path(name).is_dir() else name
             for kind, name in encoders.items()
@@ -226,7 +230,7 @@ def describe_scoring(plan: Plan, data: TableDataset) -> list[str]:
     """Describe what the scores are computed on and what the intervals cover."""
     if data.test is not None:
         return [
-            f"Scored on {len(data.test.y)} labels of {plan.test}.",
+            f"Scored on {len(data.test.y):,} labels of {plan.test}.",
             f"Intervals cover {plan.seeds} seeds of training on one training table and the choice of test examples "
             "(ECE: seeds only); another training table would widen them.",
         ]
@@ -234,7 +238,7 @@ def describe_scoring(plan: Plan, data: TableDataset) -> list[str]:
     what = "the consensus of held-out labels" if uses_consensus(data) else "held-out noisy labels"
     notes = [
         f"Scored on {what}, not on true labels (pass a table of those as `test`): {how} of "
-        f"{len(np.unique(data.train.example))} examples."
+        f"{len(np.unique(data.train.example)):,} examples."
     ]
     if plan.spec.soft:
         notes.append("Methods learn from soft labels; the consensus uses the most probable class of held-out labels.")

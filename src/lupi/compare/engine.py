@@ -69,8 +69,8 @@ def run_arms(
     folder : RunFolder, optional
         Result of `lupi.compare.cache.open_run_folder`. Without it, runs are not saved.
     keep_groups : bool
-        Whether to train an incomplete group again as a whole, so that interruptions do not change the results. By
-        default, missing seeds form new groups, so that more seeds can be added later.
+        Whether to train an incomplete group again as a whole, so that results depend neither on interruptions nor on
+        how many seeds were trained before. By default, missing seeds form new groups, and no seed is trained twice.
     jobs : int
         Number of groups to train in parallel, with joblib; -1 for one per core. The results do not depend on it.
     cluster : Cluster, optional
@@ -99,13 +99,13 @@ def run_arms(
     check_jobs(jobs)
     done: dict[tuple[str, int], Mapping[str, Any]] = {}
     todo: list[tuple[int, Arm, Sequence[int]]] = []
+    fixed = {seed: group for group in split_seeds(seeds, seeds_at_once) for seed in group} if keep_groups else {}
     for arm in arms:
         for seed in seeds:
-            if folder is not None and (kept := folder.load(arm.name, seed)) is not None:
+            if folder is not None and (kept := folder.load(arm.name, seed, fixed.get(seed))) is not None:
                 done[arm.name, seed] = kept
         missing = [seed for seed in seeds if (arm.name, seed) not in done]
-        wanted = seeds if keep_groups else missing
-        groups = [wanted[start : start + seeds_at_once] for start in range(0, len(wanted), seeds_at_once)]
+        groups = split_seeds(seeds if keep_groups else missing, seeds_at_once)
         todo += [(number, arm, group) for number, group in enumerate(groups) if set(group) & set(missing)]
     todo.sort(key=lambda work: work[0])  # finish the first seeds of all arms before later seeds
     total, left = len(arms) * len(seeds), sum(len(group) for _, _, group in todo)
@@ -118,9 +118,20 @@ def run_arms(
             for seed, values in zip(group, found, strict=True):
                 done[arm.name, seed] = values
                 if folder is not None and save:  # only this process writes, since it holds the lock of the folder
-                    folder.save(arm.name, seed, values)
+                    folder.save(arm.name, seed, values, fixed.get(seed))
             steps.advance(len(group), arm.name)
     return [Run(arm.name, seed, done[arm.name, seed]) for arm in arms for seed in seeds]
+
+
+def split_seeds(seeds: Sequence[int], at_once: int) -> list[Sequence[int]]:
+    """Split seeds into groups that are trained together.
+
+    Examples
+    --------
+    >>> split_seeds([3, 4, 5], 2)
+    [[3, 4], [5]]
+    """
+    return [seeds[start : start + at_once] for start in range(0, len(seeds), at_once)]
 
 
 def to_frame(runs: Iterable[Run]) -> pd.DataFrame:

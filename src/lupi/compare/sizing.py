@@ -25,13 +25,24 @@ def describe_budget(plan: Plan) -> str | None:
     return f"{plan.minutes:g} minutes for {plan.runs} runs of {plan.sample or 'all'} annotations"
 
 
-def recall_size(plan: Plan, folder: Path) -> Plan | None:
-    """Return the plan with the seeds and sample of the comparison in a folder, if it has the same budget."""
+def recall_size(plan: Plan, folder: Path, methods: Sequence[str]) -> Plan | None:
+    """Return the plan with the seeds and sample of the comparison in a folder, if its budget and methods are the same.
+
+    Parameters
+    ----------
+    plan : Plan
+        A plan with `minutes`.
+    folder : Path
+        The folder, which need not exist.
+    methods : sequence of str
+        The names of all variants.
+    """
     old = read_about(folder / ABOUT) or {}
-    runs, sample = str(old.get("runs")).partition(" ")[0], old.get("sample")
-    if old.get("budget") != describe_budget(plan) or not runs.isdigit() or not isinstance(sample, int | None):
+    seeds, sample = plan.seeds if plan.folds else old.get("seeds"), old.get("sample")
+    same = old.get("budget") == describe_budget(plan) and old.get("methods") == list(methods)
+    if not same or not isinstance(seeds, int) or not isinstance(sample, int | None):
         return None
-    return replace(plan, seeds=plan.seeds if plan.folds else int(runs), sample=sample)
+    return replace(plan, seeds=seeds, sample=sample)
 
 
 def fit_minutes(plan: Plan, rows: int, estimate: Estimate | None) -> tuple[Plan, str]:

@@ -36,14 +36,14 @@ class CIFAR:
 
 
 def load_cifar10(folder: str | Path, batches: int = 5) -> CIFAR:
-    """Load CIFAR-10: 50 000 training and 10 000 test images of 10 classes.
+    """Load CIFAR-10: 50,000 training and 10,000 test images of 10 classes.
 
     Parameters
     ----------
     folder : str or Path
         The folder that holds ``cifar-10-batches-py``, or that folder itself.
     batches : int
-        Number of training batches to read, 1 to 5, of 10 000 images each. The files of the others may be missing.
+        Number of training batches to read, 1 to 5, of 10,000 images each. The files of the others may be missing.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def load_cifar10(folder: str | Path, batches: int = 5) -> CIFAR:
 
 
 def load_cifar100(folder: str | Path) -> CIFAR:
-    """Load CIFAR-100: 50 000 training and 10 000 test images of 100 classes (the "fine" labels).
+    """Load CIFAR-100: 50,000 training and 10,000 test images of 100 classes (the "fine" labels).
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ class CIFAR10H:
     def subsample(self, others: int = 41, below: float = 0.85, random_state: int = 0) -> "CIFAR10H":
         """Keep all inaccurate annotators and a sample of the others, as the paper does.
 
-        From the published file this keeps 41 + 41 annotators and their 16 400 labels, 79.2 % of which are correct.
+        From the published file this keeps 41 + 41 annotators and their 16,400 labels, 79.2 % of which are correct.
 
         Parameters
         ----------
@@ -91,7 +91,7 @@ def load_cifar10h(path: str | Path) -> CIFAR10H:
     Returns
     -------
     CIFAR10H
-        For the published file 514 200 labels, 94.9 % of them correct.
+        For the published file 514,200 labels, 94.9 % of them correct.
 
     Notes
     -----

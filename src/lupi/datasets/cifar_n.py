@@ -50,7 +50,7 @@ class CIFARN:
 
 
 def load_cifar10n(folder: str | Path) -> CIFARN:
-    r"""Load CIFAR-10N: three labels for each of the 50 000 training images of CIFAR-10.
+    r"""Load CIFAR-10N: three labels for each of the 50,000 training images of CIFAR-10.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def load_cifar10n(folder: str | Path) -> CIFARN:
     Returns
     -------
     CIFARN
-        150 000 labels of 50 000 images.
+        150,000 labels of 50,000 images.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def load_cifar10n(folder: str | Path) -> CIFARN:
 
 
 def load_cifar100n(folder: str | Path) -> CIFARN:
-    r"""Load CIFAR-100N: one label for each of the 50 000 training images of CIFAR-100.
+    r"""Load CIFAR-100N: one label for each of the 50,000 training images of CIFAR-100.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def load_cifar100n(folder: str | Path) -> CIFARN:
     Returns
     -------
     CIFARN
-        50 000 labels of 50 000 images.
+        50,000 labels of 50,000 images.
 
     Examples
     --------

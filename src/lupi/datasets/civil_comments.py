@@ -4,7 +4,7 @@ The two million comments on Kaggle have the fraction of readers who found each t
 other readers also said which of 24 identities (male, christian, …) the comment mentions. The loader keeps this subset,
 with these fractions as privileged information. The published ``train.csv``, ``test_public_expanded.csv`` and
 ``test_private_expanded.csv`` are the training, validation and test sets of TensorFlow Datasets; their subsets have the
-sizes that the paper reports, 405 130, 21 293 and 21 577 comments.
+sizes that the paper reports, 405,130, 21,293 and 21,577 comments.
 
 References
 ----------

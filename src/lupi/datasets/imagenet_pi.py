@@ -108,7 +108,7 @@ def load_imagenet_pi(
     Returns
     -------
     ImageNetPI
-        One row per image: 1 281 167 for training, 50 000 for validation.
+        One row per image: 1,281,167 for training, 50,000 for validation.
 
     Notes
     -----

@@ -26,6 +26,8 @@ from lupi.diagnose.problem import WIDTH, Problem
 
 WIDER = 4
 """Factor by which the wider network is wider."""
+SMALL_GAIN = 0.01
+"""A wider network that gains at most this share of the held-out loss is no reason to widen the network."""
 
 
 def measure_columns(problem: Problem, *, jobs: int, progress: bool) -> Diagnosis:
@@ -83,6 +85,7 @@ def compare_widths(problem: Problem, conditional: Floats, wide: Floats) -> dict[
     """Compare the held-out losses of the network and a wider one."""
     gain = problem.gain(conditional, wide)
     loss = float(conditional.mean())
+    small = 0.0 if problem.real else SMALL_GAIN * loss  # the loss of real numbers may be negative
     width = tuple(problem.parameters.get("hidden", WIDTH))
     return {
         "width": width,
@@ -92,5 +95,6 @@ def compare_widths(problem: Problem, conditional: Floats, wide: Floats) -> dict[
         "gain": gain.estimate,
         "low": gain.low,
         "high": gain.high,
-        "too_small": gain.low > 0 and (problem.real or gain.estimate > 0.01 * loss),
+        "too_small": gain.low > 0 and gain.estimate > small,
+        "large_enough": gain.high <= small,
     }

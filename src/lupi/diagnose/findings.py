@@ -43,7 +43,8 @@ class Diagnosis:
     capacity : dict, optional
         Whether the network is large enough. width, loss: the width of the network and its held-out loss given inputs
         and privileged information; wider, wider_loss: the same for a wider network; gain, low, high: by how much that
-        loss is lower, with its interval; too_small: the conclusion.
+        loss is lower, with its interval; too_small, large_enough: the conclusions, of which neither holds if the
+        interval leaves it open.
     annotators : DataFrame, optional
         The columns of `lupi.crowd.summarize_annotators`, the least supported annotator first.
     labels : DataFrame, optional
@@ -181,17 +182,18 @@ def describe_worth(diagnosis: Diagnosis) -> str:
 
 
 def describe_capacity(capacity: dict[str, Any]) -> str:
-    """Describe whether the network is large enough."""
-    answer = (
-        "The network is too small to make full use of the privileged information"
-        if capacity["too_small"]
-        else "The network is large enough: a wider one is not significantly better"
-    )
+    """Describe whether the network is large enough, as far as the interval of a wider network's gain tells."""
+    if capacity["too_small"]:
+        answer = "The network is too small to make full use of the privileged information"
+    elif capacity["large_enough"]:
+        answer = "The network is large enough: a wider one gains little or nothing"
+    else:
+        answer = "It is not known whether the network is large enough: a wider one may gain up to {high:.4f}"
     losses = (
         "held-out loss given the privileged information {loss:.4f} at width {width[0]}, {wider_loss:.4f} at "
         "{wider[0]}; gain {gain:.4f} [{low:.4f}, {high:.4f}]"
     )
-    return f"{answer} ({losses.format(**capacity)})."
+    return f"{answer} ({losses}).".format(**capacity)
 
 
 def write_notes(information: pd.DataFrame, examples: int) -> list[str]:

@@ -128,7 +128,9 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         privileged : array or table, optional
             What is known about each label in training only, one row per annotation; values may be missing.
         example : array, optional
-            Rows with equal ids are annotations of one example. They must have equal X, which the trunk sees once.
+            Rows with equal ids are annotations of one example. They must have equal X, which the trunk sees once. By
+            default every row is an example, as in scikit-learn, whereas commands take rows with equal inputs for one
+            (`lupi.tabular.TableSpec`); ``X.groupby(list(X), dropna=False).ngroup()`` are such ids of a DataFrame.
         sample_weight : array, optional
             How much each annotation counts in the losses of networks; only ratios matter, and rows of weight 0 are left
             out. What methods learn about annotators does not depend on it.
@@ -466,7 +468,8 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         Parameters
         ----------
         path : str or Path
-            The folder. An existing model is replaced; other files in the folder are kept.
+            The folder. An existing model is replaced in one step, and other files beside it are kept; a file, or a
+            folder with files but no model, is refused.
         privileged : bool
             Whether to write what `predict_proba_given` needs: the whole network, and the encoder of the privileged
             information with the names of categories, such as annotators, and values of the training set. Without it,

@@ -71,7 +71,7 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
     epochs : int
         Number of passes over the data.
     batch_size : int, optional
-        Number of annotations per batch. By default 32; for more than 65 536 annotations, the smallest power of two with
+        Number of annotations per batch. By default 32; for more than 65,536 annotations, the smallest power of two with
         at most 2048 batches per epoch, up to 4096.
     learning_rate : float
         Learning rate.

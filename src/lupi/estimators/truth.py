@@ -49,7 +49,10 @@ def read_gold(
     same = (found[of] == coded).reshape(len(coded), -1).all(1).numpy()
     if not same.all():
         place = int(np.flatnonzero(kept)[known][same.argmin()])
-        raise ValueError(f"Expected `gold` to be the same in all rows of an example, but row {place} differs.")
+        raise ValueError(
+            f"Expected `gold` to be the same in all rows of an example, but row {place} differs; rows of different "
+            "examples need different ids in `example`."
+        )
     return found
 
 

@@ -64,8 +64,8 @@ class LabelPosterior(Method):
     make_student : callable
         Function that makes the network that ships, and the networks of later rounds.
     folds : int, optional
-        Number of folds; by default five, or ten for small networks on up to 10 000 examples, where more folds cost
-        little and each network learns from more of the few examples. If there are more than 100 000 examples, a random
+        Number of folds; by default five, or ten for small networks on up to 10,000 examples, where more folds cost
+        little and each network learns from more of the few examples. If there are more than 100,000 examples, a random
         sample of that size is cross-fitted, and the other examples are predicted by the average of its networks.
     rounds : int
         Number of times the posterior is computed. Each round after the first cross-fits students on the last

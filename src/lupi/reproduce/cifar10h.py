@@ -1,6 +1,6 @@
 """CIFAR-10H: human labels of CIFAR-10 images, by annotators of different reliability.
 
-A MobileNet pretrained on ImageNet learns from 16 400 labels of 82 annotators, half of them unreliable. The privileged
+A MobileNet pretrained on ImageNet learns from 16,400 labels of 82 annotators, half of them unreliable. The privileged
 information of a label is who gave it, how long it took, and how many labels came before. Training is on CIFAR-10's test
 images, evaluation on its training images with true labels.
 
@@ -120,7 +120,7 @@ class Settings:
     others : int
         Number of annotators besides those who agree with the truth less than 85 % of the time.
     evaluate : int
-        Official training images to evaluate on, a multiple of 10 000.
+        Official training images to evaluate on, a multiple of 10,000.
     ablation : int
         Number of seeds of the ablation, 0 for none. It trains No PI and TRAM with each changed setting, and all methods
         and other options of Het-TRAM with one of them.

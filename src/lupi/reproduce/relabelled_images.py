@@ -87,7 +87,7 @@ class Settings:
     methods : tuple of str
         The rows to train, among `CASES`; by default all or, of images in files, those of the paper.
     images : int
-        Maximum number of images to label anew; by default 20 000 of CIFAR-10, and all of other sets.
+        Maximum number of images to label anew; by default 20,000 of CIFAR-10, and all of other sets.
     annotators_images, annotators_epochs : int
         Maximum number of true labels that annotators learn from, and epochs.
     annotators_width : float

@@ -168,7 +168,8 @@ class TableModel:
         Parameters
         ----------
         path : str or Path
-            The folder. An existing model is replaced; other files in the folder are kept.
+            The folder. An existing model is replaced in one step, and other files beside it are kept; a file, or a
+            folder with files but no model, is refused.
         privileged : bool
             Whether to include the parts that take privileged information, with names of annotators and values from the
             training set. Prediction does not need them. See `lupi.PrivilegedClassifier.save`.

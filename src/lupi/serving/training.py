@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from lupi import methods
 from lupi._internal.devices import check_device
@@ -24,10 +25,8 @@ from lupi.serving.model import TableModel
 from lupi.tabular import TableSpec
 from lupi.tabular.columns import InputColumn, clean_inputs, estimator_kinds, privileged_encoding
 from lupi.tabular.dataset import count_kinds, read_annotations
-from lupi.tabular.examples import check_examples
+from lupi.tabular.examples import check_examples, group_equal_inputs
 from lupi.tabular.features import encode_columns, fit_encoders, stack_images
-from lupi.tabular.lazy import Columns
-from lupi.tabular.recognizing import FIRST, count_distinct
 from lupi.tabular.relative_paths import folder_of
 from lupi.tabular.targets import list_classes, match_gold
 from lupi.training import Checkpoint
@@ -168,13 +167,15 @@ def fit_table(
     """Read a table, encode it and fit a model; the parameters are those of `train`."""
     table = read_annotations(spec)
     columns, schema, roles = table.columns, table.schema, table.schema.roles
-    notes = [*table.notes, *([] if roles.example else note_equal_inputs(columns.select(list(schema.inputs))))]
-    for line in (*table.choices, *(f"Note: {note}" for note in notes)):
+    for line in (*table.choices, *(f"Note: {note}" for note in table.notes)):
         notify(line)
     X = clean_inputs(columns, schema.inputs, folder=folder_of(spec.table))
-    example = columns[roles.example] if roles.example else None
-    if example is not None:
-        check_examples(example, X, example.index)
+    ids = columns[roles.example] if roles.example else None
+    if ids is not None:
+        check_examples(ids, X, ids.index)
+    example, grouped = (ids, []) if ids is not None else group_equal_inputs(X)
+    for note in grouped:
+        notify(f"Note: {note}")
     module = None if trunk is None else load_trunk(trunk, schema.inputs)
     encoders = fit_encoders(X, schema.inputs, spec.pretrained, device) if module is None else {}
     kind = PrivilegedRegressor if schema.task == "regression" else PrivilegedClassifier
@@ -219,31 +220,19 @@ def fit_table(
         record={
             "table": str(spec.table),
             "rows": len(columns),
-            "examples": columns[roles.example].nunique() if roles.example else len(columns),
+            "examples": len(columns) if example is None else len(pd.unique(example)),
             "classes": classes,
             "epochs": estimator.epochs,
             "mixture": mixture,
             "seed": seed,
             "text_encoder": spec.text_encoder or "TF-IDF, reduced by a truncated singular value decomposition",
             "image_encoder": f"{trunk}, fine-tuned" if trunk else spec.image_encoder or "the pixels of a thumbnail",
-            "notes": notes,
+            "notes": [*table.notes, *grouped],
             "command": command,
             "versions": library_versions(),
             "history": [{name: average(value) for name, value in row.items()} for row in estimator.history_],
         },
     )
-
-
-def note_equal_inputs(inputs: Columns) -> list[str]:
-    """Return a note if many of the first rows have the inputs of another row, as labels of one example do."""
-    rows = min(len(inputs), FIRST)
-    different = count_distinct(inputs.take(np.arange(rows)), inputs.columns, rows)
-    if different > 0.9 * rows:
-        return []
-    return [
-        f"The first {rows:,} rows have {different:,} different inputs, but without `example` every row counts as an "
-        "example of its own; if rows with equal inputs are labels of one example, name its id in `example`."
-    ]
 
 
 def load_trunk(name: str, inputs: Mapping[str, InputColumn]) -> ImageTrunk:

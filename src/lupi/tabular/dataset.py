@@ -19,8 +19,9 @@ from lupi._internal.sanitizing import one_line
 from lupi.tabular import columns, recognizing, targets
 from lupi.tabular.columns import InputColumn, Schema
 from lupi.tabular.containers import to_pandas
-from lupi.tabular.examples import check_examples
+from lupi.tabular.examples import check_examples, group_equal_inputs, hash_rows
 from lupi.tabular.features import encode_columns, fit_encoders, is_fixed
+from lupi.tabular.folds import number_examples
 from lupi.tabular.kinds import KINDS
 from lupi.tabular.kinds.vector import as_bytes
 from lupi.tabular.lazy import Columns
@@ -288,20 +289,20 @@ def read_dataset(spec: TableSpec, *, test: Path | None = None, device: str = "cp
     classes: tuple[Any, ...] = ()
     if schema.task == "classification":
         classes = target if len(target) > 1 else tuple(np.unique(frame[target[0]]))
-    train = code_rows(frame, schema, classes, spec.table, soft=spec.soft)
+    train, grouped = code_rows(frame, schema, classes, spec.table, soft=spec.soft)
     ids = frame[schema.roles.example] if schema.roles.example else None
     if ids is not None:
         check_examples(ids.to_numpy(), train.X, frame.index.to_numpy())
     if spec.weight is not None:
         train = replace(train, weight=frame[spec.weight].to_numpy(np.float64))
     tested = (
-        None if test is None or test_frame is None else code_rows(test_frame, schema, classes, test, soft=spec.soft)
+        None if test is None or test_frame is None else code_rows(test_frame, schema, classes, test, soft=spec.soft)[0]
     )
-    notes = [*table.notes, *unlabelled]
+    notes = [*table.notes, *unlabelled, *grouped]
     if tested is not None:
         seen = np.isin(hash_rows(tested.X), hash_rows(train.X))
         if seen.any():
-            notes.append(f"{seen.sum()} of {len(seen)} rows of the test table have the inputs of training rows.")
+            notes.append(f"{seen.sum():,} of {len(seen):,} rows of the test table have the inputs of training rows.")
     fixed = {name: column for name, column in schema.inputs.items() if is_fixed(column, spec.pretrained)}
     encoders = fit_encoders(train.X, fixed, spec.pretrained, device)
     train = replace(train, X=encode_columns(train.X, encoders))
@@ -352,8 +353,8 @@ def read_test(path: Path, schema: Schema, train: pd.DataFrame, *, soft: bool) ->
 
 def code_rows(
     frame: pd.DataFrame, schema: Schema, classes: tuple[Any, ...], path: Path, *, soft: bool = False
-) -> TableRows:
-    """Clean the inputs, code the targets and number the examples."""
+) -> tuple[TableRows, list[str]]:
+    """Clean the inputs, code the targets and number the examples; also return notes on rows with equal inputs."""
     X = columns.clean_inputs(frame, schema.inputs, frame.index.to_numpy(), folder_of(path))
     target, example = schema.roles.target, schema.roles.example
     p = check_probabilities(frame[list(target)], f"the targets of {path}") if soft else None
@@ -370,24 +371,11 @@ def code_rows(
             place = int((y < 0).argmax())
             got = f"row {frame.index[place]} has {frame[target[0]].iloc[place]!r}"
             raise ValueError(f"Expected {path} to have labels of the training table, but {got}.")
-    ids = frame[example] if example in frame else pd.Series(hash_rows(X))
-    codes, _ = pd.factorize(ids)
-    if (codes < 0).any():
-        row = frame.index[int(codes.argmin())]
+    ids, notes = (frame[example], []) if example in frame else group_equal_inputs(X)
+    if isinstance(ids, pd.Series) and (missing := ids.isna()).any():
+        row = frame.index[int(missing.argmax())]
         raise ValueError(f"Expected example {example!r} to have an id in every row, but row {row} has none.")
-    return TableRows(X, y, codes.astype(np.int64), p)
-
-
-def hash_rows(X: pd.DataFrame) -> NDArray[np.uint64]:
-    """Return a hash of the values of each row. 1 and 1.0 are equal, since tables may store the same number as either.
-
-    Examples
-    --------
-    >>> hash_rows(pd.DataFrame({"a": [1, 2]})) == hash_rows(pd.DataFrame({"a": [1.0, 3.0]}))
-    array([ True, False])
-    """
-    plain = {name: column.astype(float) if column.dtype.kind in "biuf" else column for name, column in X.items()}
-    return np.asarray(pd.util.hash_pandas_object(pd.DataFrame(plain), index=False))
+    return TableRows(X, y, number_examples(ids, len(frame)), p), notes
 
 
 def fingerprint(frames: Sequence[pd.DataFrame]) -> str:

@@ -1,14 +1,89 @@
-"""Check that all labels of an example have the same inputs."""
+"""Find the rows that are labels of the same example, and check that they have the same inputs."""
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from lupi.tabular.kinds.base import RowNumbers
+from lupi.tabular.kinds.vector import as_bytes
 from lupi.tabular.lazy import Frame
 from lupi.tabular.values import Column, is_coded
+
+MOST_LABELS = 20
+"""Rows with equal inputs are labels of one example, unless there are more of them per distinct input, on average."""
+
+
+def group_equal_inputs(inputs: Frame) -> tuple[NDArray[np.int64] | None, list[str]]:
+    """Number the examples of rows without ids: rows with equal inputs are labels of one example.
+
+    This is the rule of all commands. If there are more than `MOST_LABELS` rows per distinct input, they are probably
+    examples with few features, such as two categories, and every row is an example. The columns are read one by one,
+    and take memory for a hash of each row.
+
+    Parameters
+    ----------
+    inputs : DataFrame or Columns
+        The inputs of each row.
+
+    Returns
+    -------
+    ndarray or None
+        The number of each row's example, by first appearance; None if every row is an example.
+    list of str
+        A note if there are rows with equal inputs.
+
+    Examples
+    --------
+    >>> example, notes = group_equal_inputs(pd.DataFrame({"size": [1, 2, 1], "seconds": [5, 9, 5]}))
+    >>> example
+    array([0, 1, 0])
+    >>> notes  # doctest: +NORMALIZE_WHITESPACE
+    ['The 3 rows have 2 different inputs, and without `example` rows with equal inputs count as labels of one example;
+    if they are different examples, name a column of ids in `example`.']
+    """
+    hashes = hash_rows(inputs)
+    ordered = np.sort(hashes)  # needs less memory than `factorize`
+    rows, different = len(ordered), 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
+    if rows <= different:
+        return None, []
+    if rows > MOST_LABELS * different:
+        return None, [
+            f"The {rows:,} rows have only {different:,} different inputs, so every row counts as an example; if rows "
+            "with equal inputs are labels of one example, name a column of ids in `example`."
+        ]
+    return pd.factorize(hashes)[0].astype(np.int64), [
+        f"The {rows:,} rows have {different:,} different inputs, and without `example` rows with equal inputs count as "
+        "labels of one example; if they are different examples, name a column of ids in `example`."
+    ]
+
+
+def hash_rows(inputs: Frame, names: Collection[str] | None = None) -> NDArray[np.uint64]:
+    """Return a hash of the values of each row. 1 and 1.0 are equal, since tables may store the same number as either.
+
+    Parameters
+    ----------
+    inputs : DataFrame or Columns
+        The rows.
+    names : collection of str, optional
+        The columns to hash; all by default.
+
+    Examples
+    --------
+    >>> hash_rows(pd.DataFrame({"a": [1, 2]})) == hash_rows(pd.DataFrame({"a": [1.0, 3.0]}))
+    array([ True, False])
+    """
+    total = np.zeros(len(inputs), np.uint64)
+    for name in inputs.columns if names is None else names:
+        column = as_bytes(inputs[name])
+        if column.dtype.kind in "biuf":
+            column = column.astype(float) + 0.0  # -0.0 becomes 0.0
+        total *= np.uint64(0x9E3779B97F4A7C15)
+        total += pd.util.hash_pandas_object(column, index=False).to_numpy()
+    return total
 
 
 def check_examples(

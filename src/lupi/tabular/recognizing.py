@@ -9,9 +9,10 @@ import pyarrow as pa
 from pandas.api.types import is_bool_dtype
 
 from lupi.tabular.columns import InputColumn, stored_as
+from lupi.tabular.examples import hash_rows
 from lupi.tabular.kinds import KINDS
 from lupi.tabular.kinds.image import holds_images
-from lupi.tabular.kinds.vector import as_bytes, holds_vectors, stack_vectors
+from lupi.tabular.kinds.vector import holds_vectors, stack_vectors
 from lupi.tabular.lazy import Frame
 from lupi.tabular.notation import check_notation, note_notation
 from lupi.tabular.roles import Roles, check_name
@@ -119,11 +120,7 @@ def count_distinct(frame: Frame, names: Collection[str], enough: float) -> int:
     """
     if len(frame) > FIRST and (count := count_distinct(frame.take(np.arange(FIRST)), names, enough)) > enough:
         return count
-    total = np.zeros(len(frame), np.uint64)
-    for name in names:
-        total *= np.uint64(0x9E3779B97F4A7C15)
-        total += pd.util.hash_pandas_object(as_bytes(frame[name]), index=False).to_numpy()
-    return len(pd.unique(total))
+    return len(pd.unique(hash_rows(frame, names)))
 
 
 def recognize_input(column: Column, stored: str, advice: Mapping[str, str]) -> str:

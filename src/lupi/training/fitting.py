@@ -334,7 +334,7 @@ def fit_seeds(
     """Train a method with several seeds: together as `Replicas` if possible, else one after another.
 
     Four or more seeds whose networks and data have the same shape train together. Fewer seeds are faster one after
-    another, and so are networks of more than 200 000 parameters on a CPU. A warning explains why methods cannot train
+    another, and so are networks of more than 200,000 parameters on a CPU. A warning explains why methods cannot train
     together.
 
     Parameters

@@ -1,0 +1,53 @@
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from lupi.tabular.examples import MOST_LABELS, group_equal_inputs, hash_rows
+from lupi.tabular.lazy import Columns
+
+
+@pytest.fixture
+def frame():
+    rng = np.random.default_rng(0)
+    some = {
+        "number": rng.choice([0.0, 1.5, np.nan], 200),
+        "whole": rng.integers(3, size=200),
+        "name": rng.choice(["a", "b", None], 200),
+        "flag": rng.random(200) < 0.5,
+    }
+    return pd.DataFrame(some)
+
+
+def test_rows_are_grouped_by_their_inputs(frame):
+    """As pandas groups them, which compares the values and not their hashes."""
+    found, (note,) = group_equal_inputs(frame)
+    expected = frame.groupby(list(frame), dropna=False, sort=False).ngroup()
+    assert 1 < expected.nunique() < len(frame)
+    np.testing.assert_array_equal(found, expected)
+    assert note.startswith(f"The 200 rows have {expected.nunique()} different inputs, and without `example`")
+
+
+def test_columns_that_are_read_one_by_one_are_grouped_alike(frame):
+    columns = Columns.of(pa.Table.from_pandas(frame))
+    np.testing.assert_array_equal(group_equal_inputs(columns)[0], group_equal_inputs(frame)[0])
+
+
+def test_rows_that_all_differ_are_not_grouped():
+    assert group_equal_inputs(pd.DataFrame({"a": [1, 2, 1], "b": [2, 1, 1]})) == (None, [])
+
+
+def test_zeros_of_both_signs_are_equal_inputs():
+    assert group_equal_inputs(pd.DataFrame({"a": [0.0, -0.0]}))[0].tolist() == [0, 0]
+
+
+def test_integers_are_the_same_inputs_as_floats():
+    whole, real = pd.DataFrame({"a": [1, 2], "b": ["x", "y"]}), pd.DataFrame({"a": [1.0, 2.5], "b": ["x", "y"]})
+    np.testing.assert_array_equal(hash_rows(whole) == hash_rows(real), [True, False])
+
+
+def test_many_rows_with_equal_inputs_are_examples():
+    assert group_equal_inputs(pd.DataFrame({"a": [1, 2] * MOST_LABELS}))[0] is not None
+    example, (note,) = group_equal_inputs(pd.DataFrame({"a": [1, 2] * MOST_LABELS + [1]}))
+    assert example is None
+    assert note.startswith("The 41 rows have only 2 different inputs, so every row counts as an example")
