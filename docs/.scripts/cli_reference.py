@@ -12,8 +12,8 @@ PAGE = Path(__file__).parents[1] / "cli.md"
 HEAD = """# Commands
 
 Every command prints this with `--help`. Options that several commands share mean the same everywhere. Commands that
-write an output refuse to replace one without `--overwrite`. Errors are one sentence, with exit code 2; Ctrl-C exits
-with 130. `lupi --version` prints the version, and `python -m lupi` is `lupi`.
+write an output refuse to replace one without `--overwrite`, unless they resume or extend it. Errors are one sentence,
+with exit code 2; Ctrl-C exits with 130. `lupi --version` prints the version, and `python -m lupi` is `lupi`.
 
 This page is generated: `python docs/.scripts/cli_reference.py`.
 """

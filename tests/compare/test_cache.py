@@ -99,7 +99,7 @@ def test_a_damaged_byte_never_raises(tmp_path):
 
 def test_no_object_is_unpickled(tmp_path):
     runs = opened(tmp_path)
-    np.savez(runs.file("tram", 0), a=np.array([{}], dtype=object), **{DIGEST: runs.digest()})
+    np.savez(runs.file("tram", 0), a=np.array([{}], dtype=object), **{DIGEST: runs.digest})
     assert runs.load("tram", 0) is None
 
 
@@ -120,3 +120,5 @@ def test_a_run_of_another_group_is_not_loaded(tmp_path):
     assert runs.load("tram", 0, group=[0, 1]) == {"nll": 1.0}
     assert runs.load("tram", 0, group=[0]) is None
     assert runs.load("tram", 0) is None
+    runs.save("tram", 0, {"nll": 2.0}, group=range(1))
+    assert runs.load("tram", 0, group=range(2)) == {"nll": 1.0}

@@ -74,7 +74,7 @@ def test_scores_are_those_of_models_trained_by_hand(tmp_path):
         truth, test = consensus[row.seed], test.drop_duplicates("id")
         if row.method == AVERAGED:
             model = PrivilegedClassifier(
-                "stack", method_options={"methods": ["no-pi"]}, epochs=2, random_state=row.seed
+                "stack", method_options={"methods": ["no-pi"], "folds": 5}, epochs=2, random_state=row.seed
             )
         else:
             name, early = row.method.partition(" [")[::2]
@@ -147,16 +147,17 @@ def test_finished_runs_are_not_trained_again(tmp_path):
     one = found_of(tmp_path, test=TEST, seeds=6)
     folder = tmp_path / "run" / "runs"
     alone = ("no-pi", "no-pi-early-stopping", "no-pi-5-averaged-recalibrated", "majority-vote", "dawid-skene")
-    expected = {f"{name}-{seed}.npz" for name in (*alone, "tram") for seed in range(6)}
+    group = ["0-4"] * 5 + ["5-5"]
+    expected = {f"{name}-{seed}-of-{group[seed]}.npz" for name in (*alone, "tram") for seed in range(6)}
     assert {path.name for path in folder.iterdir()} == expected
     times = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
-    (folder / "tram-2.npz").unlink()
-    (folder / "no-pi-5.npz").write_bytes(b"cut off")
+    (folder / "tram-2-of-0-4.npz").unlink()
+    (folder / "no-pi-5-of-5-5.npz").write_bytes(b"cut off")
     two = found_of(tmp_path, test=TEST, seeds=6)
     pd.testing.assert_frame_equal(scores(one), scores(two), check_exact=True)
     pd.testing.assert_frame_equal(*(found.summary.drop(columns="seconds") for found in (one, two)))
     trained = {path.name for path in folder.iterdir() if path.stat().st_mtime_ns != times[path.name]}
-    assert trained == {"no-pi-5.npz", *(f"tram-{seed}.npz" for seed in range(5))}
+    assert trained == {"no-pi-5-of-5-5.npz", *(f"tram-{seed}-of-0-4.npz" for seed in range(5))}
 
 
 @pytest.mark.parametrize("test", [None, TEST], ids=["split", "table"])

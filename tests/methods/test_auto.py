@@ -140,9 +140,22 @@ def test_tiny_tables(examples, likelihood):
 
 def test_stack_says_how_many_examples_it_needs():
     data = testing.make_data(Categorical())
-    fit(make("stack"), data.take((data.row < 10).nonzero().squeeze(1)), HOW)
-    with pytest.raises(ValueError, match=r"Expected at least 10 examples.*got 9"):
-        fit(make("stack"), data.take((data.row < 9).nonzero().squeeze(1)), HOW)
+    with pytest.raises(ValueError, match=r"Expected at least 4 examples.*got 3"):
+        fit(make("stack"), data.take((data.row < 3).nonzero().squeeze(1)), HOW)
+
+
+def test_stack_ignores_networks_that_few_examples_leave_over():
+    data = testing.make_data(Categorical())
+    method = make("stack", methods=("no-pi", "tram"))
+    assert len(method.list_networks()) == 20
+    fit(method, data.take((data.row < 7).nonzero().squeeze(1)), HOW)
+    assert len(method.list_networks()) == 6, "three folds"
+    expected = method.predictor()(data.x)
+    again = make("stack", methods=("no-pi", "tram"))
+    again.load_state_dict(method.state_dict())
+    for networks in again.networks.values():
+        nn.init.constant_(networks[3].marginal.weight, torch.nan)
+    torch.testing.assert_close(again.predictor()(data.x), expected)
 
 
 class Large(nn.Module):
@@ -176,9 +189,8 @@ def test_the_budget_follows_from_the_size_of_the_trunk(name, size, folds, member
     assert (chosen.count_folds(1000), list(chosen.members)) == (4, ["tram"])
 
 
-def test_folds_of_a_stack_are_those_of_its_networks():
-    method = make("stack", methods=("no-pi",))
-    assert method.count_folds(1_000_000) == len(method.list_networks()) == 10
+def test_a_stack_has_networks_for_the_most_folds():
+    assert len(make("stack", methods=("no-pi",)).list_networks()) == 10
 
 
 def test_a_large_trunk_trains():

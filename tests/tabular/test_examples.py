@@ -3,7 +3,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from lupi.tabular.examples import MOST_LABELS, group_equal_inputs, hash_rows
+from lupi.tabular.examples import FEW_VALUES, MOST_LABELS, group_equal_inputs, hash_rows
 from lupi.tabular.lazy import Columns
 
 
@@ -46,8 +46,13 @@ def test_integers_are_the_same_inputs_as_floats():
     np.testing.assert_array_equal(hash_rows(whole) == hash_rows(real), [True, False])
 
 
-def test_many_rows_with_equal_inputs_are_examples():
+def test_many_rows_with_equal_inputs_of_few_values_are_examples():
     assert group_equal_inputs(pd.DataFrame({"a": [1, 2] * MOST_LABELS}))[0] is not None
     example, (note,) = group_equal_inputs(pd.DataFrame({"a": [1, 2] * MOST_LABELS + [1]}))
     assert example is None
     assert note.startswith("The 41 rows have only 2 different inputs, so every row counts as an example")
+
+
+def test_many_labels_of_examples_whose_inputs_have_many_values_are_grouped():
+    many = pd.DataFrame({"a": list(range(FEW_VALUES + 1)) * 2 * MOST_LABELS, "b": 0})
+    assert group_equal_inputs(many)[0].max() == FEW_VALUES

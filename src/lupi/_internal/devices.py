@@ -59,7 +59,7 @@ def pick_device(name: str) -> torch.device:
 def one_thread() -> Iterator[None]:
     """Limit torch to one thread, so that small networks train faster and parallel jobs do not compete for cores.
 
-    The number of threads is that of the whole process, so threads of Python wait for one another.
+    torch's number of threads is global to the process, so Python threads wait for one another.
 
     Examples
     --------

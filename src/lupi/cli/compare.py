@@ -36,7 +36,7 @@ def run(
     """Compare methods with No PI on a table of annotations, to see whether privileged information helps.
 
     An interrupted comparison continues where it stopped. In the same folder, a comparison with other --seeds, --methods
-    or --controls reuses finished runs.
+    or --controls reuses finished runs, and replaces the results.
     """
     from lupi._internal.files import claim_output
     from lupi.compare import Plan, compare_table, format_table, open_cluster

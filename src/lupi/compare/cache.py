@@ -36,29 +36,32 @@ class RunFolder:
     path: Path
     about: Mapping[str, Any]
 
-    def digest(self, group: Sequence[int] | None = None) -> str:
-        """Return a hash of everything that a run depends on, including the group of seeds, if it is given."""
-        facts = self.about if group is None else {**self.about, "group": list(group)}
-        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+    @property
+    def digest(self) -> str:
+        """A hash of everything that a run depends on, except its method, seed and group."""
+        return hashlib.sha256(json.dumps(self.about, sort_keys=True).encode()).hexdigest()
 
-    def file(self, arm: str, seed: int) -> Path:
-        """Return the file of a run.
+    def file(self, arm: str, seed: int, group: Sequence[int] | None = None) -> Path:
+        """Return the file of a run; `group` is the range of seeds trained together, if the result depends on it.
 
         Examples
         --------
         >>> RunFolder(Path("folder"), {}).file("tram [PI zeros]", 3).as_posix()
         'folder/runs/tram-PI-zeros-3.npz'
+        >>> RunFolder(Path("folder"), {}).file("tram", 3, range(5)).as_posix()
+        'folder/runs/tram-3-of-0-4.npz'
         """
-        return self.path / RUNS / f"{re.sub(r'[^A-Za-z0-9.]+', '-', arm).strip('-')}-{seed}.npz"
+        of = "" if group is None else f"-of-{group[0]}-{group[-1]}"
+        return self.path / RUNS / f"{re.sub(r'[^A-Za-z0-9.]+', '-', arm).strip('-')}-{seed}{of}.npz"
 
     def save(self, arm: str, seed: int, values: Mapping[str, Any], group: Sequence[int] | None = None) -> None:
-        """Save the scores and arrays of a finished run; `group` are the seeds that it was trained with."""
+        """Save the scores and arrays of a finished run; `group` as for `file`."""
         with explain_os_errors(self.path):
-            arrays: dict[str, Any] = {**values, DIGEST: self.digest(group)}
-            write_atomic(self.file(arm, seed), lambda file: np.savez(file, **arrays))
+            arrays: dict[str, Any] = {**values, DIGEST: self.digest}
+            write_atomic(self.file(arm, seed, group), lambda file: np.savez(file, **arrays))
 
     def load(self, arm: str, seed: int, group: Sequence[int] | None = None) -> dict[str, NDArray[Any]] | None:
-        """Load a run; return None if the file is missing, damaged or from another comparison or group.
+        """Load a run; return None if the file is missing, damaged or from another comparison; `group` as for `file`.
 
         Examples
         --------
@@ -69,11 +72,11 @@ class RunFolder:
         ({'nll': array([0.5])}, None)
         """
         try:
-            with self.file(arm, seed).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            with self.file(arm, seed, group).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 values = {name: arrays[name] for name in arrays.files}
         except Exception:  # numpy and zipfile raise many kinds of errors for damaged files
             return None
-        return values if str(values.pop(DIGEST, "")) == self.digest(group) else None
+        return values if str(values.pop(DIGEST, "")) == self.digest else None
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from lupi.compare.arms import SUMS, Variant, list_variants, train_variant
 from lupi.compare.budget import Estimate, count_workers, describe_work
 from lupi.compare.cache import RunFolder, open_run_folder
 from lupi.compare.consensus import check_trust, infer_consensus, uses_consensus
-from lupi.compare.engine import Arm, Run, run_arms
+from lupi.compare.engine import Arm, Run, map_groups, run_arms
 from lupi.compare.plan import HELD_OUT, SEEDS_AT_ONCE, Plan, make_splits
 from lupi.compare.results import BIN_COLUMNS, Comparison, conclude
 from lupi.compare.sizing import describe_budget, estimate_plan, fit_minutes, is_quick, recall_size
@@ -134,7 +134,8 @@ def show_work(
     workers: int,
 ) -> None:
     """Print how many networks will be trained and roughly how long that takes, unless all are finished."""
-    if all(folder.file(one.name, seed).exists() for one in variants for seed in range(plan.runs)):
+    groups = map_groups(range(plan.runs), SEEDS_AT_ONCE).items()
+    if all(folder.file(one.name, seed, group).exists() for one in variants for seed, group in groups):
         return
     rows = len(data.rows)
     seconds: float | None = 0.0

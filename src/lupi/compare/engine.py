@@ -99,7 +99,7 @@ def run_arms(
     check_jobs(jobs)
     done: dict[tuple[str, int], Mapping[str, Any]] = {}
     todo: list[tuple[int, Arm, Sequence[int]]] = []
-    fixed = {seed: group for group in split_seeds(seeds, seeds_at_once) for seed in group} if keep_groups else {}
+    fixed = map_groups(seeds, seeds_at_once) if keep_groups else {}
     for arm in arms:
         for seed in seeds:
             if folder is not None and (kept := folder.load(arm.name, seed, fixed.get(seed))) is not None:
@@ -132,6 +132,17 @@ def split_seeds(seeds: Sequence[int], at_once: int) -> list[Sequence[int]]:
     [[3, 4], [5]]
     """
     return [seeds[start : start + at_once] for start in range(0, len(seeds), at_once)]
+
+
+def map_groups(seeds: Sequence[int], at_once: int) -> dict[int, Sequence[int]]:
+    """Return the group of each seed.
+
+    Examples
+    --------
+    >>> map_groups([3, 4, 5], 2)
+    {3: [3, 4], 4: [3, 4], 5: [5]}
+    """
+    return {seed: group for group in split_seeds(seeds, at_once) for seed in group}
 
 
 def to_frame(runs: Iterable[Run]) -> pd.DataFrame:

@@ -129,8 +129,8 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             What is known about each label in training only, one row per annotation; values may be missing.
         example : array, optional
             Rows with equal ids are annotations of one example. They must have equal X, which the trunk sees once. By
-            default every row is an example, as in scikit-learn, whereas commands take rows with equal inputs for one
-            (`lupi.tabular.TableSpec`); ``X.groupby(list(X), dropna=False).ngroup()`` are such ids of a DataFrame.
+            default every row is an example, as in scikit-learn, whereas the commands group rows with equal inputs
+            (`lupi.tabular.TableSpec`). ``X.groupby(list(X), dropna=False).ngroup()`` groups them in a DataFrame.
         sample_weight : array, optional
             How much each annotation counts in the losses of networks; only ratios matter, and rows of weight 0 are left
             out. What methods learn about annotators does not depend on it.

@@ -77,10 +77,8 @@ class Stack(LabelPosterior):
 
     Parameters
     ----------
-    members, make_student
+    members, make_student, folds
         As for `LabelPosterior`.
-    folds : int, optional
-        Number of folds; by default ten for small networks, otherwise five.
 
     Examples
     --------
@@ -93,15 +91,18 @@ class Stack(LabelPosterior):
 
     ships_privileged: ClassVar = True
     gradients: ClassVar = {}
+    used: Tensor
+    """Number of folds, and of networks per member, that are used; few or many examples need fewer than there are."""
 
     def __init__(
         self, members: Mapping[str, Callable[[], Method]], make_student: Callable[[], NoPI], *, folds: int | None = None
     ) -> None:
         super().__init__(members, make_student, folds=folds, between=0)
-        folds = self.folds = self.count_folds(0)  # the networks are made before the number of examples is known
         del self.student
-        networks = {name: nn.ModuleList(make() for _ in range(folds)) for name, make in self.members.items()}
+        most = self.count_folds(0)  # the networks are made before the number of examples is known
+        networks = {name: nn.ModuleList(make() for _ in range(most)) for name, make in self.members.items()}
         self.networks: Mapping[str, Sequence[Method]] = nn.ModuleDict(networks)  # type: ignore[assignment]
+        self.register_buffer("used", torch.tensor(most))
 
     def observe(self, data: Annotations) -> None:
         """Let every network observe the data; in training, it observes the data of its folds only."""
@@ -109,19 +110,20 @@ class Stack(LabelPosterior):
             network.observe(data)
 
     def list_networks(self) -> list[Method]:
-        """Return all networks."""
-        return [network for name in self.members for network in self.networks[name]]
+        """Return all networks that are used."""
+        return [network for name in self.members for network in self.networks[name][: int(self.used)]]
 
     def make_networks(self, make: Callable[[], Method], name: str, folds: int, device: torch.device) -> list[Method]:  # noqa: ARG002
         """Return the networks of a member; they are part of this method."""
-        return list(self.networks[name])
+        return list(self.networks[name][: int(self.used)])
 
     def stages(self, data: Annotations) -> Iterator[Stage]:
         """Yield the stages of the cross-fitted networks of every member."""
         examples = data.annotated.shape[0]
-        if examples < (folds := self.count_folds(examples)):
-            raise ValueError(f"Expected at least {folds} examples for as many folds, but got {examples}.")
-        yield from self.cross_fit_members(data, assign_folds(data, folds, int(self.seed)))
+        if examples < 4:
+            raise ValueError(f"Expected at least 4 examples, two for each of two folds, but got {examples}.")
+        self.used.fill_(min(self.count_folds(examples), examples // 2))
+        yield from self.cross_fit_members(data, assign_folds(data, int(self.used), int(self.seed)))
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the mean loss of the networks, each of which is trained separately."""
@@ -130,7 +132,7 @@ class Stack(LabelPosterior):
 
     def predictor(self) -> nn.Module:
         """Return the recalibrated mixture."""
-        groups = [[network.predictor() for network in self.networks[name]] for name in self.members]
+        groups = [[network.predictor() for network in self.networks[name][: int(self.used)]] for name in self.members]
         return Mixture(groups, self.likelihood, weights=self.weights, powers=self.powers[:-1], power=self.powers[-1])
 
 

@@ -13,16 +13,17 @@ from lupi.tabular.kinds.vector import as_bytes
 from lupi.tabular.lazy import Frame
 from lupi.tabular.values import Column, is_coded
 
-MOST_LABELS = 20
-"""Rows with equal inputs are labels of one example, unless there are more of them per distinct input, on average."""
+MOST_LABELS, FEW_VALUES = 20, 20
+"""Rows with equal inputs are not grouped if there are more of them per distinct input, on average, and if no input has
+more distinct values."""
 
 
 def group_equal_inputs(inputs: Frame) -> tuple[NDArray[np.int64] | None, list[str]]:
     """Number the examples of rows without ids: rows with equal inputs are labels of one example.
 
-    This is the rule of all commands. If there are more than `MOST_LABELS` rows per distinct input, they are probably
-    examples with few features, such as two categories, and every row is an example. The columns are read one by one,
-    and take memory for a hash of each row.
+    This is the rule of all commands, with one exception. If there are more than `MOST_LABELS` rows per distinct input,
+    and no input has more than `FEW_VALUES` distinct values, different examples probably have equal inputs, and every
+    row is an example. The columns are read one by one, and take memory for a hash of each row.
 
     Parameters
     ----------
@@ -50,7 +51,7 @@ def group_equal_inputs(inputs: Frame) -> tuple[NDArray[np.int64] | None, list[st
     rows, different = len(ordered), 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
     if rows <= different:
         return None, []
-    if rows > MOST_LABELS * different:
+    if rows > MOST_LABELS * different and all(count_values(inputs[name]) <= FEW_VALUES for name in inputs.columns):
         return None, [
             f"The {rows:,} rows have only {different:,} different inputs, so every row counts as an example; if rows "
             "with equal inputs are labels of one example, name a column of ids in `example`."
@@ -59,6 +60,11 @@ def group_equal_inputs(inputs: Frame) -> tuple[NDArray[np.int64] | None, list[st
         f"The {rows:,} rows have {different:,} different inputs, and without `example` rows with equal inputs count as "
         "labels of one example; if they are different examples, name a column of ids in `example`."
     ]
+
+
+def count_values(column: Column) -> int:
+    """Count the distinct values of a column, of which some may be vectors."""
+    return int(as_bytes(column).nunique())
 
 
 def hash_rows(inputs: Frame, names: Collection[str] | None = None) -> NDArray[np.uint64]:

@@ -18,9 +18,9 @@ class TableSpec:
     privileged : sequence of str
         Columns that will not be known when the model predicts.
     example : str, optional
-        Column of example ids. Rows with equal ids are labels of the same example. By default, rows with equal inputs
-        are, unless there are more than 20 of them per distinct input; if they are different examples, give each row an
-        id of its own.
+        Column of example ids. Rows with equal ids are labels of the same example. By default, so are rows with equal
+        inputs, except where there are on average more than 20 rows per distinct input and no input has more than 20
+        distinct values. If rows with equal inputs are different examples, give each row an id of its own.
     annotator : str, optional
         Column of annotators. By default it is recognized by its name among the privileged columns. It is also used as
         privileged information unless it is in `ignore`; then only `diagnose` uses it.
