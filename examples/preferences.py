@@ -52,6 +52,7 @@ def compare_answers(rng: np.random.Generator, pairs: int) -> dict[str, Array]:
 def train(method: str, data: dict[str, Array], epochs: int, seed: int) -> PrivilegedClassifier:
     """Train on the labels of all raters, with what is known about each label as privileged information."""
     privileged = pd.DataFrame({"rater": data["rater"].astype(str), "first": data["first"], "seconds": data["seconds"]})
+    torch.manual_seed(seed)  # for the initial weights of the trunk
     trunk = Pairwise(MLP(FEATURES, (32,)))
     model = PrivilegedClassifier(method, trunk=trunk, annotator="rater", epochs=epochs, random_state=seed)
     return model.fit(data["x"][data["pair"]], data["y"], privileged=privileged, example=data["pair"])
@@ -69,7 +70,7 @@ def find_reliability(data: dict[str, Array], epochs: int, seed: int) -> dict[int
     return {int(name): float(found.right[data["rater"] == name].mean()) for name in found.names}
 
 
-def main(seeds: int = 5, pairs: int = 500, epochs: int = 20) -> None:
+def main(seeds: int = 5, pairs: int = 500, epochs: int = 50) -> None:
     """Print the accuracy of each method, and the raters' reliability."""
     scores: dict[str, list[float]] = {method: [] for method in METHODS}
     for seed in range(seeds):
