@@ -1,5 +1,6 @@
 import sqlite3
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -33,6 +34,12 @@ def test_few_words_or_texts_give_few_features():
     features = text.TfidfEncoder().fit(["aa bb cc"] * 5).transform(["aa bb", "zz"])
     np.testing.assert_allclose(features, [[0.5**0.5, 0.5**0.5, 0], [0, 0, 0]], atol=1e-6)
     assert text.TfidfEncoder(words=3).fit(TEXTS).words_.count("\n") == 2
+
+
+def test_one_text_causes_no_warning():
+    with warnings.catch_warnings(action="error"):
+        encoder = text.TfidfEncoder().fit(["good cast and plot"])
+    np.testing.assert_allclose(encoder.transform(["good cast and plot", ""]), [[1], [0]], rtol=1e-6)
 
 
 def test_texts_without_words():

@@ -62,7 +62,9 @@ class TfidfEncoder:
         self.idf_ = vectorizer.idf_
         width = min(self.width, *counts.shape)
         if width < counts.shape[1]:
-            self.axes_ = TruncatedSVD(width, random_state=0).fit(counts).components_.astype(np.float32)
+            with np.errstate(invalid="ignore"):  # equal texts have no variance, which is not needed
+                svd = TruncatedSVD(width, random_state=0).fit(counts)
+            self.axes_ = svd.components_.astype(np.float32)
         else:
             self.axes_ = np.eye(width, dtype=np.float32)
         return self
