@@ -353,7 +353,7 @@ class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
 def warn_of_missing(name: str, encoding: str) -> None:
     """Warn that an input column has missing values, but had none in training."""
     warnings.warn(
-        f"Input column {name!r} misses values, as it did not in training; {REPLACEMENTS[encoding]}.",
+        f"Input column {name!r} has missing values, but had none in training; {REPLACEMENTS[encoding]}.",
         MissingValuesWarning,
         stacklevel=5,
     )
