@@ -276,3 +276,13 @@ def test_a_folder_of_something_else(table):
     refused(compare(table), "is something else")
     refused(compare(table, "--overwrite"), "is something else")
     refused(run(*options(table), "-o", table / "run"), "`--output`")
+
+
+def test_missing_values_of_a_test_table_are_told_and_those_of_a_split_are_not(table):
+    TEST.assign(size=TEST["size"].where(TEST.index > 0)).to_parquet(table.parent / "test.parquet")
+    result = compare(table, "--test", table.parent / "test.parquet")
+    assert "Note: tram: Input column 'size'" in result.stdout
+    TABLE.assign(size=TABLE["size"].where(TABLE["id"] != "i0")).to_parquet(table)
+    result = compare(table, "--folds", 2, "--overwrite")
+    assert result.exit_code == 0, result.output
+    assert "Input column 'size'" not in result.output

@@ -320,9 +320,9 @@ def test_an_input_with_missing_values(table, model):
     TABLE.assign(size=TABLE["size"].where(~TABLE["id"].isin(["i3", "i4"]))).to_parquet(table)
     assert train(table, "--epochs", 1).exit_code == 0
     own = good("predict", table.parent / "model", table, "-o", table.parent / "own.csv")
-    assert "misses values" not in own.stderr
+    assert "has missing values" not in own.stderr
     other = good("predict", model, table, "-o", table.parent / "p.csv")
-    assert "lupi: Input column 'size' misses values, as it did not in training" in other.stderr
+    assert "lupi: Input column 'size' has missing values, but had none in training" in other.stderr
 
 
 @pytest.mark.filterwarnings("default")
@@ -337,7 +337,7 @@ def test_a_category_with_missing_values(table):
         result = good(
             "predict", table.parent / "model", table.with_suffix(".csv"), "-o", table.parent / "p.csv", "--overwrite"
         )
-        assert ("'city' misses values, as it did not in training; they count as an unseen" in result.stderr) is told
+        assert ("'city' has missing values, but had none in training; they count as an unseen" in result.stderr) is told
 
 
 def test_the_row_of_a_wrong_value_is_that_of_the_table(table, model, monkeypatch):

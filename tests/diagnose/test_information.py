@@ -1,4 +1,5 @@
 import math
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -126,6 +127,14 @@ def test_losses_are_in_the_units_of_y():
         held_out_losses(x[:, None], unit * y, a[:, None], folds=2, parameters={"epochs": 1}) for unit in (1, 16)
     )
     np.testing.assert_allclose(larger - losses, math.log(16), atol=1e-5)
+
+
+@pytest.mark.parametrize("real", [False, True])
+def test_one_missing_value_causes_no_warning(real):
+    X, y = pd.DataFrame({"city": [None, *["Bern", "Rome"] * 10]}), np.arange(21) % 2
+    with warnings.catch_warnings(action="error"):
+        losses = held_out_losses(X, y, y[:, None], folds=2, parameters={"epochs": 1}, real=real)
+    assert np.isfinite(losses).all()
 
 
 def test_held_out_losses_refuse():

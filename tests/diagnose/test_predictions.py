@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -80,3 +82,11 @@ def test_folds_must_fit_the_examples(folds):
     X, y, A, example = blobs()
     with pytest.raises(ValueError, match=f"folds.*60.*{folds}"):
         predict_out_of_fold(X, y, privileged=A, example=example, folds=folds)
+
+
+def test_one_missing_value_causes_no_warning():
+    X, y, A, example = blobs()
+    X[:2, 0] = np.nan
+    with warnings.catch_warnings(action="error"):
+        p, _ = predict_out_of_fold(X, y, privileged=A, example=example, folds=2, parameters={"epochs": 1})
+    assert np.isfinite(p).all()

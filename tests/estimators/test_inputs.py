@@ -191,7 +191,7 @@ def test_numbers_that_are_missing_for_the_first_time_are_warned_of(city):
     table = pd.DataFrame(X, columns=list("abc")).assign(**dict.fromkeys(city, "Bern"))
     table.loc[0, "a"] = np.nan
     model = classifier().fit(table, Y, privileged=A)
-    with pytest.warns(UserWarning, match="'b' misses values, as it did not in training; they are replaced by the mean"):
+    with pytest.warns(UserWarning, match="'b' has missing values, but had none in training; they are replaced by"):
         found = model.predict_proba(table.assign(a=np.nan, b=np.nan))
     with warnings.catch_warnings(action="error"):
         expected = model.predict_proba(table.assign(a=np.nan, b=np.mean(X[:, 1])))

@@ -41,7 +41,7 @@ def test_users_are_told_once_for_each_column(suffix, model, tmp_path, monkeypatc
     table = pd.DataFrame({"city": ["Oslo", "Bern", "Rome", "Oslo", "Lima"], "zip": [3011] * 5})
     path = tmp_path / f"table{suffix}"
     table.to_csv(path, index=False) if suffix == ".csv" else table.to_parquet(path)
-    message = "^Input column 'city' has a category that was not in training, such as 'Oslo', in 3 rows"
+    message = "^Input column 'city' has categories that were not in the training table, such as 'Oslo', in 3 rows"
     with pytest.warns(UserWarning, match=message) as told:
         predict_table(model, path, tmp_path / "p.csv")
     assert len(told) == 1

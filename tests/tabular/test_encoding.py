@@ -427,7 +427,7 @@ def test_missing_inputs_are_a_category_of_their_own(cities):
 def test_inputs_that_are_missing_for_the_first_time_count_as_unseen():
     encoder = InputEncoder().fit(pd.DataFrame({"age": [20, 30], "city": ["Rome", "Bern"]}))
     test = pd.DataFrame({"age": [20, 25], "city": ["Bern", "Oslo"]})
-    with pytest.warns(UserWarning, match="'city' misses values, as it did not in training; they count as an unseen"):
+    with pytest.warns(UserWarning, match="'city' has missing values, but had none in training; they count as an"):
         missing = encoder.transform(test.assign(city=["Bern", None]))
     np.testing.assert_array_equal(missing, encoder.transform(test))
 

@@ -10,10 +10,13 @@ import torch
 from lupi import PrivilegedClassifier, data
 from lupi.serving import train
 from lupi.tabular import InputEncoder, PrivilegedEncoder, TableSpec, encoding
+from lupi.tabular.containers import to_column
 from lupi.tabular.dataset import read_annotations, read_dataset
 from lupi.tabular.formats import base
+from lupi.tabular.kinds.category import Category
 from lupi.tabular.lazy import Columns
 from lupi.tabular.reading import open_columns
+from lupi.tabular.values import category_labels
 
 N = 60
 SPEC = {"target": ["label"], "privileged": ["worker", "seconds"], "example": "id", "weight": "weight"}
@@ -188,3 +191,12 @@ def test_recognition_reads_codes_like_strings(path):
     TABLE.assign(code=[f"c{i}" for i in range(N)]).drop(columns="id").to_parquet(path)
     with pytest.raises(ValueError, match="'code' has 58 distinct strings in 58 examples"):
         read_dataset(TableSpec(table=path, target=["label"]))
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.uint64()])
+def test_large_integers_keep_their_digits_beside_missing_ones(kind):
+    values = [2**53 + 1, None, 2**53 + 3]
+    column = to_column("id", pa.chunked_array([values], kind))
+    assert category_labels(column) == [str(values[0]), str(values[2])]
+    assert Category().clean(column, "number", range(3)).tolist() == [str(values[0]), None, str(values[2])]
+    assert to_column("id", pa.chunked_array([[1, None]], kind)).dtype == np.float64

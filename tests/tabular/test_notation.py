@@ -13,8 +13,8 @@ AMOUNTS = st.lists(st.decimals(-(10**9), 10**9, places=2), min_size=3, unique=Tr
 DAYS = st.lists(st.dates(datetime.date(1900, 1, 1), datetime.date(2100, 1, 1)), min_size=3, unique=True)
 
 
-def notation(values):
-    found = find_notation(pd.Series(values, name="x", dtype=object))
+def notation(values, name="x"):
+    found = find_notation(pd.Series(values, name=name, dtype=object))
     return None if found is None else found.expected
 
 
@@ -28,7 +28,7 @@ def test_currencies(amounts, currency):
     assert notation([f"{currency}{amount}" for amount in amounts]) == "plain numbers"
 
 
-@given(AMOUNTS, st.sampled_from([",.", ".,", "'.", "’.", " ,", "\u202f,"]))
+@given(AMOUNTS, st.sampled_from([",.", ".,", "'.", "’.", "\u00a0,", "\u2009,", "\u202f,"]))
 def test_thousands_and_decimals(amounts, signs):
     """One large number has a separator, even if the others are small."""
     table = str.maketrans(",.", signs)
@@ -62,6 +62,15 @@ def test_plain_numbers_need_no_note(numbers):
         ["18-24", "25-34", "35-44"],
         ["2026-01-31", "2026-02-28", "2026-03-31"],  # ISO dates, which are read where the file has types
         ["079 123 45 67", "079 765 43 21", "078 111 22 33"],
+        ["550 100 200", "550 100 201", "550 100 202"],
+        ["14-85-8488", "15-86-8489", "16-87-8490"],
+        ["13-14-2026", "14-15-2026", "15-16-2026"],  # no order is valid
+        ["13.12.2026", "12.13.2026", "1.2.2026", "14.12.2026"],  # no order is valid for all
+        ["1.2.10", "1.2.11", "1.2.12"],
+        ["10-20-30", "11-21-31", "12-22-32"],
+        ["100B", "101B", "102B"],
+        ["0 Main", "1 Main", "2 Main"],
+        ["0th", "1th", "2th"],
         ["1 star", "2 stars", "3 stars"],
         ["12 kg", "7 kg", "unknown", "heavy", "light"],
         ["5 kg", "10 kg"],  # too few to tell
@@ -70,6 +79,13 @@ def test_plain_numbers_need_no_note(numbers):
 )
 def test_codes_are_no_numbers(values):
     assert notation(values) is None
+
+
+@pytest.mark.parametrize("name", ["annotator", "worker_id"])
+def test_annotators_are_no_numbers(name):
+    values = ["1 kg", "2 kg", "3 kg"]
+    assert notation(values, "weight") == "plain numbers"
+    assert notation(values, name) is None
 
 
 def test_a_few_other_values_and_missing_ones_do_not_matter():

@@ -1,5 +1,6 @@
 import sqlite3
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -35,6 +36,12 @@ def test_few_words_or_texts_give_few_features():
     assert text.TfidfEncoder(words=3).fit(TEXTS).words_.count("\n") == 2
 
 
+def test_one_text_causes_no_warning():
+    with warnings.catch_warnings(action="error"):
+        encoder = text.TfidfEncoder().fit(["good cast and plot"])
+    np.testing.assert_allclose(encoder.transform(["good cast and plot", ""]), [[1], [0]], rtol=1e-6)
+
+
 def test_texts_without_words():
     with pytest.raises(ValueError, match=r"^Expected texts to have words of two letters or more, but got none\.$"):
         text.TfidfEncoder().fit(["!", "a"])
@@ -59,7 +66,7 @@ class Counting(text.TransformerEncoder):
 
     def _embed(self, texts):
         self.seen += texts
-        return np.array([[len(t), t.count("a")] for t in texts], dtype=np.float32)
+        return np.array([[len(t), t.count("a"), 1] for t in texts], dtype=np.float32)
 
 
 def counting(version="1"):
@@ -71,10 +78,10 @@ def counting(version="1"):
 def test_embeddings_are_kept_by_content(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     first = counting()
-    np.testing.assert_array_equal(first.transform(["aa", "b", "aa"]), [[2, 2], [1, 0], [2, 2]])
+    np.testing.assert_array_equal(first.transform(["aa", "b", "aa"]), [[2, 2, 1], [1, 0, 1], [2, 2, 1]])
     assert sorted(first.seen) == ["aa", "b"]
     second = counting()
-    np.testing.assert_array_equal(second.transform(["b", "ccc"]), [[1, 0], [3, 0]])
+    np.testing.assert_array_equal(second.transform(["b", "ccc"]), [[1, 0, 1], [3, 0, 1]])
     assert second.seen == ["ccc"]
     other = counting("2")
     other.transform(["b"])
@@ -106,11 +113,14 @@ def test_a_folder_is_known_by_its_content(tmp_path):
     assert len({before, changed, embeddings.hash_folder(tmp_path)}) == 3
 
 
-def test_a_column_without_texts_becomes_zeros(tmp_path, monkeypatch):
+@pytest.mark.parametrize("others", [[], ["aa", "b"]])
+def test_a_missing_text_is_an_empty_text(others, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    column = pd.Series([None, None], dtype=object)
     for encoder in (text.TfidfEncoder().fit(["good cast", "bad cast"]), counting()):
-        np.testing.assert_array_equal(text.encode_texts(encoder, column), np.zeros((2, 2)))
+        missing, empty = (pd.Series([*others, value, *others, value], dtype=object) for value in (None, ""))
+        np.testing.assert_array_equal(text.encode_texts(encoder, missing), text.encode_texts(encoder, empty))
+    assert "" in encoder.seen
+    assert text.encode_texts(encoder, missing[:0]).shape == (0, 3)
 
 
 @pytest.fixture

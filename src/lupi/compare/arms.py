@@ -24,6 +24,7 @@ from lupi.likelihoods import Categorical, Gaussian
 from lupi.metrics import Posterior, reliability
 from lupi.tabular.columns import estimator_kinds, privileged_encoding
 from lupi.tabular.dataset import TableDataset
+from lupi.tabular.encoding import MissingValuesWarning
 from lupi.tabular.features import encode_columns, fit_encoders
 from lupi.tabular.folds import Rows
 from lupi.tabular.values import as_text
@@ -221,6 +222,8 @@ def train_variant(
         tasks.append(replace(task, privileged=privileged))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        if data.test is None:
+            warnings.simplefilter("ignore", MissingValuesWarning)
         try:
             results = fit_and_score(models, tasks)
         except (ValueError, FloatingPointError) as error:

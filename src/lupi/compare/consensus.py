@@ -13,6 +13,7 @@ posterior. Where the labels leave z open, the posterior follows No PI, including
 baselines like No PI. docs/results/consensus.md measures how well it ranks methods.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ from lupi.crowd.trusted import read_trust
 from lupi.estimators import PrivilegedClassifier, fit_together
 from lupi.tabular.columns import estimator_kinds
 from lupi.tabular.dataset import TableDataset
+from lupi.tabular.encoding import MissingValuesWarning
 from lupi.tabular.features import encode_columns, fit_encoders
 from lupi.tabular.folds import Rows
 from lupi.tabular.spec import TableSpec
@@ -108,7 +110,7 @@ def infer_consensus(
         gold = take_gold(data, train, np.unique(rows.y))
         sets.append({"X": X, "y": y, "example": rows.example, "sample_weight": rows.weight, "gold": gold})
         held_out.append(encode_columns(data.train.take(test).X, encoders))
-    with one_thread():
+    with one_thread(), warnings.catch_warnings(action="ignore", category=MissingValuesWarning):
         fit_together(models, sets)
         predictions = [model.predict_proba(X) for model, X in zip(models, held_out, strict=True)]
     found = []

@@ -7,6 +7,7 @@ synthetic process.
 """
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,7 @@ from lupi.diagnose.density import make_mixture
 from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
 from lupi.metrics import clustered_error
 from lupi.nn.inference import over_annotations
+from lupi.tabular.encoding import MissingValuesWarning
 from lupi.tabular.folds import grouped_folds, number_examples, take_rows
 
 SMALLEST = 1e-7
@@ -182,13 +184,14 @@ def held_out_losses(
     for train, test in grouped_folds(group, folds, seed):
         data = {"privileged": take_rows(A, train), "example": group[train]}
         data["sample_weight"] = None if weight is None else weight[train]
-        X_test, A_test = take_rows(X, test), take_rows(A, test)
-        if real:
-            regressor = PrivilegedRegressor(make_mixture, **chosen).fit(take_rows(X, train), y[train], **data)
-            losses[test] = density_losses(regressor, X_test, y[test], A_test)
-        else:
-            classifier = PrivilegedClassifier("zero-imputation", **chosen).fit(take_rows(X, train), y[train], **data)
-            losses[test] = class_losses(classifier, X_test, y[test], A_test)
+        X_train, held_out = take_rows(X, train), (take_rows(X, test), y[test], take_rows(A, test))
+        with warnings.catch_warnings(action="ignore", category=MissingValuesWarning):
+            if real:
+                regressor = PrivilegedRegressor(make_mixture, **chosen).fit(X_train, y[train], **data)
+                losses[test] = density_losses(regressor, *held_out)
+            else:
+                classifier = PrivilegedClassifier("zero-imputation", **chosen).fit(X_train, y[train], **data)
+                losses[test] = class_losses(classifier, *held_out)
     return losses
 
 

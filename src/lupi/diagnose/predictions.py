@@ -1,5 +1,6 @@
 """Predict the example of each label with a model that was trained on other examples."""
 
+import warnings
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -11,6 +12,7 @@ from lupi._internal.devices import one_thread
 from lupi._internal.parallel import run_parallel
 from lupi._internal.progress import Steps
 from lupi.estimators import PrivilegedClassifier
+from lupi.tabular.encoding import MissingValuesWarning
 from lupi.tabular.folds import grouped_folds, number_examples, take_rows
 
 
@@ -72,7 +74,7 @@ def predict_out_of_fold(
         raise ValueError(f"Expected `folds` to be from 2 to {examples}, the number of examples, but got {folds}.")
 
     def predict(train: NDArray[np.intp], test: NDArray[np.intp], seed: int) -> NDArray[np.float64]:
-        with one_thread():
+        with one_thread(), warnings.catch_warnings(action="ignore", category=MissingValuesWarning):
             model = PrivilegedClassifier(method, random_state=seed, **(parameters or {}))
             model.fit(
                 take_rows(X, train),

@@ -27,8 +27,9 @@ class UnseenCategories:
     ...     model = train(TableSpec(table=table, target=["y"]), method="no-pi", settings={"epochs": 1})
     >>> unseen = UnseenCategories(model)
     >>> unseen.add(pd.DataFrame({"city": ["Oslo", "Bern", "Oslo", None]}))
-    >>> unseen.describe()
-    ["Input column 'city' has a category that was not in training, such as 'Oslo', in 2 rows, and is ignored there."]
+    >>> unseen.describe()  # doctest: +NORMALIZE_WHITESPACE
+    ["Input column 'city' has categories that were not in the training table, such as 'Oslo', in 2 rows, and is ignored
+    there."]
     """
 
     def __init__(self, model: TableModel) -> None:
@@ -51,7 +52,7 @@ class UnseenCategories:
     def describe(self) -> list[str]:
         """Return a sentence for every column with unseen categories."""
         return [
-            f"Input column {name!r} has a category that was not in training, such as {example[:50]!r}, in "
+            f"Input column {name!r} has categories that were not in the training table, such as {example[:50]!r}, in "
             f"{self.counts[name]:,} row{'' if self.counts[name] == 1 else 's'}, and is ignored there."
             for name, example in self.examples.items()
         ]

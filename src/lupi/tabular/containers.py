@@ -7,10 +7,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
+
+EXACT = 2**53
+"""Floats hold all integers up to this one."""
+NULLABLE = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype()}
+"""Types of pandas that hold missing values and larger integers."""
 
 
 def to_pandas(table: pa.Table) -> pd.DataFrame:
     """Convert an Arrow table to pandas, with decimals as floats and dictionary columns as their values.
+
+    Integers with missing values are floats, unless a float cannot hold them.
 
     Examples
     --------
@@ -27,7 +35,22 @@ def to_pandas(table: pa.Table) -> pd.DataFrame:
             with explain_strings(field.name, table.column(place)):
                 table.column(place).validate(full=True)
     frame: pd.DataFrame = table.to_pandas(date_as_object=False, ignore_metadata=True)
+    for place, column in enumerate(table.columns):
+        if column.type in NULLABLE and column.null_count and is_large(column):
+            frame.isetitem(place, column.to_pandas(types_mapper=NULLABLE.get))
     return frame
+
+
+def is_large(column: pa.ChunkedArray) -> bool:
+    """Return whether a column has integers that a float cannot hold.
+
+    Examples
+    --------
+    >>> is_large(pa.chunked_array([[5, None, -(2**53) - 1]])), is_large(pa.chunked_array([[5, None]]))
+    (True, False)
+    """
+    ends = pc.min_max(column).as_py().values()
+    return any(end is not None and abs(end) > EXACT for end in ends)
 
 
 def to_column(name: str, column: pa.ChunkedArray) -> "pd.Series[Any]":

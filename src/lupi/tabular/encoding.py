@@ -47,6 +47,10 @@ REPLACEMENTS = {"standardize": "they are replaced by the mean", "category": "the
 """What happens to the missing values of an input column that had none in training, by encoding."""
 
 
+class MissingValuesWarning(UserWarning):
+    """An input column has missing values, but had none in training; in a split of a table, that is no news."""
+
+
 class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Encode privileged information as a sparse float32 matrix.
 
@@ -349,7 +353,9 @@ class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
 def warn_of_missing(name: str, encoding: str) -> None:
     """Warn that an input column has missing values, but had none in training."""
     warnings.warn(
-        f"Input column {name!r} misses values, as it did not in training; {REPLACEMENTS[encoding]}.", stacklevel=5
+        f"Input column {name!r} has missing values, but had none in training; {REPLACEMENTS[encoding]}.",
+        MissingValuesWarning,
+        stacklevel=5,
     )
 
 

@@ -6,28 +6,36 @@ They are not converted: "1,234" may mean 1234 or 1.234, and "1/2/2026" a day in 
 import re
 from dataclasses import dataclass
 
-from lupi.tabular.values import Column
+from lupi.tabular.values import ID, Column
 
 ROWS = 10_000
 """Number of rows that are looked at."""
 CURRENCY = "[€$£¥₹]|EUR|USD|GBP|CHF|JPY|CNY|INR"
+UNIT = rf"""
+    {CURRENCY}|[%‰°]|°[CF]|[mck]?m[²³]?|in|ft|mi|km/h|m/s|mph|kn|[mk]?g|t|lbs?|oz|[mc]?l|[mµn]?s|secs?|seconds?|mins?|
+    minutes?|h|hrs?|hours?|days?|weeks?|months?|yrs?|years?|[kMG]?Hz|[kM]?Wh?|[kmM]V|mA|k?J|k?cal|[kKMGT]B|px|dB
+"""
+"""Units that are recognized; others, as in "100B" and "12 Main", are often part of a name."""
 NUMBER = re.compile(
     rf"""
     (?:(?:{CURRENCY})\s?)? [+−-]?
-    (?:[1-9]\d{{0,2}}(?P<separator>[,.'’\s])\d{{3}}(?:(?P=separator)\d{{3}})*|\d+)  # thousands, or just digits
+    (?:[1-9]\d{{0,2}}(?P<separator>[,.'’\u00a0\u2009\u202f])\d{{3}}(?:(?P=separator)\d{{3}})*|\d+)  # thousands, or not
     (?:[.,]\d+)?
-    (?P<unit>\s?(?:[^\W\d_]|[%‰°€$£¥₹])\S{{0,9}})?
+    (?:\s?(?P<unit>{UNIT}))?
     """,
     re.VERBOSE,
 )
-DATE = re.compile(
-    r"""
-    (?:\d{1,2}(?P<sign>[./-])\d{1,2}(?P=sign)(?:\d{4}|\d{2}) | \d{4}(?P<other>[./])\d{1,2}(?P=other)\d{1,2})
-    (?:,?\s\d{1,2}:\d{2}(?::\d{2})?(?:\s?[AaPp][Mm])?)?  # a time
-    (?P<unit>)
-    """,
-    re.VERBOSE,
-)
+"""Groups of digits between plain spaces are not recognized, since they are often phone numbers."""
+DAY, MONTH, YEAR = r"(?:0?[1-9]|[12]\d|3[01])", r"(?:0?[1-9]|1[0-2])", r"[12]\d{3}"
+TIME = r"(?:,?\s\d{1,2}:\d{2}(?::\d{2})?(?:\s?[AaPp][Mm])?)?"
+DATES = [
+    re.compile(order + TIME)
+    for order in (
+        *(rf"{a}(?:([.-]){b}\1{YEAR}|/{b}/(?:{YEAR}|\d{{2}}))" for a, b in ((DAY, MONTH), (MONTH, DAY))),
+        rf"{YEAR}([./]){MONTH}\1{DAY}",
+    )
+]
+"""Dates with the day, the month or the year first; 1.2.10 is rather a version, and 1-2-10 a triple."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +51,8 @@ class Notation:
 def find_notation(column: Column) -> Notation | None:
     """Return the notation of strings that are nearly all numbers or dates but cannot be read as such, or None.
 
-    Numbers with different units are not recognized, because they are often codes, such as "12a" and "12b".
+    All dates of a column must have one order of day and month. Numbers with different units are not recognized, because
+    they are often codes, such as "12g" and "12h", nor are columns that are named like ids or annotators.
 
     Examples
     --------
@@ -51,15 +60,18 @@ def find_notation(column: Column) -> Notation | None:
     >>> notation = find_notation(pd.Series(["12 kg", "7.5 kg", None, "80 kg"]))
     >>> notation.found, notation.example
     ('numbers with separators or units', '12 kg')
-    >>> find_notation(pd.Series(["12a", "12b", "13"]))
+    >>> find_notation(pd.Series(["12g", "12h", "13"]))
     """
+    if ID.search(str(column.name)):
+        return None
     values = [str(value).strip() for value in column.dropna().head(ROWS).unique()]
+    dates = [(order, "dates in another notation", "ISO dates", "2026-12-31") for order in DATES]
     for pattern, found, expected, sample in (
-        (DATE, "dates in another notation", "ISO dates", "2026-12-31"),
+        *dates,
         (NUMBER, "numbers with separators or units", "plain numbers", "1234.5"),
     ):
         matches = [match for match in map(pattern.fullmatch, values) if match]
-        units = {match["unit"].strip() for match in matches if match["unit"]}
+        units = {unit for match in matches if (unit := match.groupdict().get("unit"))}
         example = next((match[0] for match in matches if not is_plain(match[0])), None)
         if example is not None and len(values) > 2 and len(matches) > 0.9 * len(values) and len(units) <= 1:
             return Notation(found, example, expected, sample)
@@ -95,9 +107,9 @@ def note_notation(column: Column, role: str) -> list[str]:
 
 
 def check_notation(column: Column, role: str, advice: str) -> None:
-    """Raise a `ValueError` if strings are numbers or dates in another notation; `advice` says what else to do."""
+    """Raise a `ValueError` if strings are numbers or dates in another notation; `advice` is for identifiers."""
     if (notation := find_notation(column)) is not None:
         raise ValueError(
             f"Expected {role} {str(column.name)!r} to be {notation.expected}, but got {notation.found}, such as "
-            f"{notation.example!r}: write them like {notation.sample}, {advice}."
+            f"{notation.example!r}: write them like {notation.sample} or, if the column is an identifier, {advice}."
         )

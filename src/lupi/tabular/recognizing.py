@@ -151,7 +151,7 @@ def recognize_input(column: Column, stored: str, advice: Mapping[str, str]) -> s
         values, count = column.count(), column.nunique()
         if count <= max(20, 0.9 * values) and count <= MAX_CATEGORIES:
             return kind
-        check_notation(column, "input column", f"or {use}")
+        check_notation(column, "input column", f"{advice['identifier']}, or {use}")
         why = f"has {count:,} distinct strings in {values:,} examples"
         use = use.replace("'category'", "'image'") if holds_images(column) else use
     else:

@@ -62,7 +62,9 @@ class TfidfEncoder:
         self.idf_ = vectorizer.idf_
         width = min(self.width, *counts.shape)
         if width < counts.shape[1]:
-            self.axes_ = TruncatedSVD(width, random_state=0).fit(counts).components_.astype(np.float32)
+            with np.errstate(invalid="ignore"):  # equal texts have no variance, which is not needed
+                svd = TruncatedSVD(width, random_state=0).fit(counts)
+            self.axes_ = svd.components_.astype(np.float32)
         else:
             self.axes_ = np.eye(width, dtype=np.float32)
         return self
@@ -131,7 +133,7 @@ class TransformerEncoder(PretrainedEncoder):
 
 
 def encode_texts(encoder: TfidfEncoder | TransformerEncoder | Any, column: "pd.Series[Any]") -> NDArray[np.float32]:
-    """Encode a column of texts; every distinct text is encoded once, and a missing text becomes zeros.
+    """Encode a column of texts; every distinct text is encoded once, and a missing text is an empty text.
 
     Examples
     --------
@@ -140,8 +142,10 @@ def encode_texts(encoder: TfidfEncoder | TransformerEncoder | Any, column: "pd.S
     array([ True, False,  True])
     """
     codes, distinct = pd.factorize(column)
-    rows = encoder.transform([str(value) for value in distinct] or [""])  # without texts, for the width
-    return np.vstack([rows, np.zeros((1, rows.shape[1]), rows.dtype)])[codes]  # a missing text has code −1
+    texts = [str(value) for value in distinct]
+    if column.empty or column.isna().any():
+        texts.append("")  # a missing text has code −1, the last element
+    return np.asarray(encoder.transform(texts))[codes]
 
 
 def make_text_encoder(name: str | None, device: str = "cpu") -> TfidfEncoder | TransformerEncoder:

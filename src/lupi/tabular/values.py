@@ -44,9 +44,15 @@ def as_text(value: Any) -> str:
 
 
 def check_not_all_missing(column: Column) -> Column:
-    """Return an input column; raise a `ValueError` if all of its values are missing."""
+    """Return an input column of training rows; raise a `ValueError` if all of its values are missing.
+
+    These may be the rows of a split, so the column may have values in other rows.
+    """
     if column.isna().all():
-        raise ValueError(f"Expected input column {column.name!r} to have a value in some row, but all are missing.")
+        raise ValueError(
+            f"Expected input column {column.name!r} to have a value in some row that a network is trained on, but all "
+            "are missing: leave it out, or name it in `ignore`."
+        )
     return column
 
 
