@@ -129,6 +129,7 @@ def test_methods_that_cross_fit_resume_with_the_same_bits(tmp_path):
     cases = [
         {
             "method": "auto",
+            "options": {"folds": 5},
             "steps": 5 * NETWORK + STUDENT,
             "kills": [
                 [("step", NETWORK + 9)],
@@ -153,11 +154,13 @@ def test_methods_that_cross_fit_resume_with_the_same_bits(tmp_path):
         },
         {
             "method": "label-posterior",
+            "options": {"folds": 5},
             "steps": NETWORK + NETWORK // 2 + STUDENT,
             "kills": [[("step", NETWORK + 5)], [("remember", 1)], [("step", NETWORK + NETWORK // 2 + 10)]],
         },
         {
             "method": "auto",
+            "options": {"folds": 5},
             "estimator": True,
             "steps": 5 * NETWORK + STUDENT,
             "kills": [[("step", 3 * NETWORK + 7), ("step", 3 * NETWORK)]],

@@ -80,7 +80,13 @@ def child(case, number, point, name):
     checkpoint = None if name is None else Checkpoint(folder / name, every=case["every"])
     if case.get("estimator"):
         model = PrivilegedClassifier(
-            case["method"], hidden=(8,), tower=(6, 5), random_state=5, checkpoint=checkpoint, **case["settings"]
+            case["method"],
+            method_options=case["options"],
+            hidden=(8,),
+            tower=(6, 5),
+            random_state=5,
+            checkpoint=checkpoint,
+            **case["settings"],
         )
         model.fit(x[row].numpy(), data.y.numpy(), privileged=a.numpy(), example=row.numpy())
         save({"weights": model.method_.state_dict(), "history": model.history_, "steps": steps}, folder / "result.pt")

@@ -19,9 +19,9 @@ fabric.launch()
 data = testing.make_data(Categorical())
 settings = Settings(epochs=2, batch_size=1000)  # one batch, whose order does not matter
 cases = {
-    "auto": {"methods": ["no-pi", "mean-imputation"]},
-    "stack": {"methods": ["no-pi", "mean-imputation"]},
-    "label-posterior": {},
+    "auto": {"methods": ["no-pi", "mean-imputation"], "folds": 5},
+    "stack": {"methods": ["no-pi", "mean-imputation"], "folds": 5},
+    "label-posterior": {"folds": 5},
 }
 
 
