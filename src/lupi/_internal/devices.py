@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 LOCK = RLock()
-"""Held while torch is limited: a thread that enters meanwhile would take the limit for the usual number of threads."""
+"""Held while torch is limited: another thread would mistake the limit for the usual number of threads."""
 
 
 def check_device(device: Any) -> None:

@@ -92,7 +92,7 @@ class Stack(LabelPosterior):
     ships_privileged: ClassVar = True
     gradients: ClassVar = {}
     used: Tensor
-    """Number of folds, and of networks per member, that are used; few or many examples need fewer than there are."""
+    """Number of folds, and of networks per member, in use. With few or many examples, not all networks are needed."""
 
     def __init__(
         self, members: Mapping[str, Callable[[], Method]], make_student: Callable[[], NoPI], *, folds: int | None = None

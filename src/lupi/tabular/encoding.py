@@ -48,7 +48,7 @@ REPLACEMENTS = {"standardize": "they are replaced by the mean", "category": "the
 
 
 class MissingValuesWarning(UserWarning):
-    """An input column has missing values, but had none in training; in a split of a table, that is no news."""
+    """An input column has missing values, but had none in training; ignored where a table is split at random."""
 
 
 class PrivilegedEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]

@@ -14,8 +14,8 @@ from lupi.tabular.lazy import Frame
 from lupi.tabular.values import Column, is_coded
 
 MOST_LABELS, FEW_VALUES = 20, 20
-"""Rows with equal inputs are not grouped if there are more of them per distinct input, on average, and if no input has
-more distinct values."""
+"""Every row is an example if there are on average more than `MOST_LABELS` rows per distinct input and no input has more
+than `FEW_VALUES` distinct values."""
 
 
 def group_equal_inputs(inputs: Frame) -> tuple[NDArray[np.int64] | None, list[str]]:
