@@ -24,14 +24,15 @@ from torch import Tensor
 
 from lupi.compare.statistics import difference
 from lupi.data import Annotations, SparseRows
-from lupi.datasets import load_cifar10
 from lupi.methods import Auto, LabelPosterior, Method, build
 from lupi.methods.explanation import Explanation, apply_mixture
 from lupi.nn import Parts
 from lupi.nn.inference import over_examples
-from lupi.reproduce import cifar10h
+from lupi.settings import Settings
 from lupi.tabular.encoding import PrivilegedEncoder
-from lupi.training import Settings, fit_seeds, seed_noise
+from lupi.training import fit_seeds
+from lupi_paper.datasets import load_cifar10
+from lupi_paper.experiments import cifar10h
 
 ROWS = (
     *("auto", "label-posterior", "no-pi", "no-pi, early stopping", "majority-vote", "dawid-skene"),
@@ -163,7 +164,8 @@ def train_rows(
         method = {"gold": "no-pi", "no-pi, early stopping": "no-pi"}.get(name, name)
         networks = []
         for seed in seeds:
-            with seed_noise(seed, torch.device("cpu")):
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
                 networks.append(build(method, problem.parts))
         seen = [observe_networks(network, x) if isinstance(network, LabelPosterior) else {} for network in networks]
         if name == "no-pi, early stopping":

@@ -31,7 +31,8 @@ from lupi.data import Annotations
 from lupi.likelihoods import Categorical
 from lupi.methods import build
 from lupi.nn import Parts
-from lupi.training import Settings, fit
+from lupi.settings import Settings
+from lupi.training import fit
 
 PRIVILEGED = 16
 TOY = {"embedding_size": 8, "hidden_sizes": [8, 16], "depths": [1, 1], "layer_type": "basic"}

@@ -25,13 +25,13 @@ from torch import nn
 from lupi.data import Annotations, SparseRows
 from lupi.likelihoods import Categorical
 from lupi.methods import Method, build
-from lupi.nn import MobileNet, Parts, Projected
-from lupi.nn.mobilenet import network
-from lupi.nn.noise import Noise
-from lupi.training import Replicas, Settings, StackedAnnotations, fit
+from lupi.nn import Parts, Projected
+from lupi.settings import Settings
+from lupi.training import Replicas, StackedAnnotations, fit
 from lupi.training.fitting import iterate_stages
 from lupi.training.loop import OneDevice, StageLoop, matrix_precision
 from lupi.training.replicas import Data
+from lupi_paper.mobilenet import MobileNet, network
 
 GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if GPU else "cpu")
@@ -147,7 +147,7 @@ def steps(name: str, seeds: int, settings: Settings) -> Iterator[int]:
     if seeds > 1:
         method, training_set = Replicas(members), StackedAnnotations([rows] * seeds)
     method.to(DEVICE).observe(training_set)  # type: ignore[arg-type] # `Replicas` take `StackedAnnotations`
-    place, noise = OneDevice(DEVICE, settings.precision), Noise(0, DEVICE)
+    place = OneDevice(DEVICE, settings.precision)
     with closing(iterate_stages(method, training_set, settings, place, consensus=False)) as stages:
         stage, _ = next(stages)
         loop = StageLoop(
@@ -158,10 +158,8 @@ def steps(name: str, seeds: int, settings: Settings) -> Iterator[int]:
             settings=settings,
             place=place,
             seeds=list(range(seeds)),
-            noise=noise,
         )
-        with noise.use():
-            yield from loop.steps([], progress=False)
+        yield from loop.steps([], progress=False)
 
 
 def stepping(steps: Iterator[int], count: int) -> Callable[[], None]:

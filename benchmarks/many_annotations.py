@@ -10,7 +10,8 @@ from torch import Tensor
 
 from benchmarks.measure import Result, at_least, ratio
 from benchmarks.networks import draw_annotations, method
-from lupi.training import Settings, fit
+from lupi.settings import Settings
+from lupi.training import fit
 
 EXAMPLES, EACH = 8, 50
 STEPS = 10

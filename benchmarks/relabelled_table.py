@@ -19,12 +19,12 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from lupi.datasets import load_cifar10
 from lupi.datasets.relabelling import annotate
-from lupi.nn import MobileNet
 from lupi.nn.inference import over_examples
-from lupi.reproduce.cifar10h import find_weights
-from lupi.reproduce.relabelled_data import enlarge
+from lupi_paper.datasets import load_cifar10
+from lupi_paper.experiments.cifar10h import find_weights
+from lupi_paper.experiments.relabelled_data import enlarge
+from lupi_paper.mobilenet import MobileNet
 
 LESSON, TRAIN, TEST = 2000, 3000, 3000
 """Images that annotators learn from, images that they label, and test images."""

@@ -18,7 +18,8 @@ from lupi.data import Annotations
 from lupi.likelihoods import Gaussian
 from lupi.methods import Method, build
 from lupi.nn import MLP, Parts
-from lupi.training import Replicas, Settings, StackedAnnotations, fit
+from lupi.settings import Settings
+from lupi.training import Replicas, StackedAnnotations, fit
 
 SEEDS, ROWS, BATCH, ROUNDS = 20, 2500, 32, 12
 

@@ -18,7 +18,8 @@ from lupi.data import Annotations, SparseRows
 from lupi.likelihoods import Categorical
 from lupi.methods import build
 from lupi.nn import MLP, Parts
-from lupi.training import Settings, fit
+from lupi.settings import Settings
+from lupi.training import fit
 
 INPUTS, CLASSES, ANNOTATORS = 20, 10, 1000
 BATCHES, STEPS, ROUNDS = (32, 256, 4096), 60, 3

@@ -16,7 +16,8 @@ from lupi.data import Annotations
 from lupi.likelihoods import Categorical
 from lupi.methods import build
 from lupi.nn import MLP, Parts
-from lupi.training import Settings, fit
+from lupi.settings import Settings
+from lupi.training import fit
 
 EXAMPLES, TEST, ANNOTATORS = 400, 2000, 10
 

@@ -16,7 +16,8 @@ from benchmarks.measure import Result, at_most, ratio
 from benchmarks.networks import draw_annotations, method
 from lupi.data import SparseRows
 from lupi.methods import TRAM, NoPI
-from lupi.training import Settings, fit
+from lupi.settings import Settings
+from lupi.training import fit
 
 BATCH, STEPS, EPOCHS, ROUNDS = 64, 150, 5, 20
 

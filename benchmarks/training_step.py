@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from benchmarks.measure import Ratio, Result, at_most, ratio
 from benchmarks.networks import Trunk, draw_annotations, method
-from lupi.training import Settings, fit
+from lupi.settings import Settings
+from lupi.training import fit
 
 BATCH = 64
 

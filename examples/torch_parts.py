@@ -10,7 +10,8 @@ from torch import nn
 from lupi.data import Annotations
 from lupi.methods import TRAM
 from lupi.nn import Tower
-from lupi.training import Settings, fit
+from lupi.settings import Settings
+from lupi.training import fit
 
 
 def main(epochs: int = 5) -> None:

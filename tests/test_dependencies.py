@@ -16,7 +16,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.tabular.importers.exports import EXPORTS
+from tests.importers.exports import EXPORTS
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -24,7 +24,7 @@ BY_IMPORT = {"sklearn": "scikit-learn", "PIL": "pillow"}
 """Distributions whose import has another name."""
 WITH_TORCH = "triton"
 """What torch's CUDA builds bring along; kernels are optional."""
-ON_DEMAND = ("kernels.py", "cluster.py")
+ON_DEMAND = ("kernels.py",)
 """Modules that are imported only if what they need is installed."""
 
 
@@ -45,7 +45,10 @@ def imported(tree):
 
 def distributions(nodes):
     found = {module.split(".")[0] for node in nodes for module in imported(node)}
-    return {canonicalize_name(BY_IMPORT.get(name, name)) for name in found - sys.stdlib_module_names - {"lupi"}}
+    return {
+        canonicalize_name(BY_IMPORT.get(name, name))
+        for name in found - sys.stdlib_module_names - {"lupi", "lupi_paper"}
+    }
 
 
 def test_imports_are_declared():
@@ -134,8 +137,8 @@ def test_the_environment_holds_the_wheel_and_what_it_declares(environment, tmp_p
 
 
 @pytest.mark.parametrize("tool", EXPORTS)
-def test_three_commands_from_an_export_to_a_report_a_model_and_predictions(tool, program, tmp_path):
-    table = f"{tool}:{EXPORTS[tool](tmp_path)}"
+def test_commands_from_an_export_to_a_report_a_model_and_predictions(tool, program, tmp_path):
+    table = "labels.parquet"
     privileged = {
         "label-studio": "annotator,seconds,timestamp,prediction,prediction_score,prediction_version",
         "argilla": "annotator,prediction,prediction_score,prediction_version",
@@ -144,6 +147,7 @@ def test_three_commands_from_an_export_to_a_report_a_model_and_predictions(tool,
     }.get(tool, "annotator")
     roles = ["--target", "label", "--privileged", privileged, "--example", "example", "--epochs", "1"]
     commands = [
+        ["import", tool, str(EXPORTS[tool](tmp_path)), "-o", table],
         ["diagnose", table, *roles, "--jobs", "1", "--folds", "2", "-o", "run"],
         ["train", table, *roles, "--method", "tram", "-o", "model"],
         ["predict", "model", table, "-o", "predictions.csv"],

@@ -17,7 +17,7 @@ from PIL import Image
 from lupi import PrivilegedClassifier
 from lupi.cli import app
 from tests.cli.helpers import run
-from tests.tabular.importers.exports import EXPORTS
+from tests.importers.exports import EXPORTS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -94,8 +94,6 @@ def make_vectors(folder):
     rng = np.random.default_rng(0)
     labels = pd.DataFrame({"embedding": list(rng.normal(size=(40, 4))), "annotator": ["ann", "bob"] * 20})
     labels.assign(label=rng.integers(2, size=40)).to_parquet(folder / "labels.parquet")
-    pd.DataFrame({"title": ["a", "b", "c"]}).to_csv(folder / "new.csv", index=False)
-    np.save(folder / "new.npy", rng.normal(size=(3, 4)))
     names = [f"{i}.png" for i in range(40)]
     for name in names:
         Image.fromarray(rng.integers(256, size=(8, 8, 3), dtype=np.uint8)).save(folder / name)

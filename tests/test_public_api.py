@@ -13,7 +13,8 @@ SOURCE = Path(lupi.__file__).parent
 PAGES = Path(__file__).parents[1] / "docs" / "api"
 PRIVATE = {"_internal", "cli", "__init__", "__main__"}
 ROOMS = sorted({path.stem for path in SOURCE.iterdir() if path.suffix in ("", ".py")} - PRIVATE - {"__pycache__"})
-PACKAGES = [room for room in ROOMS if (SOURCE / room).is_dir()]
+PAPER = ["lupi_paper", *(f"lupi_paper.{part}" for part in ("datasets", "mobilenet", "theory"))]
+PACKAGES = [*(f"lupi.{room}" for room in ROOMS if (SOURCE / room).is_dir()), *PAPER]
 
 
 def public_names():
@@ -22,7 +23,7 @@ def public_names():
     for room in ROOMS:
         exported = import_module(f"lupi.{room}").__all__
         names |= {f"lupi.{room}.{name}" for name in exported if name not in lupi.__all__}
-    return names
+    return names | {f"{package}.{name}" for package in PAPER for name in import_module(package).__all__}
 
 
 def test_the_api_pages_document_exactly_the_public_names():
@@ -56,10 +57,18 @@ def test_import_lupi_reaches_the_name(name):
     assert [getattr(getattr(lupi, room), name) for room in homes] == [getattr(lupi, name)]
 
 
-@pytest.mark.parametrize("room", PACKAGES)
-def test_no_module_has_the_name_of_what_its_package_exports(room):
-    modules = {path.stem for path in (SOURCE / room).iterdir() if not path.name.startswith("__")}
-    assert not modules & set(import_module(f"lupi.{room}").__all__)
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_module_has_the_name_of_what_its_package_exports(package):
+    exported = import_module(package)
+    modules = {path.stem for path in Path(exported.__file__).parent.iterdir() if not path.name.startswith("__")}
+    assert not modules & set(exported.__all__)
+
+
+@pytest.mark.parametrize("package", PAPER)
+def test_the_names_of_the_paper_are_documented(package):
+    module = import_module(package)
+    assert module.__doc__
+    assert all(inspect.getdoc(getattr(module, name)) for name in module.__all__)
 
 
 def test_private_rooms_are_not_listed():

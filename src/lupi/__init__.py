@@ -20,20 +20,20 @@ _ROOMS = (
     "data",
     "likelihoods",
     "metrics",
+    "settings",
     "datasets",
     "tabular",
+    "importers",
     "crowd",
     "nn",
     "methods",
     "training",
     "testing",
     "estimators",
-    "theory",
     "report",
     "serving",
     "compare",
     "diagnose",
-    "reproduce",
 )
 
 

@@ -24,12 +24,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lupi._internal.evaluation import evaluation
+from lupi._internal.seeding import seeded
 from lupi.data import Annotations, Batch
 from lupi.likelihoods import Bernoulli, Categorical, Likelihood
 from lupi.methods.base import Conditional, Method
 from lupi.methods.ensemble import Ensemble
 from lupi.nn import MLP, Parts
-from lupi.training import Settings, fit, seed_noise
+from lupi.settings import Settings
+from lupi.training import fit
 from lupi.training.fitting import split_stage
 
 __all__ = ["CHECKS", "check_method", "make_data", "make_method", "make_parts"]
@@ -69,7 +71,7 @@ def make_data(likelihood: Likelihood, seed: int = 0) -> Annotations:
 
 def make_method(build: Build, likelihood: Likelihood, seed: int = 0) -> Method:
     """Return a method with initial weights determined by `seed`."""
-    with seed_noise(seed):
+    with seeded(seed):
         return build(make_parts(likelihood))
 
 
@@ -220,7 +222,7 @@ def check_privileged(build: Build, likelihood: Likelihood) -> None:
     losses, outputs = [], []
     for variant in (data, other):
         method = make_method(build, likelihood)
-        with seed_noise(0), torch.no_grad():  # the same training noise in both
+        with seeded(0), torch.no_grad():  # the same training noise in both
             losses.append([float(stage(batch)) for stage, batch in iterate_stages(method, variant)])
             outputs.append(method.predictor().eval()(x))
     assert (losses[0] != losses[1]) == type(method).uses_privileged, "`uses_privileged` contradicts the losses"

@@ -6,10 +6,10 @@ from functools import partial
 
 import pytest
 
+from lupi._internal import parallel
 from lupi._internal.parallel import open_cluster, run_parallel
 
 distributed = pytest.importorskip("distributed")
-module = pytest.importorskip("lupi._internal.cluster")
 
 
 @pytest.fixture
@@ -44,10 +44,8 @@ def third(_, number, *, factor):
 def test_calls_come_back_with_their_places_and_what_they_share_is_sent_once(cluster):
     shared = Counted()
     with open_cluster(cluster) as workers:
-        assert workers.workers == 2
         calls = [partial(third, shared, number, factor=10) for number in range(6)]
         assert sorted(run_parallel(calls, 1, workers)) == [(place, 10 * place) for place in range(6)]
-        assert sorted(run_parallel(calls[:2], 1, workers)) == [(0, 0), (1, 10)]
         processes = {number for _, number in run_parallel([os.getpid] * 4, 1, workers)}
     assert Counted.pickled == 1
     assert os.getpid() not in processes
@@ -69,15 +67,14 @@ def test_errors_of_functions_are_raised_here(cluster):
 
 
 def test_a_call_that_ends_workers_ends_too(cluster):
-    """joblib alone would wait forever."""
     with open_cluster(cluster) as workers, pytest.raises(OSError, match="one training ended several of them"):
         list(run_parallel([os.abort], 1, workers))
 
 
 def test_workers_need_the_same_versions(cluster, monkeypatch):
-    usual = module.library_versions()
+    usual = parallel.library_versions()
     for name in ("lupi", "torch", "python"):
-        monkeypatch.setattr(module, "library_versions", lambda name=name: {**usual, name: "0.0.0"})
+        monkeypatch.setattr(parallel, "library_versions", lambda name=name: {**usual, name: "0.0.0"})
         expected = rf"to have (?i:{name}) 0\.0(\.0)?, but one has \d"
         with pytest.raises(ValueError, match=expected), open_cluster(cluster):
             pass
@@ -85,17 +82,12 @@ def test_workers_need_the_same_versions(cluster, monkeypatch):
 
 def test_a_worker_that_joins_later_is_checked_too(cluster, monkeypatch):
     with open_cluster(cluster) as workers:
-        monkeypatch.setattr(module, "needed_versions", lambda: {"torch": "0.0"})
-        with pytest.raises(ValueError, match=r"to have torch 0\.0, but one has \d"):
+        monkeypatch.setattr(parallel, "needed_versions", lambda: {"lupi": "0.0", "torch": "0.0", "Python": "0.0"})
+        with pytest.raises(ValueError, match=r"to have lupi 0\.0, but one has \d"):
             list(run_parallel([os.getpid], 1, workers))
 
 
-def test_workers_need_one_thread_each(threads):
-    with pytest.raises(ValueError, match="one thread each, but one has 2; start them with"), open_cluster(threads(2)):
-        pass
-
-
 def test_a_cluster_needs_workers(threads, monkeypatch):
-    monkeypatch.setattr(module, "WAIT", 1.0)
+    monkeypatch.setattr(parallel, "CONNECTION_SECONDS", 1.0)
     with pytest.raises(ValueError, match="Expected `cluster` to have workers"), open_cluster(threads(1, workers=0)):
         pass

@@ -131,10 +131,10 @@ def test_workers_of_a_killed_comparison_write_nothing(kill, code, table, alone, 
 
 
 def test_clusters_that_cannot_be_used(table, monkeypatch):
-    monkeypatch.setattr("lupi._internal.cluster.WAIT", 0.5)
+    monkeypatch.setattr("lupi._internal.parallel.CONNECTION_SECONDS", 0.5)
     refused(run(*options(table, "none", "--cluster", "tcp://127.0.0.1:1")), "`--cluster`", "'tcp://127.0.0.1:1'")
     refused(run(*options(table, "none", "--cluster", "nowhere")), "`--cluster`", "missing port number")
     refused(run("reproduce", "linear-risk", "--cluster", "nowhere", "-o", table.parent / "none"), "no `--cluster`")
-    monkeypatch.setitem(sys.modules, "lupi._internal.cluster", None)
+    monkeypatch.setitem(sys.modules, "distributed", None)
     refused(run(*options(table, "none", "--cluster", "tcp://127.0.0.1:1")), "pip install 'lupi[cluster]'")
     assert not (table.parent / "none").exists()

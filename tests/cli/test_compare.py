@@ -168,21 +168,19 @@ def test_a_killed_comparison_goes_on_to_the_same_results(table):
         pd.testing.assert_frame_equal(one, other, check_exact=True)
 
 
-def test_a_sample_and_a_budget(table):
-    result = compare(table, "--sample", 100, "--minutes", 90)
+def test_a_sample(table):
+    result = compare(table, "--sample", 100)
     assert result.exit_code == 0, result.output
-    assert "Budget of 90 minutes: nothing was reduced." in result.stdout
     note = "A random sample of 100 of 160 annotations was used, all those of 50 examples."
     assert f"Note: {note}" in result.stdout
-    assert result.stderr.splitlines()[0] == "train 14 times with 100 annotations: less than a minute"
+    assert result.stderr.splitlines()[0] == "14 trainings of 100 annotations"
     folder = table.parent / "run"
     facts = json.loads((folder / "results.json").read_text())
     assert facts["about"]["sample"] == 100
-    assert facts["about"]["budget"] == "90 minutes for 2 runs of 100 annotations"
     assert note in facts["notes"]
     assert note in (folder / "report.html").read_text()
-    refused(compare(table), "sample 100, not none", "budget 90 minutes")
-    refused(compare(table, "--minutes", "nan"), "`--minutes`", "greater than 0")
+    refused(compare(table), "sample 100, not none")
+    assert "trainings of" not in compare(table, "--sample", 100).stderr, "all are finished"
 
 
 def test_methods_and_seeds_are_added_in_the_same_folder(table):

@@ -61,7 +61,7 @@ def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch, make):
         raise OSError(errno.ENOSPC, "no")
 
     found = make.compared(["no-pi", "tram"])
-    monkeypatch.setattr("lupi.reproduce.demo.compare_digits", lambda *_, **__: replace(found, notes=[""]))
+    monkeypatch.setattr("lupi.cli.digits.compare_digits", lambda *_, **__: replace(found, notes=[""]))
     monkeypatch.setattr(writing, "flush", no_space)
     refused(run("demo", "-o", tmp_path / "run"), "`--output` to be writable, but got ", "run: No space left on device.")
     assert not os.listdir(tmp_path)
@@ -92,7 +92,7 @@ def test_the_default_is_short_and_all_is_all(tmp_path, monkeypatch):
         shown.append(chosen)
         raise ValueError("enough")
 
-    monkeypatch.setattr("lupi.reproduce.demo.compare_digits", compare_digits)
+    monkeypatch.setattr("lupi.cli.digits.compare_digits", compare_digits)
     for options in ([], ["--all"], ["--methods", "pi-dual"]):
         CliRunner().invoke(app, ["demo", *options, "-o", str(tmp_path / "run")])
     assert shown[0] in (["tram"], ["tram", "auto"])

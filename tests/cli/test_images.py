@@ -1,19 +1,13 @@
 """Columns of images, in every command that reads a table."""
 
-import json
 import re
-import shutil
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from PIL import Image
 
 import lupi
-from lupi.estimators.folder import read_model_folder, save_model_folder
-from lupi.nn import pretrained
-from lupi.tabular.images import read_image
 from tests.cli.helpers import refused, run
 
 N = 40
@@ -129,62 +123,3 @@ def test_suspicious_labels_are_shown_with_their_images(table, tmp_path):
     page = (tmp_path / "run" / "report.html").read_text()
     shown = re.findall(r'<img src="data:image/jpeg;base64,[^"]+" alt="photo: (.*?)">', page)
     assert shown == labels["photo"].tolist()
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_trunk_is_fine_tuned_and_shipped(table, tmp_path, resnet, monkeypatch):
-    options = ["--trunk", resnet, "--method", "tram", "--epochs", 8, "--learning-rate", 0.01, "-o", tmp_path / "model"]
-    good("train", table, *ROLES, *options)
-    before = pretrained(resnet).state_dict()
-    model = lupi.load(tmp_path / "model")
-    trunk = model.estimator.method_.trunk.state_dict()
-    assert before.keys() == trunk.keys()
-    torch.testing.assert_close(trunk["std"], before["std"])  # how images are scaled is stored with the weights
-    assert not torch.equal(
-        trunk["model.embedder.embedder.convolution.weight"], before["model.embedder.embedder.convolution.weight"]
-    )
-    shutil.rmtree(resnet)
-    monkeypatch.setattr("lupi.serving.model.IMAGES_AT_ONCE", 7)
-    good("predict", tmp_path / "model", table, "-o", tmp_path / "p.csv")
-    p = pd.read_csv(tmp_path / "p.csv")
-    assert (p["prediction"] == FRAME["label"]).mean() > 0.9
-    size = tuple(model.trunk["size"])
-    x = np.stack([read_image(table.parent / path, size) for path in FRAME["photo"]]).transpose(0, 3, 1, 2)
-    expected = model.estimator.predict_proba(np.ascontiguousarray(x))
-    np.testing.assert_allclose(p[["probability_day", "probability_night"]], expected, atol=1e-5)
-    for file in (tmp_path / "model").iterdir():
-        assert b"photos/" not in file.read_bytes()
-    assert str(tmp_path) not in json.dumps(model.trunk)
-    refused(run("export", tmp_path / "model", "--onnx", tmp_path / "m.onnx"), "the model takes images")
-
-
-@pytest.mark.parametrize(
-    ("options", "parts"),
-    [
-        (["--kind", "photo=category", "--trunk", "none"], ["`--trunk`", "1 category (photo)"]),
-        (["--trunk", "no/such/model"], ["`--trunk`", "'no/such/model'"]),
-    ],
-)
-@pytest.mark.filterwarnings("ignore")
-def test_trunks_that_make_no_sense(table, tmp_path, options, parts):
-    pytest.importorskip("transformers")
-    refused(run("train", table, *ROLES, *options, "-o", tmp_path / "model"), *parts)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_trunk_in_a_hostile_folder_is_refused(table, tmp_path, resnet):
-    good("train", table, *ROLES, "--trunk", resnet, "--method", "no-pi", "-o", tmp_path / "model")
-    stored = read_model_folder(tmp_path / "model")
-    config = stored.facts["trunk"]["config"]
-    for change in (
-        {"config": config | {"hidden_sizes": [8, 10**6]}},
-        {"config": config | {"model_type": "nothing"}},
-        {"config": {}},
-        {"size": [0, 0]},
-        {"size": [10**6, 10**6]},
-        {"pooler": "no"},
-    ):
-        facts = stored.facts | {"trunk": stored.facts["trunk"] | change}
-        save_model_folder(tmp_path / "changed", stored._replace(facts=facts))
-        with pytest.raises(ValueError, match=r"^Expected \S+changed to hold a model of lupi, but got: "):
-            lupi.load(tmp_path / "changed")

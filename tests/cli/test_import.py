@@ -3,7 +3,7 @@
 import pandas as pd
 
 from tests.cli.helpers import refused, run
-from tests.tabular.importers.exports import EXPORTS
+from tests.importers.exports import EXPORTS
 
 QUICK = ["--epochs", 1, "--jobs", 1, "--folds", 2]
 
@@ -40,4 +40,3 @@ def test_imports_that_are_refused(tmp_path):
     refused(run("import", "prodigy", tmp_path / "none.jsonl", "-o", output), "there is no")
     refused(run("import", "prodigy", export, "--split", "train", "-o", output), "`--label`, but got `--split`")
     refused(run("import", "prodigy", export, "-o", tmp_path / "t.xlsx"), "`--output` to be a .parquet or .csv file")
-    refused(run("diagnose", f"argilla:{export}", "--target", "label", "-o", output), "Expected")

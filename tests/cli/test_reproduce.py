@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from lupi._internal.files import lock_output, writing
 from lupi.cli import app
-from lupi.reproduce import EXPERIMENTS
+from lupi_paper import EXPERIMENTS
 from tests.cli.helpers import refused, run
 
 SMALL = ["noise=1.0,", "sample=10000", "bins=20", "annotations=100", "folds=2"]
@@ -22,7 +22,7 @@ def test_experiments_are_listed():
     names = [line.split()[0] for line in result.stdout.splitlines()]
     assert names == list(EXPERIMENTS)
     for name in names:
-        module = importlib.import_module(f"lupi.reproduce.{name.replace('-', '_')}")
+        module = importlib.import_module(f"lupi_paper.experiments.{name.replace('-', '_')}")
         assert callable(module.run)
         assert module.Settings().seed == 0
 
@@ -72,7 +72,7 @@ def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("rank", ["RANK", "LOCAL_RANK", "NODE_RANK"])
 def test_the_other_processes_of_a_training_do_not_claim_the_folder(rank, tmp_path, monkeypatch):
-    monkeypatch.setattr("lupi.reproduce.information.run", lambda *_, **__: sys.exit(0))
+    monkeypatch.setattr("lupi_paper.experiments.information.run", lambda *_, **__: sys.exit(0))
     with lock_output(tmp_path / "run"):
         monkeypatch.setenv(rank, "1")
         assert run("reproduce", "information", "-o", tmp_path / "run").exit_code == 0

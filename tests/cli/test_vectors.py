@@ -33,22 +33,16 @@ def write(path, vectors, frame=FRAME):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """One table, with its vectors stored in four ways."""
+    """One table, with its vectors stored in two ways."""
     folder = tmp_path_factory.mktemp("tables")
     write(folder / "lists.parquet", E)
     FRAME.assign(embedding=[str(row) for row in E.tolist()]).to_csv(folder / "strings.csv", index=False)
-    np.save(folder / "e.npy", E)
-    np.save(folder / "reversed.npy", E[::-1])
-    FRAME.to_csv(folder / "ordered.csv", index=False)
-    FRAME.assign(embedding=np.arange(N)[::-1]).to_csv(folder / "numbered.csv", index=False)
     return folder
 
 
 WAYS = {
     "lists.parquet": [],
     "strings.csv": ["--kind", "embedding=vector"],
-    "ordered.csv": ["--kind", "embedding=vector:e.npy"],
-    "numbered.csv": ["--kind", "embedding=vector:reversed.npy"],
 }
 
 
@@ -61,19 +55,13 @@ def models(folder):
 
 
 def test_it_does_not_matter_how_vectors_are_stored(models, tmp_path):
-    own = {"ordered.csv": WAYS["ordered.csv"]}
     p = []
     for name in WAYS:
         file = tmp_path / f"{name}.parquet"
-        good("predict", models / f"model-{name}", models / name, *own.get(name, []), "-o", file)
+        good("predict", models / f"model-{name}", models / name, "-o", file)
         p.append(pd.read_parquet(file)["probability_yes"])
     for other in p[1:]:
         np.testing.assert_allclose(other, p[0], rtol=1e-5)
-
-
-def test_vectors_in_the_order_of_another_table_are_not_taken_for_its_own(models, tmp_path):
-    result = run("predict", models / "model-ordered.csv", models / "ordered.csv", "-o", tmp_path / "p.csv")
-    refused(result, "'embedding'", "row numbers of e.npy", "`--kind embedding=vector:FILE.npy`")
 
 
 @pytest.mark.parametrize(
@@ -83,22 +71,6 @@ def test_vectors_in_the_order_of_another_table_are_not_taken_for_its_own(models,
 def test_vectors_of_another_kind(models, tmp_path, vectors, part):
     table = write(tmp_path / "new.parquet", np.asarray(vectors))
     refused(run("predict", models / "model-lists.parquet", table, "-o", tmp_path / "p.csv"), "'embedding'", part)
-
-
-def test_batches_of_predictions_find_their_vectors(models, tmp_path, monkeypatch):
-    monkeypatch.setattr("lupi.tabular.formats.base.ROWS_AT_ONCE", 7)
-    for name, options in [("lists", []), ("ordered", ["--kind", "embedding=vector:e.npy"])]:
-        FRAME.to_parquet(models / "ordered.parquet", index=False)
-        good(
-            "predict",
-            models / "model-lists.parquet",
-            models / f"{name}.parquet",
-            *options,
-            "-o",
-            tmp_path / name / "p.csv",
-        )
-    p, q = (pd.read_csv(tmp_path / name / "p.csv") for name in ("lists", "ordered"))
-    pd.testing.assert_frame_equal(p, q)
 
 
 def test_onnx(models, tmp_path):
@@ -124,8 +96,8 @@ def test_privileged_vectors_reach_every_command(folder, tmp_path):
 
 def test_vectors_as_inputs_of_comparisons_and_diagnoses(folder, tmp_path):
     few = ["--epochs", 1, "--jobs", 1]
-    options = ["--methods", "tram", "--seeds", 2, "--test", folder / "numbered.csv"]
-    good("compare", folder / "numbered.csv", *WAYS["numbered.csv"], *ROLES, *few, *options, "-o", tmp_path / "compare")
+    options = ["--methods", "tram", "--seeds", 2, "--test", folder / "strings.csv"]
+    good("compare", folder / "strings.csv", *WAYS["strings.csv"], *ROLES, *few, *options, "-o", tmp_path / "compare")
     good("diagnose", folder / "lists.parquet", *ROLES, *few, "--folds", 2, "-o", tmp_path / "diagnose")
     assert list(pd.read_csv(tmp_path / "diagnose" / "labels.csv"))[-1] == "age"
 
@@ -135,8 +107,6 @@ def test_vectors_as_inputs_of_comparisons_and_diagnoses(folder, tmp_path):
     [
         (["--kind", "embedding=number"], ["'embedding'", "vector"]),
         (["--kind", "age=vector"], ["'age'", "lists of numbers", "number"]),
-        (["--kind", "age=number:e.npy"], ["`--kind`", "'number:e.npy'"]),
-        (["--kind", "other=vector:none.npy"], ["'none.npy'", "'other'"]),
         (["--target", "embedding", "--ignore", "label"], ["'embedding'", "vector"]),
     ],
 )

@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_digits
 
-from lupi.datasets import MALICIOUS, load_digits_annotated
+from lupi.datasets import load_digits_annotated
+from lupi.datasets.relabelling import MALICIOUS
 
 module = sys.modules["lupi.datasets.digits"]
 

@@ -10,7 +10,8 @@ from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
-from lupi.datasets import MALICIOUS, annotate, relabel
+from lupi.datasets import annotate, relabel
+from lupi.datasets.relabelling import MALICIOUS
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -10,7 +10,7 @@ from scipy.stats import t as student
 
 from lupi.diagnose import estimate_information, information
 from lupi.diagnose.information import cross_entropy_gap, held_out_losses
-from lupi.theory import draw_synthetic, exact_information
+from lupi_paper.theory import draw_synthetic, exact_information
 
 FAST = {"epochs": 4, "learning_rate": 1e-2}
 

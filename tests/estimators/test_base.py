@@ -14,6 +14,7 @@ from lupi.data import Annotations
 from lupi.estimators import base
 from lupi.likelihoods import Categorical
 from lupi.nn import MLP, Parts
+from lupi.settings import Settings
 from lupi.tabular.encoding import PrivilegedEncoder
 from tests.estimators.helpers import REAL, X_NEW, A, X, Y, classifier, crowd, regressor
 
@@ -214,7 +215,7 @@ def test_fit_with_examples_is_fit_on_annotations(draw):
     data = Annotations(
         torch.from_numpy(x).float(), row, torch.from_numpy(a).float(), torch.from_numpy(y.astype(np.int64))
     )
-    training.fit(method, data, training.Settings(epochs=2, batch_size=32, draw=draw), seed=seed)
+    training.fit(method, data, Settings(epochs=2, batch_size=32, draw=draw), seed=seed)
     with torch.no_grad():
         expected = torch.softmax(method.predictor()(data.x), 1)[row]
     np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-5)

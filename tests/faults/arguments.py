@@ -25,7 +25,7 @@ Arguments = dict[str, list[str]]
 
 COLUMNS = ["id", "size", "count", "colour", "note", "worker", "seconds", "label", "grade", "flag", "mark", "gold"]
 CHEAP = ["no-pi", "tram", "zero-imputation", "mean-imputation", "pi-dual", "pi-transition", "miml-fcn-plus"]
-KINDS = ["number", "category", "text", "image", "vector", "vector:table.npy", "vector:table.csv", "Number", ""]
+KINDS = ["number", "category", "text", "image", "vector", "Number", ""]
 ALL = [*methods.names(), "auto"]
 HUGE_WORK = 1.5
 """Seconds after which a case that asks for very much work is interrupted."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from lupi.reproduce import EXPERIMENTS, ON_DATA, load_experiment
+from lupi_paper import EXPERIMENTS, ON_DATA, load_experiment
 from tests.faults.arguments import (
     ALL,
     COLUMNS,
@@ -21,7 +21,7 @@ from tests.faults.arguments import (
 from tests.faults.folders import copy_folder, damage_export, damage_model, damage_results
 from tests.faults.tables import TARGETS, hostile_table, small_table, to_csv, write_table
 from tests.faults.values import FLOATS, HUGE_INTEGERS, INTEGERS, hostile_text
-from tests.tabular.importers.exports import EXPORTS
+from tests.importers.exports import EXPORTS
 
 SHARES = {
     "train": 30,

@@ -3,7 +3,7 @@
 from pathlib import Path
 from random import Random
 
-from lupi.reproduce import load_experiment
+from lupi_paper import load_experiment
 from tests.faults.arguments import COMMANDS, render
 from tests.faults.cases import MAKERS, Case, Scene, make_case, small_settings
 from tests.faults.folders import copy_folder

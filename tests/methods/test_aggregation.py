@@ -11,7 +11,8 @@ from lupi.crowd import Votes, dawid_skene
 from lupi.data import Annotations
 from lupi.likelihoods import Bernoulli
 from lupi.methods import DawidSkene, MajorityVote, NoPI
-from lupi.training import Settings, fit
+from lupi.settings import Settings
+from lupi.training import fit
 
 CLASSES = 3
 LABELS = st.lists(st.lists(st.integers(0, CLASSES - 1), min_size=1, max_size=6), min_size=2, max_size=6)

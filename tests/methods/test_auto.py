@@ -12,7 +12,8 @@ from lupi.data import Annotations
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 from lupi.methods.auto import MEMBERS, auto
 from lupi.methods.label_posterior import LabelPosterior
-from lupi.training import Checkpoint, Settings, fit
+from lupi.settings import Settings
+from lupi.training import Checkpoint, fit
 from tests.methods.helpers import recorded
 
 HOW = Settings(epochs=2, batch_size=16, learning_rate=0.01)

@@ -12,7 +12,8 @@ from lupi.data import Annotations
 from lupi.likelihoods import Categorical
 from lupi.methods import cross_fitting
 from lupi.methods.cross_fitting import assign_folds, split_folds
-from lupi.training import Settings, fit
+from lupi.settings import Settings
+from lupi.training import fit
 
 COUNTS = st.lists(st.integers(0, 6), min_size=4, max_size=25).filter(lambda counts: sum(c > 0 for c in counts) >= 4)
 """Numbers of labels per example."""

@@ -9,7 +9,8 @@ from lupi import testing
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 from lupi.methods import build
 from lupi.methods.distillation import TEACHERS, distillation, distilled_tram, generalized_distillation
-from lupi.training import Settings, fit
+from lupi.settings import Settings
+from lupi.training import fit
 
 LIKELIHOODS = [Categorical(), Bernoulli(), Gaussian()]
 

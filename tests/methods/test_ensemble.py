@@ -10,7 +10,8 @@ from torch import nn
 from lupi import methods, testing
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 from lupi.methods.ensemble import Average, Ensemble, Mixture
-from lupi.training import Settings, fit
+from lupi.settings import Settings
+from lupi.training import fit
 from lupi.training.loop import spread_seeds
 
 HOW = Settings(epochs=3, batch_size=16, learning_rate=0.01)

@@ -13,7 +13,8 @@ from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 from lupi.methods import DawidSkene, LabelPosterior, MajorityVote, NoPI, build, names
 from lupi.methods.explanation import explain
 from lupi.nn import MLP, Parts
-from lupi.training import Settings, fit
+from lupi.settings import Settings
+from lupi.training import fit
 
 GOLD = torch.tensor([2, -1, 0, -1])
 

@@ -14,7 +14,8 @@ from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 from lupi.methods.combining import combine_inputs
 from lupi.methods.label_posterior import LabelPosterior, label_posterior, privileged_varies
 from lupi.nn import MLP, Parts
-from lupi.training import Settings, fit, fit_seeds
+from lupi.settings import Settings
+from lupi.training import fit, fit_seeds
 from tests.methods.helpers import recorded
 
 HOW = Settings(epochs=30, batch_size=32, learning_rate=0.01)

@@ -14,7 +14,8 @@ from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 from lupi.methods import FullMarginalization
 from lupi.methods.marginalization import full_marginalization
 from lupi.nn import MLP, GaussianHead, Tower
-from lupi.training import Settings, fit
+from lupi.settings import Settings
+from lupi.training import fit
 
 
 def naive(method, x, a):

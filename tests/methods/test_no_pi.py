@@ -6,7 +6,8 @@ from torch import nn
 from lupi.data import Annotations
 from lupi.likelihoods import Gaussian
 from lupi.methods import NoPI
-from lupi.training import Settings, fit
+from lupi.settings import Settings
+from lupi.training import fit
 
 
 def annotations(x, row, y):

@@ -5,7 +5,8 @@ import torch
 from lupi import testing
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 from lupi.methods.slack import miml_fcn_plus
-from lupi.training import Settings, fit
+from lupi.settings import Settings
+from lupi.training import fit
 
 
 @pytest.mark.parametrize("likelihood", [Categorical(), Bernoulli(), Gaussian()])

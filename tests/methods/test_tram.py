@@ -8,7 +8,8 @@ from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 from lupi.methods import TRAM
 from lupi.methods.tram import het_tram, tram, tram_plus_plus, two_step_tram
 from lupi.nn import GaussianHead, HeteroscedasticHead, ProbitHead, Tower
-from lupi.training import Settings, fit
+from lupi.settings import Settings
+from lupi.training import fit
 
 
 def batch_of(likelihood=Categorical(), seed=0):

@@ -16,7 +16,8 @@ from lupi import methods
 from lupi.data import Annotations
 from lupi.likelihoods import Categorical
 from lupi.nn import MLP, Parts, Projected, pretrained, resnet, token_ids
-from lupi.training import Replicas, Settings, StackedAnnotations, fit
+from lupi.settings import Settings
+from lupi.training import Replicas, StackedAnnotations, fit
 
 IMAGES = torch.randint(256, (12, 3, 32, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 MEAN, STD = [0.4, 0.5, 0.6], [0.2, 0.25, 0.3]

@@ -10,8 +10,8 @@ import pytest
 
 from lupi.tabular.columns import stored_as
 from lupi.tabular.containers import to_pandas
-from lupi.tabular.formats import base
-from lupi.tabular.reading import open_table, read_batches, read_table
+from lupi.tabular.formats import base, open_file
+from lupi.tabular.reading import read_batches, read_table
 
 
 def write_csv(path, text):
@@ -41,7 +41,7 @@ def test_csv_types_are_those_of_all_rows(tmp_path):
 def test_csv_compressed_and_with_lines_in_values(tmp_path):
     with gzip.open(tmp_path / "t.csv.gz", "wt") as file:
         file.write('a,b\n1,"two\nlines"\n')
-    table = open_table(tmp_path / "t.csv.gz")
+    table = open_file(tmp_path / "t.csv.gz")
     (part,) = read_batches(table, ["b"])
     assert part.to_pylist() == [{"b": "two\nlines"}]
     assert read_table(tmp_path / "t.csv.gz", ["a", "b"]).num_rows == 1
@@ -54,14 +54,14 @@ def test_a_folder_of_parquet_with_partitions(tmp_path):
     (tmp_path / "_SUCCESS").write_text("")
     whole = read_table(tmp_path, ["year", "a"])
     assert whole.to_pylist() == [{"year": 2020, "a": 1}, {"year": 2020, "a": 2}, {"year": 2021, "a": 3}]
-    table = open_table(tmp_path)
+    table = open_file(tmp_path)
     assert pa.concat_tables(read_batches(table, ["year", "a"])) == whole
 
 
 def test_batches_are_small_and_in_order(tmp_path, monkeypatch):
     monkeypatch.setattr(base, "ROWS_AT_ONCE", 10)
     pq.write_table(pa.table({"a": range(95)}), tmp_path / "t.parquet")
-    parts = list(read_batches(open_table(tmp_path / "t.parquet"), ["a"]))
+    parts = list(read_batches(open_file(tmp_path / "t.parquet"), ["a"]))
     assert max(part.num_rows for part in parts) == 10
     assert pa.concat_tables(parts).column("a").to_pylist() == list(range(95))
 
@@ -69,7 +69,7 @@ def test_batches_are_small_and_in_order(tmp_path, monkeypatch):
 def test_files_of_a_folder_may_differ_in_width(tmp_path):
     pq.write_table(pa.table({"a": pa.array([1], pa.int64())}), tmp_path / "1.parquet")
     pq.write_table(pa.table({"a": pa.array([2], pa.int32())}), tmp_path / "2.parquet")
-    parts = list(read_batches(open_table(tmp_path), ["a"]))
+    parts = list(read_batches(open_file(tmp_path), ["a"]))
     assert pa.concat_tables(parts).column("a").to_pylist() == [1, 2]
 
 
@@ -125,4 +125,4 @@ def test_a_path_that_is_not_utf8_is_refused(tmp_path):
     path = tmp_path / os.fsdecode(b"t\xff.csv")
     path.write_text("a\n1\n")
     with pytest.raises(ValueError, match=r"^Expected the path of a table to be UTF-8, but got "):
-        open_table(path)
+        open_file(path)

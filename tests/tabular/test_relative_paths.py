@@ -21,7 +21,6 @@ def test_names_inside(name):
 def test_the_folder_of_a_table(tmp_path):
     assert folder_of(tmp_path) == tmp_path
     assert folder_of(tmp_path / "t.csv") == tmp_path
-    assert folder_of(f"prodigy:{tmp_path / 't.jsonl'}") == tmp_path
 
 
 def test_files_that_are_not_there(tmp_path):

@@ -1,4 +1,4 @@
-"""Vectors as columns: recognized, standardized like numbers, from lists, strings and files."""
+"""Vectors as columns: recognized, standardized like numbers, from lists and strings."""
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,6 @@ import lupi
 from lupi.tabular import InputEncoder, PrivilegedEncoder
 from lupi.tabular.columns import InputColumn, clean_inputs, stored_as
 from lupi.tabular.kinds.vector import expand_vectors, stack_vectors
-from lupi.tabular.vector_files import add_vectors
 
 NUMBERS = st.floats(-1e6, 1e6, width=32)
 MATRICES = st.tuples(st.integers(1, 8), st.integers(1, 5)).flatmap(lambda s: arrays(np.float32, s, elements=NUMBERS))
@@ -127,50 +126,3 @@ def test_estimators_take_vectors(tmp_path):
     assert chosen.fit(strings, y).n_features_in_ == 5
     with pytest.raises(ValueError, match=r"^Expected column 'age' to have a vector of numbers in every row"):
         lupi.PrivilegedClassifier("no-pi", kind={"age": "vector"}).fit(frames[0], y)
-
-
-# -------------------------------------------------------------------------------- files
-
-
-@pytest.fixture
-def folder(tmp_path):
-    np.save(tmp_path / "e.npy", np.arange(12, dtype=">f4").reshape(4, 3))
-    return tmp_path
-
-
-def test_row_numbers_and_rows_in_order(folder):
-    path, stored = folder / "t.csv", np.load(folder / "e.npy")
-    numbered = add_vectors(pa.table({"e": [3, 0, 3]}), {"e": "e.npy"}, path)
-    np.testing.assert_array_equal(np.stack(numbered.to_pandas()["e"]), stored[[3, 0, 3]])
-    ordered = add_vectors(pa.table({"a": [1, 2, 3, 4]}), {"e": "e.npy"}, path)
-    np.testing.assert_array_equal(np.stack(ordered.to_pandas()["e"]), stored)
-    batch = add_vectors(pa.table({"a": [3, 4]}), {"e": "e.npy"}, path, start=2, total=4)
-    np.testing.assert_array_equal(np.stack(batch.to_pandas()["e"]), stored[2:])
-
-
-@pytest.mark.parametrize(
-    ("values", "file", "message"),
-    [
-        ([0, 4], "e.npy", r"^Expected column 'e' to have row numbers of e.npy from 0 to 3, but got 4 in row 1\.$"),
-        ([-1], "e.npy", r"but got -1 in row 0\.$"),
-        ([0, None], "e.npy", r"but got nan in row 1\.$"),
-        (["x"], "e.npy", r"but got 'x' in row 0\.$"),
-        ([0], "f.npy", r"^Expected 'f.npy' of column 'e' to be a .npy file beside .*t.csv, but it does not exist\.$"),
-        ([0], "../e.npy", r"^Expected '../e.npy' of column 'e' to be a .npy file beside .*t.csv, but it is not\.$"),
-        ([0], "t.npy", r"^Expected t.npy to be a .npy file of numbers, but got: "),
-        ([0], "flat.npy", r"^Expected flat.npy to hold numbers, \[rows, width\], but got float64 of shape \[3\]\.$"),
-        ([0], "objects.npy", r"^Expected objects.npy to be a .npy file of numbers, but got: "),
-        (
-            None,
-            "e.npy",
-            r"^Expected e.npy to have a row of column 'e' for each of the 2 rows of .*t.csv, but it has 4\.$",
-        ),
-    ],
-)
-def test_files_that_make_no_sense(folder, values, file, message):
-    (folder / "t.npy").write_bytes(b"nothing")
-    np.save(folder / "flat.npy", np.zeros(3))
-    np.save(folder / "objects.npy", np.array([[None]], dtype=object), allow_pickle=True)
-    table = pa.table({"a": [1, 2]} if values is None else {"e": values})
-    with pytest.raises(ValueError, match=message):
-        add_vectors(table, {"e": file}, folder / "t.csv")

@@ -13,7 +13,7 @@ from lupi.data import Annotations
 from lupi.likelihoods import Categorical
 from lupi.methods import Method, build
 from lupi.nn import MLP, Parts
-from lupi.training import Settings
+from lupi.settings import Settings
 from lupi.training.loop import StageLoop
 
 SEED = 3

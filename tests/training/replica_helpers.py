@@ -11,7 +11,8 @@ from lupi import methods, testing
 from lupi.data import Annotations, SparseRows
 from lupi.likelihoods import Categorical
 from lupi.methods import Stack
-from lupi.training import Replicas, Settings, StackedAnnotations, fit
+from lupi.settings import Settings
+from lupi.training import Replicas, StackedAnnotations, fit
 
 SEEDS = (7, 3, 11)
 

@@ -9,13 +9,13 @@ from torch import nn
 
 from lupi.data import Annotations
 from lupi.methods import build
+from lupi.settings import Settings
 from lupi.training import (
     Checkpoint,
     RandomCrop,
     RandomFlip,
     RandomResizedCrop,
     Replicas,
-    Settings,
     StackedAnnotations,
     fit,
 )

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from lupi.training import Checkpoint, Settings, fit
+from lupi.settings import Settings
+from lupi.training import Checkpoint, fit
 from tests.training.helpers import HOW, SEED, assert_equal, interrupted, make_data, make_method, weights
 
 

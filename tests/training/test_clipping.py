@@ -12,7 +12,8 @@ from torch import nn
 from lupi import methods, testing
 from lupi.likelihoods import Categorical
 from lupi.methods import TRAM, NoPI
-from lupi.training import Replicas, Settings, StackedAnnotations, fit
+from lupi.settings import Settings
+from lupi.training import Replicas, StackedAnnotations, fit
 from lupi.training.clipping import clip_each, group_by_loss
 from tests.training.helpers import make_data, make_method, weights
 

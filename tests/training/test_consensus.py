@@ -12,7 +12,8 @@ from lupi.likelihoods import Bernoulli, Gaussian
 from lupi.methods import NoPI, kind, names
 from lupi.methods.ensemble import Ensemble
 from lupi.nn import MLP
-from lupi.training import Checkpoint, Settings, fit, fit_seeds
+from lupi.settings import Settings
+from lupi.training import Checkpoint, fit, fit_seeds
 from lupi.training.consensus import form_consensus
 from tests.training.helpers import SEED, assert_equal, interrupted, make_data, make_method, weights
 

@@ -1,8 +1,5 @@
-import contextlib
 import copy
 import gc
-import random
-import warnings
 import weakref
 from dataclasses import replace
 from types import SimpleNamespace
@@ -14,137 +11,14 @@ from lupi import testing
 from lupi.data import Annotations
 from lupi.likelihoods import Categorical
 from lupi.methods import build
-from lupi.nn.noise import Noise
-from lupi.training import Checkpoint, Replicas, Settings, StackedAnnotations, fit, fitting
+from lupi.settings import Settings
+from lupi.training import Checkpoint, Replicas, StackedAnnotations, fit, fitting
 from lupi.training.batches import Batches
-from lupi.training.cuda_graph import SMALL, WARM, GraphedSteps
+from lupi.training.cuda_graph import SMALL
 from lupi.training.loop import OneDevice, StageLoop
 
 HOW = Settings(epochs=4, batch_size=20, learning_rate=0.01)
-GPU, GENERATOR = "cuda:1", torch.Generator()
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-
-
-class Graph:
-    """Stands in for a CUDA graph: a recorded step runs when it is replayed, not before."""
-
-    def __init__(self):
-        self.steps, self.generators = [], []
-
-    def register_generator_state(self, generator):
-        self.generators.append(generator)
-
-    def replay(self):
-        for step in self.steps:
-            step()
-
-
-@pytest.fixture
-def graphs(monkeypatch):
-    made, entered = [], []
-
-    class Stream:
-        def __init__(self, device=GPU):
-            assert device == GPU
-
-        def wait_stream(self, other):
-            assert other is not self
-
-    @contextlib.contextmanager
-    def on(device):
-        entered.append(device)
-        yield
-        entered.pop()
-
-    @contextlib.contextmanager
-    def record(graph, stream):
-        assert isinstance(stream, Stream)
-        assert entered == [GPU]
-        assert graph.generators == [GENERATOR], "its replays would draw the same noise"
-        made.append(graph)
-        yield
-
-    current = Stream()
-    monkeypatch.setattr(torch.cuda, "Stream", Stream)
-    monkeypatch.setattr(torch.cuda, "device", on)
-    monkeypatch.setattr(torch.cuda, "stream", lambda _: contextlib.nullcontext())
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda: current)
-    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
-    monkeypatch.setattr(torch.cuda, "graph", record)
-    return made
-
-
-def test_a_shape_is_recorded_once_and_then_replayed(graphs):
-    done, recording = [], []
-
-    def step(index):
-        place = torch.zeros(())
-
-        def work():
-            done.append(index.tolist())
-            place.copy_(index.sum())
-
-        if len(graphs) > len(recording):
-            recording.append(index)
-            graphs[-1].steps.append(work)
-        else:
-            work()
-        return place
-
-    steps = GraphedSteps(GPU, GENERATOR)
-    for number in range(WARM + 3):
-        assert steps(step, torch.full((4,), number)) == 4 * number
-        if number % 2:
-            assert steps(step, torch.full((2,), number)) == 2 * number
-    assert [row[0] for row in done if len(row) == 4] == list(range(WARM + 3))
-    assert len(graphs) == 1  # the other shape was too rare
-    assert len(recording) == 1
-
-
-def test_a_replayed_step_reads_all_its_inputs(graphs):
-    """Whose values change, in the place where they were recorded."""
-    done, recording = [], []
-
-    def step(index, weight):
-        def work():
-            done.append((index[0].item(), weight.item()))
-
-        if len(graphs) > len(recording):
-            recording.append(index)
-            graphs[-1].steps.append(work)
-        else:
-            work()
-
-    steps = GraphedSteps(GPU, GENERATOR)
-    for number in range(WARM + 3):
-        steps(step, torch.full((4,), number), torch.tensor(number / 2))
-    assert done == [(number, number / 2) for number in range(WARM + 3)]
-    assert len(graphs) == 1
-
-
-def test_an_interruption_while_recording_is_raised_as_such(graphs, monkeypatch):
-    @contextlib.contextmanager
-    def broken(*_, **__):
-        try:
-            yield
-        finally:
-            raise RuntimeError("CUDA error: operation failed due to a previous error during capture")
-
-    monkeypatch.setattr(torch.cuda, "graph", broken)
-
-    def step(index):
-        if index[0] == WARM:
-            raise KeyboardInterrupt
-        return index
-
-    steps = GraphedSteps(GPU, GENERATOR)
-    for number in range(WARM):
-        steps(step, torch.full((4,), number))
-    with pytest.raises(KeyboardInterrupt):
-        steps(step, torch.full((4,), WARM))
-    with pytest.raises(RuntimeError, match="previous error"):
-        steps(step, torch.full((4,), WARM + 1))
-    assert graphs == []
 
 
 def make(kind, seeds):
@@ -182,64 +56,6 @@ def test_by_default_small_networks_are_recorded():
     assert not would_record(data, Settings(), place=OneDevice("cpu", "float32"))
 
 
-def steps_taken(watched, step, monkeypatch):
-    """Take a few steps that are recorded where possible, and return whether they were."""
-    modes = ["default"]
-    monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", lambda: modes[-1])
-    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", modes.append)
-    steps = GraphedSteps(GPU, GENERATOR, watched)
-    for number in range(WARM + 3):
-        steps(lambda index: step(index, modes[-1]), torch.full((4,), number))
-    assert modes[-1] == "default"
-    return steps.recorded
-
-
-def test_steps_that_a_graph_cannot_repeat_are_not_recorded(graphs, monkeypatch):
-    """They wait for the GPU, or draw random numbers on the CPU; nobody asked for a graph."""
-    watched, done = torch.Generator(), []
-
-    def wait(_, mode):
-        done.append("wait")
-        if mode == "warn":
-            warnings.warn("called a synchronizing CUDA operation", stacklevel=1)
-
-    def draw(*_):
-        torch.rand(1, generator=watched)
-        done.append("draw")
-
-    def draw_in_python(*_):
-        random.random()
-        done.append("python")
-
-    before = random.getstate()
-    for step in (wait, draw, draw_in_python):
-        assert not steps_taken(watched, step, monkeypatch)
-    random.setstate(before)
-    assert graphs == []
-    assert done == ["wait"] * (WARM + 3) + ["draw"] * (WARM + 3) + ["python"] * (WARM + 3)
-    assert steps_taken(watched, lambda *_: None, monkeypatch)
-    assert len(graphs) == 1
-
-
-@pytest.mark.usefixtures("graphs")
-def test_other_warnings_of_a_step_are_shown(monkeypatch):
-    with pytest.warns(UserWarning, match="beware") as shown:
-        steps_taken(torch.Generator(), lambda *_: warnings.warn("beware", stacklevel=1), monkeypatch)
-    assert len(shown) == WARM + 1
-
-
-@pytest.mark.usefixtures("graphs")
-def test_a_recording_that_fails_falls_back(monkeypatch):
-    done = []
-
-    def refuse(*_, **__):
-        raise RuntimeError("operation not permitted when stream is capturing")
-
-    monkeypatch.setattr(torch.cuda, "graph", refuse)
-    assert not steps_taken(torch.Generator(), lambda index, _: done.append(int(index[0])), monkeypatch)
-    assert done == list(range(WARM + 3))
-
-
 def test_only_batches_of_one_shape_from_memory_are_recorded():
     """Another source of x is read by the CPU, which a recorded step cannot wait for."""
 
@@ -268,9 +84,7 @@ def test_a_resumed_optimizer_reads_its_own_learning_rate(tmp_path):
     (method,) = make("no-pi", [0])
     place = OneDevice("cpu", "float32")
     (stage,) = method.stages(data)
-    loop = StageLoop(
-        stage=stage, number=0, data=data, validation=None, settings=HOW, place=place, seeds=[0], noise=Noise(0)
-    )
+    loop = StageLoop(stage=stage, number=0, data=data, validation=None, settings=HOW, place=place, seeds=[0])
     rate = torch.tensor(0.01)
     for group in loop.optimizer.param_groups:
         group.update(lr=rate, capturable=True)

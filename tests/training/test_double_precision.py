@@ -14,8 +14,9 @@ from lupi import methods
 from lupi.data import Annotations, SparseRows
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 from lupi.nn.inference import over_examples
+from lupi.settings import Settings
 from lupi.testing import make_data, make_method
-from lupi.training import Settings, fit
+from lupi.training import fit
 
 CASES = [
     pytest.param(name, likelihood, id=f"{name}-{type(likelihood).__name__}")

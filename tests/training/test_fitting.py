@@ -14,7 +14,8 @@ from torch import nn
 from lupi.data import Annotations, SparseRows
 from lupi.methods import Distillation, MeanImputation, NoPI, Stage
 from lupi.nn import MLP
-from lupi.training import Settings, fit
+from lupi.settings import Settings
+from lupi.training import fit
 from tests.training.helpers import (
     SEED,
     Recorder,

@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional as F
 
 from lupi.likelihoods import Categorical
-from lupi.training import Settings, fit
+from lupi.settings import Settings
+from lupi.training import fit
 from tests.training.helpers import assert_equal, make_data, make_method, rate_by_hand, tram_losses, weights
 
 

@@ -13,7 +13,8 @@ from torch.utils.data import Dataset, get_worker_info
 from lupi.data import Annotations
 from lupi.methods import build
 from lupi.nn.inference import over_examples
-from lupi.training import Checkpoint, Settings, fit
+from lupi.settings import Settings
+from lupi.training import Checkpoint, fit
 from tests.training.helpers import (
     HOW,
     assert_equal,

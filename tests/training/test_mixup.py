@@ -17,7 +17,8 @@ from lupi._internal.evaluation import evaluation
 from lupi.data import Batch
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 from lupi.methods import NoPI
-from lupi.training import Checkpoint, Settings, fit
+from lupi.settings import Settings
+from lupi.training import Checkpoint, fit
 from lupi.training.mixup import Mixup, draw_weights
 from tests.training.helpers import (
     HOW,

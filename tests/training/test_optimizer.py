@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from lupi.training import Checkpoint, Replicas, Settings, StackedAnnotations, fit, fit_seeds
+from lupi.settings import Settings
+from lupi.training import Checkpoint, Replicas, StackedAnnotations, fit, fit_seeds
 from lupi.training.optimizer import describe_optimizer, make_optimizer
 from tests.training.helpers import (
     HOW,

@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 from lupi.methods import LabelPosterior, NoPI
-from lupi.training import Checkpoint, Replicas, Settings, StackedAnnotations, fit
+from lupi.settings import Settings
+from lupi.training import Checkpoint, Replicas, StackedAnnotations, fit
 from tests.training.helpers import (
     HOW,
     SEED,

@@ -11,7 +11,8 @@ from torch import nn
 
 from lupi.likelihoods import Bernoulli
 from lupi.methods import NoPI, build
-from lupi.training import Replicas, Settings, StackedAnnotations, fit
+from lupi.settings import Settings
+from lupi.training import Replicas, StackedAnnotations, fit
 from tests.training.helpers import HOW, make_data, make_method, make_parts, weights
 
 

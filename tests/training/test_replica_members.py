@@ -13,7 +13,8 @@ from lupi import methods, testing
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 from lupi.methods import NoPI
 from lupi.nn import MLP
-from lupi.training import Checkpoint, Replicas, Settings, StackedAnnotations, fit, fit_seeds
+from lupi.settings import Settings
+from lupi.training import Checkpoint, Replicas, StackedAnnotations, fit, fit_seeds
 from tests.training.helpers import interrupted
 from tests.training.replica_helpers import (
     HOW,

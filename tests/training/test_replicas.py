@@ -12,7 +12,8 @@ from lupi import methods, testing
 from lupi.data import Annotations
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 from lupi.nn import MLP
-from lupi.training import Settings, StackedAnnotations
+from lupi.settings import Settings
+from lupi.training import StackedAnnotations
 from tests.training.replica_helpers import (
     HOW,
     assert_as_alone,

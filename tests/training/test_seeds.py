@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 from lupi.methods import NoPI
-from lupi.training import Replicas, Settings, fit, fit_seeds, fitting
+from lupi.settings import Settings
+from lupi.training import Replicas, fit, fit_seeds, fitting
 from tests.training.helpers import HOW, assert_equal, make_data, make_method, weights
 
 

@@ -7,7 +7,8 @@ import torch
 
 from lupi import methods
 from lupi.data import SparseRows
-from lupi.training import Settings, fit, loop
+from lupi.settings import Settings
+from lupi.training import fit, loop
 from tests.training.helpers import HOW, make_data, make_parts
 
 SPARSE = [name for name in methods.names() if methods.kind(name).takes_sparse]

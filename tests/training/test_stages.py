@@ -14,7 +14,8 @@ from lupi.likelihoods import Categorical
 from lupi.methods import Method, NoPI
 from lupi.methods.base import Stage, join_stages
 from lupi.nn.inference import over_examples
-from lupi.training import Checkpoint, Replicas, Settings, fit
+from lupi.settings import Settings
+from lupi.training import Checkpoint, Replicas, fit
 from lupi.training.fitting import can_stack, iterate_stages, split_stage, stack_stage
 from lupi.training.loop import OneDevice
 from tests.training.helpers import assert_equal, interrupted, weights

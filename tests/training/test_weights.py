@@ -12,7 +12,8 @@ from lupi import testing
 from lupi.data import Annotations, SparseRows, distinct
 from lupi.likelihoods import Categorical
 from lupi.methods.no_pi import no_pi
-from lupi.training import Checkpoint, Settings, StackedAnnotations, fit
+from lupi.settings import Settings
+from lupi.training import Checkpoint, StackedAnnotations, fit
 from lupi.training.mixup import Mixup
 from tests.training.helpers import HOW, SEED, interrupted, make_data, make_method, weights
 from tests.training.replica_helpers import assert_as_alone, make_members, make_sets

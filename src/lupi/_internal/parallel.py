@@ -1,80 +1,46 @@
-"""Call functions in several processes, which end with their parent process, or on a cluster."""
+"""Call functions in several processes, which end with their parent process, or on the workers of a Dask cluster."""
 
+from __future__ import annotations
+
+import logging
 import os
 import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import joblib
 
+from lupi._internal.versions import library_versions
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+Cluster = Any
+"""A `distributed.Client`; the library is optional."""
 Result = TypeVar("Result")
-INTERVAL = 0.1
+PARENT_CHECK_SECONDS = 0.1
 """Seconds between two checks whether the parent is alive."""
-
-
-class Cluster(Protocol):
-    """A cluster of machines that call functions."""
-
-    @property
-    def workers(self) -> int:
-        """Number of workers."""
-
-    def run(self, calls: Sequence[partial[Any]]) -> Iterator[tuple[int, Any]]:
-        """Call functions; yield the index and the result of each as soon as it has returned."""
-
-
-@contextmanager
-def open_cluster(address: str | None) -> Iterator[Cluster | None]:
-    """Connect to a Dask cluster; without an address, yield None.
-
-    Parameters
-    ----------
-    address : str, optional
-        The address of the scheduler, such as ``tcp://10.0.0.1:8786``. This needs the extra `cluster`.
-
-    Examples
-    --------
-    >>> with open_cluster(None) as cluster:
-    ...     cluster is None
-    True
-    """
-    if address is None:
-        yield None
-        return
-    try:
-        from lupi._internal.cluster import connect
-    except ImportError as error:
-        raise ImportError(f"Expected the extra `cluster` (pip install 'lupi[cluster]'), but {error}.") from error
-    with connect(address) as cluster:
-        yield cluster
+CONNECTION_SECONDS = 5.0
+"""Seconds to wait for the scheduler of a cluster, and for its first worker."""
+SMALL_TYPES = (type(None), bool, int, float, str, range)
+"""Types of arguments that are sent to a cluster with each call."""
 
 
 def run_parallel(
-    calls: Sequence[Callable[[], Result]], jobs: int, cluster: Cluster | None = None
+    calls: Sequence[Callable[[], Result]], jobs: int, cluster: Client | None = None
 ) -> Iterator[tuple[int, Result]]:
-    """Call functions with joblib, and yield the index and the result of each as soon as it has returned.
+    """Call functions, and yield the index and the result of each as soon as it has returned.
 
-    Parameters
-    ----------
-    calls : sequence of callable
-        The functions; results should not depend on which process calls them.
-    jobs : int
-        Number of processes; -1 for one per core. At most one process per function is started.
-    cluster : Cluster, optional
-        Result of `open_cluster`. Its workers call the functions, whatever `jobs` is.
-
-    Examples
-    --------
-    >>> sorted(run_parallel([lambda: "a", lambda: "b"], jobs=1))
-    [(0, 'a'), (1, 'b')]
+    At most one process per function is started. With a cluster, its workers call the functions, whatever `jobs` is.
     """
     if cluster is not None:
-        yield from cluster.run([call if isinstance(call, partial) else partial(call) for call in calls])
+        yield from run_on_cluster(cluster, [call if isinstance(call, partial) else partial(call) for call in calls])
         return
     # loky warns in the thread that replaces a worker. As an error, the warning would end the thread, and we would wait
     # forever. That thread sees only the filters of the whole process.
@@ -113,7 +79,100 @@ def end_with_parent(parent: int) -> None:
 
     def watch() -> None:
         while os.getppid() == parent:
-            time.sleep(INTERVAL)
+            time.sleep(PARENT_CHECK_SECONDS)
         os._exit(1)
 
     threading.Thread(target=watch, name=name, daemon=True).start()
+
+
+@contextmanager
+def open_cluster(address: str | None) -> Iterator[Client | None]:
+    """Connect to a Dask cluster and check its workers; without an address, yield None."""
+    if address is None:
+        yield None
+        return
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ImportError(f"Expected the extra `cluster` (pip install 'lupi[cluster]'), but {error}.") from error
+    for name in ("distributed.client", "tornado.application"):  # lost tasks are repeated, and errors are raised
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    try:
+        client = Client(address, timeout=CONNECTION_SECONDS, set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
+        why = str(error).rstrip(".")
+        raise ValueError(
+            f"Expected `cluster` to be the address of a Dask scheduler, but got {address!r}: {why}."
+        ) from None
+    with client:
+        try:
+            client.wait_for_workers(1, timeout=CONNECTION_SECONDS)
+        except TimeoutError:
+            raise ValueError(f"Expected `cluster` to have workers, but {address} has none.") from None
+        try:
+            client.run(check_versions, needed_versions())
+        except ImportError as error:
+            raise ValueError(f"Expected the workers of `cluster` to have lupi, but one raised: {error}.") from None
+        yield client
+
+
+def run_on_cluster(client: Client, calls: Sequence[partial[Any]]) -> Iterator[tuple[int, Any]]:
+    """Call functions on the workers of a cluster; calls on workers that die are repeated on other workers."""
+    from distributed import CancelledError, KilledWorker, as_completed
+
+    shared, versions = send_shared(client, calls), needed_versions()
+    places: dict[Future[Any], int] = {}
+    for place, call in enumerate(calls):
+        args = [shared.get(id(value), value) for value in call.args]
+        places[client.submit(check_and_call, versions, call.func, *args, pure=False, **call.keywords)] = place
+    try:
+        for future in as_completed(list(places), loop=client.loop):
+            yield places.pop(future), future.result()
+    except KilledWorker:
+        raise OSError(
+            "Expected the workers of `cluster` to live, but one training ended several of them; they may need more "
+            "memory."
+        ) from None
+    except CancelledError:
+        raise OSError("Expected the scheduler of `cluster` to live, but the connection is lost.") from None
+    finally:
+        client.cancel(list(places))
+
+
+def send_shared(client: Client, calls: Sequence[partial[Any]]) -> dict[int, Future[Any]]:
+    """Send each argument that several calls share to the scheduler once, as a task that returns it, by its id.
+
+    Workers get them from there and from each other. Scattered data would be lost if their worker died.
+    """
+    import cloudpickle
+    import dask
+
+    arguments = {id(value): value for call in calls for value in call.args}
+    uses = Counter(id(value) for call in calls for value in call.args)
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 PB"}):
+        return {
+            key: client.submit(cloudpickle.loads, cloudpickle.dumps(value), pure=False)
+            for key, value in arguments.items()
+            if uses[key] > 1 and not isinstance(value, SMALL_TYPES)
+        }
+
+
+def check_and_call(versions: Mapping[str, str], call: Callable[..., Any], *args: Any, **more: Any) -> Any:
+    """Call a function on a worker, which may have joined the cluster after its workers were checked."""
+    check_versions(versions)
+    return call(*args, **more)
+
+
+def check_versions(expected: Mapping[str, str]) -> None:
+    """Raise a `ValueError` unless this process, a worker, has the expected versions."""
+    for name, version in needed_versions().items():
+        if version != expected[name]:
+            raise ValueError(
+                f"Expected the workers of `cluster` to have {name} {expected[name]}, but one has {version}."
+            )
+
+
+def needed_versions() -> dict[str, str]:
+    """Return the versions of this process that all processes of a comparison must have."""
+    versions = library_versions()
+    return {name: versions[name] for name in ("lupi", "torch")} | {"Python": versions["python"].rpartition(".")[0]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from datetime import timedelta
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -25,6 +26,7 @@ class Steps:
         self.title, self.total, self.done, self.show = title, total, done, show
         self.bar: Progress | None = None
         self.line, self.last = "", time.monotonic()
+        self.start, self.done_before = self.last, done
         if show and sys.stderr.isatty():
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
             self.bar = Progress(*columns, console=Console(stderr=True))
@@ -47,14 +49,25 @@ class Steps:
         if self.bar is not None:
             self.bar.update(self.task, completed=self.done, description=f"{self.title} {text}")
         elif self.show:
-            self.line = f"{self.title} {text} ({self.done}/{self.total})"
+            left = f", {self.time_left()} left" if self.done < self.total else ""
+            self.line = f"{self.title} {text} ({self.done}/{self.total}{left})"
             if time.monotonic() - self.last >= LOG_INTERVAL or self.done >= self.total:
                 self.print_line()
+
+    def time_left(self) -> timedelta:
+        """Return the time that is left if the other steps take as long as those so far."""
+        each = (time.monotonic() - self.start) / max(1, self.done - self.done_before)
+        return timedelta(seconds=round(each * (self.total - self.done)))
 
     def print_line(self) -> None:
         """Print the current line."""
         show_line(self.line)
         self.line, self.last = "", time.monotonic()
+
+
+def show_trainings(trainings: int, rows: int) -> None:
+    """Print how much work there is."""
+    show_line(f"{trainings:,} trainings of {rows:,} annotations")
 
 
 def show_line(text: str) -> None:

@@ -27,7 +27,6 @@ def run(
         typer.Option("--controls", help="Train controls too: zeros, shuffled and random PI."),
     ] = False,
     sample: options.Sample = None,
-    minutes: options.Minutes = None,
     device: options.Device = "cpu",
     jobs: options.Jobs = -1,
     cluster: options.Cluster = None,
@@ -39,7 +38,8 @@ def run(
     or --controls reuses finished runs, and replaces the results.
     """
     from lupi._internal.files import claim_output
-    from lupi.compare import Plan, compare_table, format_table, open_cluster
+    from lupi._internal.parallel import open_cluster
+    from lupi.compare import Plan, compare_table, format_table
 
     if seeds is not None and folds is not None:
         raise ValueError("Expected `seeds` or `folds`, but got both.")
@@ -51,7 +51,6 @@ def run(
         folds=folds,
         controls=controls,
         sample=sample,
-        minutes=minutes,
         device=device,
         settings=settings,
     )

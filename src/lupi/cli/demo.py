@@ -22,8 +22,8 @@ def run(
 ) -> None:
     """Compare methods on handwritten digits with simulated annotators."""
     from lupi._internal.files import claim_output
+    from lupi.cli.digits import compare_digits, format_digits, is_demo, list_shown
     from lupi.methods import kind, names
-    from lupi.reproduce.demo import compare_digits, format_digits, is_demo, list_shown
 
     check_jobs(jobs)
     chosen = split_methods(methods) or (names() if everything else list_shown())

@@ -22,11 +22,8 @@ def run(
     split: Annotated[str | None, typer.Option(help="Split of a dataset, for huggingface.")] = None,
     overwrite: options.Overwrite = False,
 ) -> None:
-    """Turn the export of a labelling tool into a table with one row per label, and say how to go on.
-
-    Other commands also take an export itself, with the name of the tool: label-studio:export.json.
-    """
-    from lupi.tabular import read_export
+    """Turn the export of a labelling tool into a table with one row per label, and say how to go on."""
+    from lupi.importers import read_export
 
     given = {"label": label, "example": example, "annotators": annotators, "split": split}
     chosen = {name: value for name, value in given.items() if value}

@@ -19,10 +19,6 @@ Cluster = Annotated[
 Device = Annotated[str, typer.Option(help="Where to compute: cpu or cuda.")]
 Jobs = Annotated[int, typer.Option(help="Trainings to run in parallel; -1 for one per core.")]
 Methods = Annotated[str, typer.Option(help="Comma-separated names of methods, or `all`.")]
-Minutes = Annotated[
-    float | None,
-    typer.Option(help="Reduce the work to about this number of minutes: fewer seeds first, then a sample."),
-]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an output that is already there.")]
 Output = Annotated[Path, typer.Option("-o", "--output", help="Folder for results.")]
@@ -77,7 +73,7 @@ def table_options(
         list[str] | None,
         typer.Option(
             metavar="COLUMN=KIND",
-            help="Read a column as number, category, text, image, vector or vector:FILE.npy; repeatable.",
+            help="Read a column as number, category, text, image or vector; repeatable.",
         ),
     ] = None,
     task: Annotated[

@@ -13,10 +13,6 @@ def run(
     table: options.Table,
     output: Annotated[Path, typer.Option("-o", "--output", help="File for predictions, .parquet or .csv.")],
     keep: Annotated[list[str] | None, typer.Option(help="Comma-separated columns to copy to the output.")] = None,
-    kind: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN=vector:FILE.npy", help="File of a column of vectors, if not that of training."),
-    ] = None,
     text_encoder: Annotated[
         str | None, typer.Option(metavar="NAME_OR_FOLDER", help="Where the model's text encoder is, if it has moved.")
     ] = None,
@@ -30,8 +26,5 @@ def run(
     from lupi import serving
 
     trained = serving.load(model, text_encoder=text_encoder, image_encoder=image_encoder, device=device)
-    kinds = options.split_kinds(kind)
-    rows = serving.predict_table(
-        trained, table, output, keep=keep or [], kind=kinds, overwrite=overwrite, progress=True
-    )
+    rows = serving.predict_table(trained, table, output, keep=keep or [], overwrite=overwrite, progress=True)
     print(f"Predictions: {output}, {rows:,} rows")

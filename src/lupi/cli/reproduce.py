@@ -28,9 +28,9 @@ def run(
     """Reproduce an experiment from the paper."""
     from lupi._internal.files import claim_output, explain_os_errors, replace_folder
     from lupi._internal.parallel import open_cluster
-    from lupi.reproduce import EXPERIMENTS, ON_DATA, load_experiment
-    from lupi.reproduce.findings import is_finding, list_findings, write_findings
-    from lupi.reproduce.settings import change_settings
+    from lupi_paper import EXPERIMENTS, ON_DATA, load_experiment
+    from lupi_paper.findings import is_finding, list_findings, write_findings
+    from lupi_paper.settings import change_settings
 
     if names:
         for name, what in EXPERIMENTS.items():

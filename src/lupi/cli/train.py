@@ -16,13 +16,6 @@ def run(
     settings: dict[str, Any],
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the model.")],
     method: Annotated[str, typer.Option(help="Name of a method; `tram` is the paper's.")] = "auto",
-    trunk: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME_OR_FOLDER",
-            help="Hugging Face image model to fine-tune on the only input, a column of images.",
-        ),
-    ] = None,
     seed: options.Seed = 0,
     device: options.Device = "cpu",
     no_privileged: Annotated[
@@ -44,7 +37,6 @@ def run(
         serving.train(
             spec,
             method=method,
-            trunk=trunk,
             device=device,
             seed=seed,
             settings=settings,

@@ -1,6 +1,5 @@
 """Does privileged information help? Compare methods, baselines and controls over several seeds."""
 
-from lupi._internal.parallel import open_cluster
 from lupi.compare.arrays import Task, compare_methods
 from lupi.compare.comparison import compare_table
 from lupi.compare.engine import Arm, Run, run_arms
@@ -23,7 +22,6 @@ __all__ = [
     "conclude",
     "difference",
     "format_table",
-    "open_cluster",
     "run_arms",
     "summarize",
     "write_results",

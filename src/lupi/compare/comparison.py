@@ -4,10 +4,12 @@ All methods get the same training and test rows. Seeds are trained in groups of 
 saved, so that an interrupted comparison can be resumed with the same results.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -16,22 +18,22 @@ from numpy.typing import NDArray
 
 from lupi import __version__
 from lupi._internal.checks import check_jobs
-from lupi._internal.parallel import Cluster
-from lupi._internal.progress import show_line
+from lupi._internal.progress import show_trainings
 from lupi.compare.arms import SUMS, Variant, list_variants, train_variant
-from lupi.compare.budget import Estimate, count_workers, describe_work
 from lupi.compare.cache import RunFolder, open_run_folder
 from lupi.compare.consensus import check_trust, infer_consensus, uses_consensus
 from lupi.compare.engine import Arm, Run, map_groups, run_arms
 from lupi.compare.plan import HELD_OUT, SEEDS_AT_ONCE, Plan, make_splits
 from lupi.compare.results import BIN_COLUMNS, Comparison, conclude
-from lupi.compare.sizing import describe_budget, estimate_plan, fit_minutes, is_quick, recall_size
 from lupi.compare.statistics import Uncertainty
-from lupi.crowd import pairwise_agreement
+from lupi.crowd.agreement import describe_agreement
 from lupi.metrics import BINS, METRICS
 from lupi.tabular.dataset import TableDataset, read_dataset
 from lupi.tabular.embeddings import hash_folder, resolve_folder
 from lupi.tabular.sampling import sample_examples
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 SAME_RUNS = ("methods", "seeds")
 """Facts in `describe_plan` that do not change a run, so that methods and seeds can be added to a comparison."""
@@ -42,7 +44,7 @@ def compare_table(
     folder: Path,
     *,
     jobs: int = 1,
-    cluster: Cluster | None = None,
+    cluster: Client | None = None,
     overwrite: bool = False,
     notify: Callable[[str], None] | None = None,
     progress: bool = False,
@@ -58,8 +60,8 @@ def compare_table(
         are reused.
     jobs : int
         Number of groups of seeds to train in parallel, with joblib; the results do not depend on it.
-    cluster : Cluster, optional
-        Result of `open_cluster`. Groups are trained on its workers, with the same results, and this process saves them.
+    cluster : distributed.Client, optional
+        The client of a Dask cluster, whose workers train groups with the same results; this process saves them.
     overwrite : bool
         Whether to replace another comparison in the folder.
     notify : callable, optional
@@ -83,29 +85,20 @@ def compare_table(
     ('nll', 'accuracy', 'brier', 'ece')
     """
     check_jobs(jobs)
-    workers, budget = count_workers(jobs, cluster), describe_budget(plan)
-    data, estimate = read_dataset(plan.spec, test=plan.test, device=plan.device), None
+    data = read_dataset(plan.spec, test=plan.test, device=plan.device)
     check_trust(plan.spec, data)
     several = len(np.unique(data.train.example)) < len(data.train.y)
     variants = list_variants(plan, data.task, several=several)
-    choices = [*data.choices]
-    if plan.minutes is not None:
-        chosen = None if overwrite else recall_size(plan, folder, [variant.name for variant in variants])
-        if chosen is None:
-            estimate = estimate_plan(plan, data, variants, workers)
-            chosen, choice = fit_minutes(plan, len(data.rows), estimate)
-            choices.append(choice)
-        plan = chosen
     if plan.sample is not None:
         data = sample_examples(data, plan.sample)
     if notify is not None:
-        for choice in choices:
+        for choice in data.choices:
             notify(choice)
     splits = make_splits(plan, data)
-    about = describe_plan(plan, data, variants, budget)
+    about = describe_plan(plan, data, variants)
     with open_run_folder(folder, about, same_runs=SAME_RUNS, overwrite=overwrite) as runs:
         if progress:
-            show_work(plan, data, variants, runs, estimate, workers)
+            show_work(plan, data, variants, runs)
         run = partial(
             run_arms,
             seeds=range(plan.runs),
@@ -125,36 +118,19 @@ def compare_table(
     return summarize_runs(plan, data, variants, found, about)
 
 
-def show_work(
-    plan: Plan,
-    data: TableDataset,
-    variants: Sequence[Variant],
-    folder: RunFolder,
-    estimate: Estimate | None,
-    workers: int,
-) -> None:
-    """Print how many networks will be trained and roughly how long that takes, unless all are finished."""
+def show_work(plan: Plan, data: TableDataset, variants: Sequence[Variant], folder: RunFolder) -> None:
+    """Print how many networks will be trained, unless all are finished."""
     groups = map_groups(range(plan.runs), SEEDS_AT_ONCE).items()
-    if all(folder.file(one.name, seed, group).exists() for one in variants for seed, group in groups):
-        return
-    rows = len(data.rows)
-    seconds: float | None = 0.0
-    if not is_quick(plan, rows):
-        estimate = estimate or estimate_plan(plan, data, variants, workers)
-        seconds = None if estimate is None else estimate.seconds(plan.runs, rows)
-    trainings = plan.runs * (len(variants) + uses_consensus(data))
-    show_line(describe_work(trainings, rows, seconds, workers))
+    if any(not folder.file(one.name, seed, group).exists() for one in variants for seed, group in groups):
+        show_trainings(plan.runs * (len(variants) + uses_consensus(data)), len(data.rows))
 
 
-def describe_plan(
-    plan: Plan, data: TableDataset, variants: Sequence[Variant], budget: str | None = None
-) -> dict[str, Any]:
+def describe_plan(plan: Plan, data: TableDataset, variants: Sequence[Variant]) -> dict[str, Any]:
     """Return everything that the results depend on."""
     encoders = {kind: name and resolve_folder(name) for kind, name in plan.spec.pretrained.items()}
     return {
         "data": data.digest[:16],
         **({} if plan.sample is None else {"sample": plan.sample}),
-        **({} if budget is None else {"budget": budget}),
         "target": list(data.schema.roles.target),
         "privileged": dict(data.schema.privileged),
         "annotator": data.annotator,
@@ -192,6 +168,7 @@ def summarize_runs(
         rows = {(arm, metric): value / plan.seeds for metric, own in sums.items() for arm, value in own.items()}
         uncertainty = Uncertainty(rows=rows, example=data.test.example)
     warned = dict.fromkeys(f"{run.arm}: {text}" for run in runs for text in run.values.get("warnings", ()))
+    agreement = describe_agreement(data.train.y, data.train.example) if data.task == "classification" else []
     return conclude(
         runs,
         [variant.name for variant in variants if not (variant.is_control or variant.is_baseline)],
@@ -199,7 +176,7 @@ def summarize_runs(
         controls=[variant.name for variant in variants if variant.is_control],
         first="nll" if data.test is not None or uses_consensus(data) else "accuracy",  # see `describe_scoring`
         uncertainty=uncertainty,
-        notes=[*describe_scoring(plan, data), *data.notes, *describe_agreement(data), *warned],
+        notes=[*describe_scoring(plan, data), *data.notes, *agreement, *warned],
         reliability=average_bins(add_arrays(runs, "bins")),
         about=about,
     )
@@ -259,11 +236,3 @@ def describe_scoring(plan: Plan, data: TableDataset) -> list[str]:
             "instead of the noisy one, such as pi-dual and pi-transition."
         )
     return [*notes, "Intervals cover the splits, and allow for their overlap (Nadeau & Bengio 2003)."]
-
-
-def describe_agreement(data: TableDataset) -> list[str]:
-    """Describe how often two labels of an example agree, if any example has two."""
-    if data.task != "classification":
-        return []
-    share = pairwise_agreement(data.train.y, data.train.example)
-    return [] if np.isnan(share) else [f"Two labels of one example agree {100 * share:.0f} % of the time."]

@@ -4,18 +4,23 @@ An *arm* is a method, a baseline or a control. The engine does not depend on how
 skips runs that were saved in a folder, and distributes the rest over processes or a cluster.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from lupi._internal.checks import check_jobs
-from lupi._internal.parallel import Cluster, run_parallel
+from lupi._internal.parallel import run_parallel
 from lupi._internal.progress import Steps
 from lupi.compare.cache import RunFolder
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +55,7 @@ def run_arms(
     folder: RunFolder | None = None,
     keep_groups: bool = False,
     jobs: int = 1,
-    cluster: Cluster | None = None,
+    cluster: Client | None = None,
     progress: bool = False,
     notify: Callable[[str], None] | None = None,
     save: bool = True,
@@ -73,8 +78,8 @@ def run_arms(
         how many seeds were trained before. By default, missing seeds form new groups, and no seed is trained twice.
     jobs : int
         Number of groups to train in parallel, with joblib; -1 for one per core. The results do not depend on it.
-    cluster : Cluster, optional
-        Result of `open_cluster`. Groups are trained on its workers, whatever `jobs` is. Workers do not write files;
+    cluster : distributed.Client, optional
+        The client of a Dask cluster. Groups are trained on its workers, whatever `jobs` is. Workers do not write files;
         this process saves the runs.
     progress : bool
         Whether to show progress.

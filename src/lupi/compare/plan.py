@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.model_selection import GroupShuffleSplit
 
 from lupi import methods as known
-from lupi._internal.checks import check_integer, check_positive
+from lupi._internal.checks import check_integer
 from lupi._internal.devices import check_device
 from lupi.tabular.dataset import TableDataset
 from lupi.tabular.folds import Rows, grouped_folds
@@ -48,9 +48,6 @@ class Plan:
         information.
     sample : int, optional
         Maximum number of annotations. If there are more, whole examples are sampled at random.
-    minutes : float, optional
-        Time budget. A few short training runs show how long the comparison would take. If it is too long, the number of
-        seeds is reduced, to no fewer than three, and then the number of annotations, to no fewer than 500.
     device : str
         Device for training.
     settings : mapping
@@ -72,7 +69,6 @@ class Plan:
     folds: int | None = None
     controls: bool = False
     sample: int | None = None
-    minutes: float | None = None
     device: str = "cpu"
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -86,8 +82,6 @@ class Plan:
             raise ValueError("Expected `privileged` to name columns, but got none.")
         if self.sample is not None:
             check_integer("sample", self.sample, 1)
-        if self.minutes is not None:
-            check_positive("minutes", self.minutes)
         if self.folds is not None:
             check_integer("folds", self.folds, 2)
             if self.test is not None:

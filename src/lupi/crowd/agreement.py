@@ -52,6 +52,12 @@ def pairwise_agreement(label: ArrayLike, example: ArrayLike) -> float:
     return _count_pairs(of_example * len(labels) + of_label) / total if total else math.nan
 
 
+def describe_agreement(label: ArrayLike, example: ArrayLike) -> list[str]:
+    """Describe in a sentence how often two labels of an example agree, if any example has two."""
+    share = pairwise_agreement(label, example)
+    return [] if np.isnan(share) else [f"Two labels of one example agree {100 * share:.0f} % of the time."]
+
+
 def krippendorff_alpha(label: ArrayLike, example: ArrayLike) -> float:
     """Return Krippendorff's α for nominal labels.
 

@@ -13,8 +13,8 @@ from lupi.crowd.inference import Inference
 from lupi.crowd.labels_alone import approximate_reliability, expected_confusions, infer_alone
 from lupi.crowd.trusted import read_trust
 from lupi.crowd.votes import Votes
+from lupi.importers import to_long
 from lupi.tabular.containers import as_pandas
-from lupi.tabular.importers import to_long
 from lupi.tabular.roles import check_name
 from lupi.tabular.targets import find_unlabelled
 from lupi.tabular.values import as_text, is_number
@@ -92,8 +92,8 @@ def aggregate(
     ----------
     table
         A long table with one row per label (pandas, polars or Arrow), or a wide table or array with one column per
-        annotator, as for `lupi.tabular.to_long`. Rows and cells without a label are ignored. A missing annotator counts
-        as one more annotator.
+        annotator, as for `lupi.importers.to_long`. Rows and cells without a label are ignored. A missing annotator
+        counts as one more annotator.
     example, annotator, label : str, optional
         Column names of a long table; by default "example", "annotator" and "label". If `annotator` and `label` are not
         given and the table has neither of these columns, it is wide.

@@ -2,8 +2,8 @@
 
 The estimate is the gap between the held-out losses of q(y | x) and q(y | x, a).
 
-Collier, Jenatton, Kokiopoulou and Berent (ICML 2022), sections 1 and 2; `lupi.theory` has the exact value for their
-synthetic process.
+Collier, Jenatton, Kokiopoulou and Berent (ICML 2022), sections 1 and 2; `lupi_paper.theory` has the exact value for
+their synthetic process.
 """
 
 import math
@@ -165,8 +165,7 @@ def held_out_losses(
 
     Examples
     --------
-    >>> from lupi.theory import draw_synthetic
-    >>> x, a, y = draw_synthetic(300, 0.1, np.random.default_rng(0))
+    >>> x, a, y = np.random.default_rng(0).random((3, 300))
     >>> held_out_losses(x[:, None], y, a[:, None], folds=2, parameters={"epochs": 1}).shape
     (300,)
     """

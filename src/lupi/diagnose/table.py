@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from lupi._internal.checks import check_integer, check_jobs, check_positive
+from lupi._internal.checks import check_integer, check_jobs
 from lupi._internal.files import claim_output, explain_os_errors, replace_folder, to_csv, to_records, write_text
-from lupi.compare.budget import count_workers
-from lupi.compare.comparison import describe_agreement
+from lupi._internal.progress import show_trainings
 from lupi.compare.consensus import check_trust, take_trust
+from lupi.crowd.agreement import describe_agreement
 from lupi.diagnose.content import add_content, draw_pictures
 from lupi.diagnose.diagnosis import diagnose
 from lupi.diagnose.findings import Diagnosis
@@ -20,7 +20,6 @@ from lupi.diagnose.information import Floats
 from lupi.diagnose.other_models import read_probabilities
 from lupi.diagnose.page import diagnosis_page
 from lupi.diagnose.problem import Problem
-from lupi.diagnose.sizing import estimate_problem, fit_sample, show_work
 from lupi.report import write_report
 from lupi.tabular import TableDataset, TableSpec, read_dataset
 from lupi.tabular.columns import estimator_kinds
@@ -40,7 +39,6 @@ def diagnose_table(
     device: str = "cpu",
     settings: Mapping[str, Any] | None = None,
     sample: int | None = None,
-    minutes: float | None = None,
     jobs: int = 1,
     facts: Mapping[str, Any] | None = None,
     notify: Callable[[str], None] | None = None,
@@ -67,9 +65,6 @@ def diagnose_table(
         More parameters of the estimators, such as `epochs`; None stands for the default.
     sample : int, optional
         Maximum number of annotations. If there are more, whole examples are sampled at random.
-    minutes : float, optional
-        Time budget. A few short training runs show how long the diagnosis would take. If it is too long, a sample of
-        at least 500 annotations is used.
     jobs, progress
         As for `diagnose`.
     facts : mapping, optional
@@ -99,8 +94,6 @@ def diagnose_table(
     check_jobs(jobs)
     if sample is not None:
         check_integer("sample", sample, 1)
-    if minutes is not None:
-        check_positive("minutes", minutes)
     with claim_output(
         output, overwrite=overwrite, folder=True, ours=lambda run: (run / "information.csv").exists(), kind="diagnosis"
     ):
@@ -108,31 +101,26 @@ def diagnose_table(
         whole = read_dataset(spec, device=device)
         check_trust(spec, whole)
         p = None if probabilities is None else read_probabilities(probabilities, spec, whole)
-
-        def take(size: int) -> tuple[TableDataset, Problem]:
-            data = sample_examples(whole, size, seed)
-            own = None if p is None else p[np.searchsorted(whole.rows, data.rows)]
-            parameters = {"device": device, "kind": estimator_kinds(data.schema.inputs), **chosen}
-            trust = take_trust(spec.trust, data.annotators)
-            options = {"trust": trust, "method": method, "folds": folds, "seed": seed, "parameters": parameters}
-            return data, make_problem(data, own, **options)
-
-        data, problem = take(sample or len(whole.rows))
-        workers, estimate, choices = count_workers(jobs), None, data.choices
-        if minutes is not None:
-            estimate = estimate_problem(problem, workers)
-            size, choice = fit_sample(problem, minutes, estimate)
-            choices = [*choices, choice]
-            if size < len(data.rows):
-                data, problem = take(size)
-        notes = [*data.notes, *describe_agreement(data)]
+        data = sample_examples(whole, sample or len(whole.rows), seed)
+        problem = make_problem(
+            data,
+            None if p is None else p[np.searchsorted(whole.rows, data.rows)],
+            trust=take_trust(spec.trust, data.annotators),
+            method=method,
+            folds=folds,
+            seed=seed,
+            parameters={"device": device, "kind": estimator_kinds(data.schema.inputs), **chosen},
+        )
+        notes = list(data.notes)
+        if data.task == "classification":
+            notes += describe_agreement(data.train.y, data.train.example)
         if spec.soft:
             notes.append("The label of a row is its most probable class: how probable it is does not matter here.")
-        for line in (*choices, *(f"Note: {note}" for note in notes)):
+        for line in (*data.choices, *(f"Note: {note}" for note in notes)):
             if notify is not None:
                 notify(line)
         if progress:
-            show_work(problem, estimate, workers)
+            show_trainings(count_trainings(problem), len(problem.y))
         found = diagnose(problem, jobs=jobs, progress=progress)
         if len(data.rows) < len(whole.rows):
             found = replace(found, notes=[data.notes[0], *found.notes])
@@ -164,11 +152,18 @@ def diagnose_table(
             "seed": seed,
             "settings": chosen,
             "sample": len(data.rows) if len(data.rows) < len(whole.rows) else None,
-            "minutes": minutes,
             "data": data.digest,
             "reading": notes,
         }
         return found, write_diagnosis(found, output, {**known, **(facts or {})})
+
+
+def count_trainings(problem: Problem) -> int:
+    """Return how many networks are trained: given no, each, all and shuffled columns, a wider one, and judges."""
+    columns = len(problem.privileged.columns)
+    judged = not problem.real and problem.y.ndim == 1
+    judging = judged * ((problem.probabilities is None) + (problem.gold is not None))
+    return problem.folds * (1 + columns + (columns > 1) + 2 + judging)
 
 
 def make_problem(data: TableDataset, probabilities: Floats | None, **options: Any) -> Problem:

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from lupi import methods
 from lupi._internal.checks import check_integer, check_number
 from lupi._internal.devices import check_device
+from lupi._internal.seeding import seeded
 from lupi.data import Annotations, Batch, CodedRows, SparseRows
 from lupi.estimators import arguments
 from lupi.estimators.folder import save_model_folder
@@ -35,14 +36,14 @@ from lupi.likelihoods import Likelihood
 from lupi.nn import MLP, Parts
 from lupi.nn.inference import ROWS_AT_ONCE, measure_width, over_annotations, over_examples, take_first
 from lupi.nn.pairwise import check_flips
+from lupi.settings import Settings, choose_batch_size
 from lupi.tabular.containers import as_pandas
 from lupi.tabular.encoding import InputEncoder, PrivilegedEncoder
 from lupi.tabular.folds import take_rows
 from lupi.tabular.frames import as_frame, check_inputs
 from lupi.tabular.kinds.vector import expand_vectors
 from lupi.tabular.lazy import Frame, by_column
-from lupi.training import Checkpoint, Settings, fit, seed_noise
-from lupi.training.settings import choose_batch_size
+from lupi.training import Checkpoint, fit
 
 Trunk = nn.Module | Callable[[], nn.Module]
 MethodMaker = Callable[..., methods.Method]
@@ -266,10 +267,10 @@ class PrivilegedEstimator(BaseEstimator, ABC):
 
     def _build_network(self, x: Any, seed: int, weights: Any) -> None:
         """Build the network; `weights` are those of another fit, to go on from."""
-        with seed_noise(seed, torch.device(self.device)):
+        with seeded(seed, torch.device(self.device)):
             trunk = convert(self._make_trunk(), self.dtype)
             self.widths_ |= {"features": measure_width(trunk, x), "odd": int(getattr(trunk, "odd", False))}
-        with seed_noise(seed, torch.device(self.device)):
+        with seeded(seed, torch.device(self.device)):
             self.method_: methods.Method = self._build()
             if weights is not None:
                 restore_weights(self.method_, weights)

@@ -77,7 +77,7 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
         Learning rate.
     learning_rates : dict of str to float, optional
         Learning rates of parts of the network, such as ``{"trunk": 1e-5}``; 0 freezes a part. See
-        `lupi.training.Settings`.
+        `lupi.settings.Settings`.
     l2 : float
         Weight λ of the penalty λ‖w‖² on the weights.
     patience : int, optional
@@ -88,7 +88,7 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
     validation_fraction : float
         Fraction of the examples to hold out, with their noisy labels, if `patience` is given and the method uses it.
     training : dict, optional
-        Further options of `lupi.training.Settings`: optimizer, schedule, clip, precision and so on.
+        Further options of `lupi.settings.Settings`: optimizer, schedule, clip, precision and so on.
     dtype : {"float32", "float64"}
         Data type for training and prediction. "float64" is more exact, but slower, and takes more memory; `precision`
         in `training` then has no effect.

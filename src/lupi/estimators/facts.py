@@ -51,7 +51,6 @@ class Facts(TypedDict):
     mixture: NotRequired[dict[str, float] | None]
     table: NotRequired[Any]
     record: NotRequired[Any]
-    trunk: NotRequired[Any]
     notes: list[str]
     sha256: dict[str, str]
 

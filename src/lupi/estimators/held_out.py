@@ -10,8 +10,8 @@ from sklearn.base import is_classifier
 from lupi.data import Annotations
 from lupi.estimators import arguments
 from lupi.methods.base import Method
+from lupi.settings import Settings
 from lupi.tabular.containers import as_pandas
-from lupi.training import Settings
 
 
 def hold_out(data: Annotations, fraction: float, seed: int) -> tuple[Annotations, Annotations]:

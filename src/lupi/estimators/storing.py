@@ -4,15 +4,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from lupi import __version__, methods
+from lupi._internal.seeding import seeded
 from lupi.estimators.facts import FITTED, check_facts, explain_contents, restore
 from lupi.estimators.folder import StoredModel
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
-from lupi.training import seed_noise
 
 Estimator = TypeVar("Estimator")
 NOT_STORED = (
@@ -107,7 +106,7 @@ def unpack_model(
     model.__dict__.update({name: value for name, value in stored.encoders.items() if name in FITTED})
     model.likelihood_, model.widths_ = LIKELIHOODS[facts["likelihood"]], facts["widths"]
     own = trunk is not None or method is not None
-    with explain_contents(path), seed_noise(0, torch.device("cpu")):  # building a network draws weights
+    with explain_contents(path), seeded(0):  # building a network draws weights
         model._check_parameters()
         if facts.get("privileged", True):
             model.method_ = restore(model._build, stored.weights, own=own)

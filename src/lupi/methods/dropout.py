@@ -6,6 +6,7 @@ Lambert, Sener and Savarese, "Deep learning under privileged information using h
 
 from typing import ClassVar
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -14,7 +15,6 @@ from lupi.data import Batch
 from lupi.likelihoods import Categorical, Likelihood
 from lupi.methods.base import Method
 from lupi.nn import MLP, Parts
-from lupi.nn.noise import draw_normal
 
 
 class HeteroscedasticDropout(Method):
@@ -63,7 +63,7 @@ class HeteroscedasticDropout(Method):
         features = batch.spread(self.trunk(batch.x))
         log_scale = F.logsigmoid(self.scale(batch.a))
         if self.training:
-            noise = draw_normal(*features.shape, dtype=features.dtype, device=features.device)
+            noise = torch.randn_like(features)
             features = features * (1 + log_scale.exp() * noise)
         return {
             "marginal": self.likelihood.loss(self.marginal(features), batch.y, batch.weight),

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lupi._internal.checks import check_integer, check_number
+from lupi._internal.seeding import seeded
 from lupi.data import Annotations, Batch
 from lupi.likelihoods import Bernoulli, Categorical, Likelihood
 from lupi.methods.base import Method, Stage, join_stages
@@ -32,7 +33,6 @@ from lupi.methods.explanation import apply_mixture, explain
 from lupi.methods.no_pi import NoPI, no_pi
 from lupi.nn import Parts
 from lupi.nn.inference import over_examples
-from lupi.nn.noise import seed_noise
 
 PATIENCE = 3
 """Number of epochs without a lower loss on its held-out fold after which a cross-fitted network stops, at a constant
@@ -162,7 +162,7 @@ class LabelPosterior(Method):
 
     def make_networks(self, make: Callable[[], Method], name: str, folds: int, device: torch.device) -> list[Method]:
         """Make networks whose initial weights depend only on the seed and the name."""
-        with seed_noise(zlib.crc32(f"{int(self.seed)} {name}".encode())):
+        with seeded(zlib.crc32(f"{int(self.seed)} {name}".encode())):
             return [make().to(device, self.weights.dtype) for _ in range(folds)]
 
     def cross_fit_members(self, data: Annotations, fold: Tensor) -> Iterator[Stage]:

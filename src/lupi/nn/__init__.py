@@ -2,7 +2,6 @@
 
 from lupi.nn.heads import GaussianHead, HeteroscedasticHead, ProbitHead, heteroscedastic_head
 from lupi.nn.hub import pretrained, resnet, token_ids
-from lupi.nn.mobilenet import MobileNet
 from lupi.nn.pairwise import Pairwise, extract_reward
 from lupi.nn.parts import Parts
 from lupi.nn.towers import Tower
@@ -12,7 +11,6 @@ __all__ = [
     "MLP",
     "GaussianHead",
     "HeteroscedasticHead",
-    "MobileNet",
     "Pairwise",
     "Parts",
     "ProbitHead",

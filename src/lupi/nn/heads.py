@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from lupi._internal.checks import check_integer, check_positive
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood, at_least_float32
-from lupi.nn.noise import draw_normal
 
 SMALLEST_SCALE = 1e-3
 MANY = 1000
@@ -142,7 +141,7 @@ class HeteroscedasticHead(nn.Module):
         noise = self.evaluation_noise
         if self.training:
             rows, sources = features.shape[0], noise.shape[0]
-            noise = draw_normal(rows, sources, self.samples, dtype=noise.dtype, device=noise.device)
+            noise = torch.randn(rows, sources, self.samples, dtype=noise.dtype, device=noise.device)
         by_source = noise[..., : self.factors, :].mT, noise[..., self.factors :, :].mT
         if self.training or torch.compiler.is_compiling():  # an exported graph processes all rows at once
             return average_noisy_logits(self.likelihood, mean, factor, scale, by_source, self.temperature)

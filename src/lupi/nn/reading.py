@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, get_worker_info
 
 from lupi._internal.inputs import Inputs, Source, map_inputs, take_rows
-from lupi.nn.noise import Noise, active
+from lupi._internal.seeding import seeded
 
 workers: ContextVar[int] = ContextVar("workers", default=0)
 """Number of worker processes that read inputs; 0 to read them in this process."""
@@ -41,18 +41,13 @@ class Reader:
     def __getitem__(self, request: tuple[list[int], int]) -> Inputs | Failure:
         rows, seed = torch.tensor(request[0], dtype=torch.int64), request[1]
         if get_worker_info() is None:
-            with Noise(seed).lend():
+            with seeded(seed):
                 return take_rows(self.x, rows, seed)
         try:
             return take_rows(self.x, rows, seed)
         except Exception as error:  # any error of the source; torch would print many lines
             kind = next(kind for kind in (OSError, ValueError, RuntimeError, Exception) if isinstance(error, kind))
             return Failure(kind, str(error), traceback.format_exc())
-
-
-def use_global_generator(_: int) -> None:
-    """Make a worker process, which starts as a copy of this one, draw from torch's global generator."""
-    active.noise = None
 
 
 def pass_through(batch: Any) -> Any:
@@ -92,7 +87,6 @@ def read_ahead(x: Source, requests: Iterable[Request], device: torch.device) -> 
         sampler=((request.rows.tolist(), request.seed) for request in requests),
         num_workers=number,
         collate_fn=pass_through,
-        worker_init_fn=use_global_generator,
         pin_memory=device.type == "cuda",
         generator=torch.Generator(),  # not torch's global one
     )

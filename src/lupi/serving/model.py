@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
@@ -12,7 +11,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from lupi._internal.checks import check_integer
 from lupi._internal.devices import check_device
 from lupi._internal.files import claim_output, explain_os_errors, to_csv
 from lupi._internal.json_types import from_json
@@ -20,20 +18,17 @@ from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor, folder
 from lupi.estimators.base import MethodMaker, Trunk
 from lupi.estimators.facts import explain_contents
 from lupi.estimators.storing import pack_model, unpack_model
-from lupi.nn.architecture import Architecture, build_trunk
 from lupi.serving.card import write_card
 from lupi.tabular import Schema, TransformerEncoder
 from lupi.tabular.columns import clean_inputs
 from lupi.tabular.containers import as_pandas
 from lupi.tabular.embeddings import PretrainedEncoder, resolve_folder
-from lupi.tabular.features import encode_columns, stack_images
+from lupi.tabular.features import encode_columns
 from lupi.tabular.images import PixelEncoder, VisionEncoder
 from lupi.tabular.kinds import ColumnEncoder
 from lupi.tabular.text import TfidfEncoder
 
 Estimator = PrivilegedClassifier | PrivilegedRegressor
-IMAGES_AT_ONCE = 256
-"""Number of images to hold in memory for predictions."""
 ENCODERS: dict[str, tuple[type, ...]] = {
     "text": (TfidfEncoder, TransformerEncoder),
     "image": (PixelEncoder, VisionEncoder),
@@ -74,15 +69,12 @@ class TableModel:
         The fitted encoders of text and image columns.
     record : mapping
         The training record: the table and its size, classes, settings, notes, losses and versions.
-    trunk : Architecture, optional
-        The architecture of the trunk, if the model takes images.
     """
 
     estimator: Estimator
     schema: Schema
     encoders: dict[str, ColumnEncoder]
     record: Mapping[str, Any]
-    trunk: Architecture | None = None
 
     def predict(self, table: pd.DataFrame, *, start: int = 0, folder: str | Path = ".") -> pd.DataFrame:
         """Predict the rows of a table.
@@ -150,17 +142,9 @@ class TableModel:
         return pd.DataFrame(self._predict(table, 0, folder), columns=columns, index=table.index)
 
     def _predict(self, table: pd.DataFrame, start: int, folder: str | Path) -> NDArray[np.float64]:
-        """Return the expected y; images are read a few at a time."""
+        """Return the expected y."""
         X = clean_inputs(table, self.schema.inputs, range(start, start + len(table)), Path(folder))
-        names = self.record["classes"]
-        if self.trunk is None:
-            return self.estimator._predict(encode_columns(X, self.encoders), names=names, start=start)
-        size = self.trunk["size"][0], self.trunk["size"][1]
-        parts = []
-        for first in range(0, len(X), IMAGES_AT_ONCE):
-            images = stack_images(X.iloc[first : first + IMAGES_AT_ONCE, 0], size)
-            parts.append(self.estimator._predict(images, names=names, start=start + first))
-        return np.concatenate(parts)
+        return self.estimator._predict(encode_columns(X, self.encoders), names=self.record["classes"], start=start)
 
     def save(self, path: str | Path, *, privileged: bool = True) -> None:
         """Write the model to a folder that `lupi.load` reads, with a model card and the training record.
@@ -176,7 +160,6 @@ class TableModel:
         """
         facts, weights, fitted = pack_model(self.estimator, privileged=privileged)
         facts |= {"table": self.schema.to_json(), "record": dict(self.record)}
-        facts |= {} if self.trunk is None else {"trunk": self.trunk}
         notes = {
             "README.md": write_card(self.schema, facts),
             "results.json": json.dumps(self.record, indent=2, default=folder.to_plain) + "\n",
@@ -232,19 +215,13 @@ def load(
     name = stored.facts.get("estimator")
     if not (isinstance(name, str) and name in ESTIMATORS):
         raise ValueError(f"Expected {path} to hold one of {', '.join(ESTIMATORS)}, but it holds a {name}.")
-    architecture = None
-    if "trunk" in stored.facts and trunk is None:
-        with explain_contents(path):
-            architecture = from_json(stored.facts["trunk"], Architecture, "trunk")
-            check_integer("trunk.size", min(architecture["size"], default=0), 1)
-        trunk = partial(build_trunk, architecture)
     estimator = unpack_model(ESTIMATORS[name], stored, path, trunk=trunk, method=method, device=device)
     if "table" not in stored.facts:
         return estimator
     with explain_contents(path):
         schema = Schema.from_json(stored.facts["table"])
         record = from_json(stored.facts.get("record"), Record, "record")
-        encoders = check_encoders(stored.encoders.get("text_encoders_"), schema, architecture)
+        encoders = check_encoders(stored.encoders.get("text_encoders_"), schema)
         if isinstance(estimator, PrivilegedClassifier) and len(record["classes"] or ()) != len(estimator.classes_):
             raise ValueError(f"Expected `record.classes` to be {len(estimator.classes_)} names, but got others.")
     for encoder in encoders.values():
@@ -252,16 +229,12 @@ def load(
             encoder.device = device
             moved = image_encoder if isinstance(encoder, VisionEncoder) else text_encoder
             encoder.name = resolve_folder(moved) if moved else encoder.name
-    return TableModel(estimator=estimator, schema=schema, encoders=encoders, record=record, trunk=architecture)
+    return TableModel(estimator=estimator, schema=schema, encoders=encoders, record=record)
 
 
-def check_encoders(encoders: Any, schema: Schema, trunk: Architecture | None) -> dict[str, ColumnEncoder]:
+def check_encoders(encoders: Any, schema: Schema) -> dict[str, ColumnEncoder]:
     """Return the encoders of columns; raise a `ValueError` if they are invalid."""
     kinds = {name: column.kind for name, column in schema.inputs.items() if column.kind in ENCODERS}
-    if trunk is not None:
-        if list(kinds.values()) != ["image"]:
-            raise ValueError(f"Expected one column of images for the trunk, but got {kinds}.")
-        kinds = {}
     if not isinstance(encoders, dict) or set(encoders) != set(kinds):
         raise ValueError(f"Expected encoders of the columns {sorted(kinds)}, but got others.")
     for name, encoder in encoders.items():
@@ -288,8 +261,6 @@ def export_onnx(model: Estimator | TableModel, onnx: str | Path, *, overwrite: b
         A description of the graph's input and output.
     """
     if isinstance(model, TableModel):
-        if model.trunk is not None:
-            raise ValueError("Expected all input columns to be numbers for an ONNX file, but the model takes images.")
         for name in model.encoders:
             kind = model.schema.inputs[name].kind
             raise ValueError(f"Expected all input columns to be numbers for an ONNX file, but {name!r} is {kind}.")

@@ -1,7 +1,7 @@
 """Make predictions for a table of any length."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,10 @@ from lupi.serving.model import TableModel
 from lupi.serving.unseen import UnseenCategories
 from lupi.tabular.columns import check_matches, stored_as
 from lupi.tabular.containers import to_pandas
-from lupi.tabular.reading import count_rows, open_table, read_batches, read_schema
+from lupi.tabular.formats import open_file
+from lupi.tabular.reading import count_rows, read_batches, read_schema
 from lupi.tabular.relative_paths import folder_of
 from lupi.tabular.roles import check_name, split_names
-from lupi.tabular.vector_files import add_vectors, choose_files
 
 
 def predict_table(
@@ -29,7 +29,6 @@ def predict_table(
     output: str | Path,
     *,
     keep: Sequence[str] = (),
-    kind: Mapping[str, str] | None = None,
     overwrite: bool = False,
     progress: bool = False,
 ) -> int:
@@ -48,8 +47,6 @@ def predict_table(
         The file to write, .parquet or .csv.
     keep : sequence of str
         Columns to copy to the output. The column of example ids is always copied if the table has it.
-    kind : mapping of str to str, optional
-        The ``.npy`` file of a column of vectors, as ``"vector:new.npy"``; by default the same file as in training.
     overwrite : bool
         Whether to replace an existing file.
     progress : bool
@@ -64,14 +61,13 @@ def predict_table(
     make_writer = find_writer(output)
     if not isinstance(model, TableModel):
         raise ValueError(f"Expected `model` to be trained on a table, but got a {type(model).__name__} that was not.")
-    schema, inputs, example = read_schema(open_table(table)), model.schema.inputs, model.schema.roles.example
+    schema, inputs, example = read_schema(open_file(table)), model.schema.inputs, model.schema.roles.example
     kept = split_names(keep, schema.names)
     for name in kept:
         check_name(name, schema.names, "keep")
     kept = list(dict.fromkeys([example, *kept] if example and example in schema.names else kept))
-    files = choose_files(inputs, schema.names, table, kind or {})
-    check_matches(schema, {name: column for name, column in inputs.items() if name not in files}, table)
-    source = open_table(table, model.schema.csv_types(name for name in kept if name not in inputs))
+    check_matches(schema, inputs, table)
+    source = open_file(table, model.schema.csv_types(name for name in kept if name not in inputs))
     total, done, writer, warned = count_rows(source), 0, None, False
     unseen = UnseenCategories(model)
     with (
@@ -81,10 +77,10 @@ def predict_table(
         ExitStack() as stack,
         Steps("predict", total, show=progress) as steps,
     ):
-        for batch in read_batches(source, [name for name in dict.fromkeys([*kept, *inputs]) if name in schema.names]):
+        for batch in read_batches(source, list(dict.fromkeys([*kept, *inputs]))):
             if batch.num_rows == 0:
                 continue
-            frame = to_pandas(add_vectors(batch, files, table, start=done, total=total))
+            frame = to_pandas(batch)
             predicted = model.predict(frame, start=done, folder=folder_of(table))
             unseen.add(frame)
             clash = set(kept) & set(predicted)

@@ -14,19 +14,16 @@ from lupi import methods
 from lupi._internal.devices import check_device
 from lupi._internal.files import claim_output, explain_os_errors
 from lupi._internal.files.locks import hidden_path, remove, resolve
-from lupi._internal.pretrained import ImageTrunk
 from lupi._internal.versions import library_versions
 from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
 from lupi.estimators.base import needs_privileged
 from lupi.estimators.folder import is_replaceable
-from lupi.nn.architecture import describe_trunk
-from lupi.nn.hub import pretrained
 from lupi.serving.model import TableModel
 from lupi.tabular import TableSpec
-from lupi.tabular.columns import InputColumn, clean_inputs, estimator_kinds, privileged_encoding
-from lupi.tabular.dataset import count_kinds, read_annotations
+from lupi.tabular.columns import clean_inputs, estimator_kinds, privileged_encoding
+from lupi.tabular.dataset import read_annotations
 from lupi.tabular.examples import check_examples, group_equal_inputs
-from lupi.tabular.features import encode_columns, fit_encoders, stack_images
+from lupi.tabular.features import encode_columns, fit_encoders
 from lupi.tabular.relative_paths import folder_of
 from lupi.tabular.targets import list_classes, match_gold
 from lupi.training import Checkpoint
@@ -41,7 +38,6 @@ def train(
     spec: TableSpec,
     *,
     method: str = "auto",
-    trunk: str | None = None,
     device: str = "cpu",
     seed: int = 0,
     settings: Mapping[str, Any] | None = None,
@@ -62,9 +58,6 @@ def train(
     method : str
         One of `lupi.methods.names()`. "tram" is the paper's method. The default is "auto", as for the estimators, which
         needs no privileged columns.
-    trunk : str, optional
-        Name or folder of a Hugging Face image model to fine-tune, for a table whose only input is a column of images.
-        The images are held in memory.
     device : str
         Device for training.
     seed : int
@@ -120,7 +113,6 @@ def train(
         model = fit_table(
             spec,
             method=method,
-            trunk=trunk,
             device=device,
             seed=seed,
             settings=settings or {},
@@ -155,7 +147,6 @@ def fit_table(
     spec: TableSpec,
     *,
     method: str,
-    trunk: str | None,
     device: str,
     seed: int,
     settings: Mapping[str, Any],
@@ -176,8 +167,7 @@ def fit_table(
     example, grouped = (ids, []) if ids is not None else group_equal_inputs(X)
     for note in grouped:
         notify(f"Note: {note}")
-    module = None if trunk is None else load_trunk(trunk, schema.inputs)
-    encoders = fit_encoders(X, schema.inputs, spec.pretrained, device) if module is None else {}
+    encoders = fit_encoders(X, schema.inputs, spec.pretrained, device)
     kind = PrivilegedRegressor if schema.task == "regression" else PrivilegedClassifier
     uses_privileged = bool(roles.privileged) and methods.kind(method).uses_privileged
     annotator = table.annotator if uses_privileged and table.annotator in roles.privileged else None
@@ -185,8 +175,6 @@ def fit_table(
     options["kind"] = estimator_kinds(schema.inputs)
     if spec.soft:
         options["soft"] = True
-    if module is not None:
-        options["trunk"] = module
     if spec.trust and methods.kind(method).models_annotators:
         options["trust"] = dict(spec.trust)
     elif spec.trust:
@@ -198,7 +186,7 @@ def fit_table(
         notify(f"Resuming from {checkpoint.path}.")
     estimator = kind(method, device=device, random_state=seed, verbose=progress, checkpoint=checkpoint, **options)
     estimator.fit(
-        encode_columns(X, encoders) if module is None else stack_images(X[X.columns[0]], module.example),
+        encode_columns(X, encoders),
         columns[roles.target[0]] if len(roles.target) == 1 else columns.select(roles.target).to_frame().astype(float),
         privileged=columns.select(roles.privileged) if uses_privileged else None,
         example=example,
@@ -216,7 +204,6 @@ def fit_table(
         estimator=estimator,
         schema=schema if uses_privileged else replace(schema, privileged={}),
         encoders=encoders,
-        trunk=None if module is None else describe_trunk(module),
         record={
             "table": str(spec.table),
             "rows": len(columns),
@@ -226,27 +213,13 @@ def fit_table(
             "mixture": mixture,
             "seed": seed,
             "text_encoder": spec.text_encoder or "TF-IDF, reduced by a truncated singular value decomposition",
-            "image_encoder": f"{trunk}, fine-tuned" if trunk else spec.image_encoder or "the pixels of a thumbnail",
+            "image_encoder": spec.image_encoder or "the pixels of a thumbnail",
             "notes": [*table.notes, *grouped],
             "command": command,
             "versions": library_versions(),
             "history": [{name: average(value) for name, value in row.items()} for row in estimator.history_],
         },
     )
-
-
-def load_trunk(name: str, inputs: Mapping[str, InputColumn]) -> ImageTrunk:
-    """Load a pretrained image model for a table whose only input is a column of images."""
-    if [column.kind for column in inputs.values()] != ["image"]:
-        raise ValueError(f"Expected one input column, of images, for `trunk`, but got {count_kinds(inputs)}.")
-    try:
-        trunk = pretrained(name)
-        describe_trunk(trunk)
-    except ValueError as error:
-        what = f"Expected `trunk` to be an image model of Hugging Face, but got {name!r}"
-        raise ValueError(f"{what}: {error}") from error
-    assert isinstance(trunk, ImageTrunk)
-    return trunk
 
 
 def describe_mixture(weights: Mapping[str, float]) -> str:

@@ -1,19 +1,16 @@
-"""Turn tables into arrays: read files and exports, assign roles and kinds to columns, and encode values."""
+"""Turn tables into arrays: read files, assign roles and kinds to columns, and encode values."""
 
 from lupi.tabular.columns import Schema
 from lupi.tabular.dataset import TableDataset, read_dataset
 from lupi.tabular.encoding import InputEncoder, PrivilegedEncoder
 from lupi.tabular.images import PixelEncoder, VisionEncoder
-from lupi.tabular.importers import IMPORTERS, ImportedTable, read_export, to_long
 from lupi.tabular.kinds import KINDS, Kind
 from lupi.tabular.reading import read_table
 from lupi.tabular.spec import TableSpec
 from lupi.tabular.text import TfidfEncoder, TransformerEncoder
 
 __all__ = [
-    "IMPORTERS",
     "KINDS",
-    "ImportedTable",
     "InputEncoder",
     "Kind",
     "PixelEncoder",
@@ -25,7 +22,5 @@ __all__ = [
     "TransformerEncoder",
     "VisionEncoder",
     "read_dataset",
-    "read_export",
     "read_table",
-    "to_long",
 ]

@@ -23,15 +23,11 @@ CSV_TYPES = {"number": pa.float64(), "boolean": pa.bool_(), "string": pa.string(
 
 @dataclass(frozen=True)
 class InputColumn:
-    """An input column: its kind, and the family of its data type in the training table.
-
-    Vectors also have a width and, if they are stored in a file, its name.
-    """
+    """An input column: its kind, the family of its data type in the training table, and the width of vectors."""
 
     kind: str
     stored: str
     width: int | None = None
-    file: str | None = None
 
 
 def stored_as(kind: pa.DataType) -> str:

@@ -22,17 +22,17 @@ from lupi.tabular.containers import to_pandas
 from lupi.tabular.examples import check_examples, group_equal_inputs, hash_rows
 from lupi.tabular.features import encode_columns, fit_encoders, is_fixed
 from lupi.tabular.folds import number_examples
+from lupi.tabular.formats import open_file
 from lupi.tabular.kinds import KINDS
 from lupi.tabular.kinds.vector import as_bytes
 from lupi.tabular.lazy import Columns
 from lupi.tabular.notation import note_notation
-from lupi.tabular.reading import open_columns, open_table, read_schema, read_table
+from lupi.tabular.reading import open_columns, read_schema, read_table
 from lupi.tabular.relative_paths import folder_of
 from lupi.tabular.roles import Roles
 from lupi.tabular.soft_labels import check_probabilities, check_weights
 from lupi.tabular.spec import TableSpec
 from lupi.tabular.values import Column, as_text
-from lupi.tabular.vector_files import add_vectors, choose_files, split_kinds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,20 +68,15 @@ def read_annotations(spec: TableSpec) -> AnnotationTable:
     spec : TableSpec
         The table and the roles of its columns.
     """
-    opened = open_table(spec.table)
-    given, files = split_kinds(spec.kind)
-    stored = read_schema(opened).names
-    names = [*stored, *(name for name in files if name not in stored)]
+    opened = open_file(spec.table)
+    given, names = spec.kind, read_schema(opened).names
     roles = Roles.of(spec, names)
     recognizing.check_kinds(given, names, roles)
     single = (roles.example, spec.gold, spec.weight, spec.annotator)
     example, gold, weight, annotator = ([] if name is None else [name] for name in single)
     used = dict.fromkeys([*roles.target, *roles.privileged, *example, *roles.inputs, *gold, *weight, *annotator])
-    strings = [*(name for name, kind in given.items() if kind != "number" and name not in files), *example]
-    plain = [name for name in used if name in stored and name not in files]
-    table, types = open_columns(spec.table, plain, dict.fromkeys(strings, pa.string()))
-    if files:
-        table, types = join_vectors(table, types, files, spec.table)
+    strings = [*(name for name, kind in given.items() if kind != "number"), *example]
+    table, types = open_columns(spec.table, list(used), dict.fromkeys(strings, pa.string()))
     for role, named in {"target": roles.target, "example": example, "gold": gold, "annotator": annotator}.items():
         recognizing.check_types(types, named, role, ("boolean", "number", "string"))
     recognizing.check_types(types, weight, "weight", ("boolean", "number"))
@@ -97,7 +92,6 @@ def read_annotations(spec: TableSpec) -> AnnotationTable:
         check_weights(table[name], f"weight column {name!r}")
     inputs, notes = recognizing.recognize_inputs(table, types, roles, given)
     kinds, more = recognizing.recognize_privileged(table, types, roles, given, spec.annotator)
-    inputs |= {name: replace(inputs[name], file=file) for name, file in files.items() if name in inputs}
     schema = Schema(roles, task, inputs, kinds)
     who, choice = choose_annotator(spec, table, schema)
     known = []
@@ -123,17 +117,6 @@ def read_annotations(spec: TableSpec) -> AnnotationTable:
             notes = [*find(column), *notes]
     lines = [[one_line(text) for text in texts] for texts in (choices, (*unlabelled, *notes, *more))]
     return AnnotationTable(columns=table, schema=schema, annotator=who, choices=lines[0], notes=lines[1])
-
-
-def join_vectors(table: Columns, types: pa.Schema, files: Mapping[str, str], path: Path) -> tuple[Columns, pa.Schema]:
-    """Add the vectors stored in files, which are read into memory; return the table and the types of its columns."""
-    names = read_schema(open_table(path)).names
-    numbers = read_table(path, [name for name in files if name in names] or names[:1])
-    vectors = add_vectors(numbers, files, path).select(list(files))
-    for name in files:
-        types = types.remove(types.get_field_index(name)) if name in types.names else types
-        types = types.append(vectors.schema.field(name))
-    return table.join(Columns.of(vectors)), types
 
 
 def drop_unlabelled(
@@ -331,17 +314,16 @@ def read_dataset(spec: TableSpec, *, test: Path | None = None, device: str = "cp
 
 def read_test(path: Path, schema: Schema, train: pd.DataFrame, *, soft: bool) -> tuple[pd.DataFrame, list[str]]:
     """Read the input columns and the target of a test table with the types of training, and return notes on it."""
-    stored, target = read_schema(open_table(path)), schema.roles.target
+    stored, target = read_schema(open_file(path)), schema.roles.target
     for name in target:
         if name not in stored.names:
             raise ValueError(f"Expected {path} to have the target {name!r}, but it has no such column.")
-    files = choose_files(schema.inputs, stored.names, path)
-    columns.check_matches(stored, {name: c for name, c in schema.inputs.items() if name not in files}, path)
+    columns.check_matches(stored, schema.inputs, path)
     example = [name for name in (schema.roles.example,) if name and name in stored.names]
     trained = pa.Schema.from_pandas(train[list(target)])
     families = {name: columns.stored_as(trained.field(name).type) for name in target}
     strings = [*example, *(name for name, family in families.items() if family == "string")]
-    rows = add_vectors(read_table(path, [*target, *example, *schema.inputs], schema.csv_types(strings)), files, path)
+    rows = read_table(path, [*target, *example, *schema.inputs], schema.csv_types(strings))
     frame, notes = drop_unlabelled(to_pandas(rows), target, classes=schema.task == "classification", of=str(path))
     for name, family in families.items():
         got = columns.stored_as(rows.schema.field(name).type)

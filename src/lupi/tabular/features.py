@@ -3,12 +3,10 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from lupi.tabular.columns import InputColumn
-from lupi.tabular.images import Size, UnreadableImageError, read_image
+from lupi.tabular.images import UnreadableImageError
 from lupi.tabular.kinds import KINDS, ColumnEncoder
 from lupi.tabular.lazy import Columns, Frame, FrameType
 from lupi.tabular.text import encode_texts
@@ -96,14 +94,6 @@ def encode_columns(X: FrameType, encoders: Mapping[str, ColumnEncoder]) -> Frame
             pieces += [X.iloc[:, start:place], parts[name]]
             start = place + 1
     return pd.concat([*pieces, X.iloc[:, start:]], axis="columns")
-
-
-def stack_images(column: Column, size: Size) -> NDArray[np.uint8]:
-    """Return the images that a column names, [rows, 3, height, width]; every file is read once."""
-    codes, distinct = pd.factorize(column)
-    with explain_images(column):
-        images = np.stack([read_image(path, size) for path in distinct])
-    return np.ascontiguousarray(images.transpose(0, 3, 1, 2)[codes])
 
 
 @contextmanager

@@ -70,11 +70,6 @@ class Columns:
         place = {each: part for part in parts.values() for each in part.columns}
         return Columns(lambda name: place[name][name] if name in place else self.read(name), names, len(self))
 
-    def join(self, other: Columns) -> Columns:
-        """Return the columns of both."""
-        read = dict.fromkeys(self.columns, self.read) | dict.fromkeys(other.columns, other.read)
-        return Columns(lambda name: read[name](name), list(read), len(self))
-
     def to_frame(self) -> pd.DataFrame:
         """Read all columns into a DataFrame, in which strings are strings."""
         return pd.DataFrame({name: spell_out(column) for name, column in self.items()}, columns=self.columns)

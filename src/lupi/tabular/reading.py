@@ -7,28 +7,9 @@ import pyarrow as pa
 
 from lupi.tabular.containers import code_strings, to_column
 from lupi.tabular.formats import open_file
-from lupi.tabular.formats.base import MemoryTable, TableFile, explain_unreadable
-from lupi.tabular.importers import IMPORTERS, read_export
+from lupi.tabular.formats.base import TableFile, explain_unreadable
 from lupi.tabular.lazy import Columns
 from lupi.tabular.values import Column
-
-
-def open_table(path: str | Path, types: Mapping[str, pa.DataType] | None = None) -> TableFile:
-    """Open a table, reading only the names and types of its columns where possible.
-
-    Parameters
-    ----------
-    path : str or Path
-        A CSV, TSV, JSON, JSON Lines, Excel or Parquet file, a folder of Parquet files, or the export of a labelling
-        tool, prefixed with the name of the tool, such as ``label-studio:export.json``.
-    types : mapping, optional
-        Types of columns of a CSV or JSON Lines file. The types of other columns are inferred.
-    """
-    tool, colon, export = str(path).partition(":")
-    if colon and tool in IMPORTERS and not Path(path).exists():
-        frame = read_export(tool, export).frame
-        return MemoryTable(Path(path), pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata())
-    return open_file(path, types)
 
 
 def read_schema(table: TableFile) -> pa.Schema:
@@ -60,7 +41,7 @@ def read_table(path: str | Path, columns: Sequence[str], types: Mapping[str, pa.
     ...     read_table(file, ["id", "label"], {"id": pa.string()}).to_pylist()
     [{'id': '007', 'label': 'yes'}, {'id': '008', 'label': 'no'}]
     """
-    table = open_table(path, types)
+    table = open_file(path, types)
     with explain_unreadable(path):
         rows = table.read(columns)
     if rows.num_rows == 0:
@@ -76,7 +57,7 @@ def open_columns(
     The parameters are those of `read_table`. A Parquet file is read column by column, other formats at once.
     """
     with explain_unreadable(path):
-        table = open_table(path, types).by_column(columns)
+        table = open_file(path, types).by_column(columns)
 
     def read(name: str) -> Column:
         batches = [code_strings(rows.column(0)) for rows in read_batches(table, [name])]

@@ -3,7 +3,6 @@
 import os
 from pathlib import Path
 
-from lupi.tabular.importers import IMPORTERS
 from lupi.tabular.kinds.base import RowNumbers
 from lupi.tabular.values import Column
 
@@ -13,11 +12,10 @@ def folder_of(path: str | Path) -> Path:
 
     Examples
     --------
-    >>> folder_of("data/labels.csv").as_posix(), folder_of("label-studio:data/export.json").as_posix()
-    ('data', 'data')
+    >>> folder_of("data/labels.csv").as_posix()
+    'data'
     """
-    tool, colon, export = str(path).partition(":")
-    path = Path(export if colon and tool in IMPORTERS and not Path(path).exists() else path)
+    path = Path(path)
     return path if path.is_dir() else path.parent
 
 

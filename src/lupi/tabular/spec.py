@@ -38,8 +38,6 @@ class TableSpec:
         Columns to leave out. Columns without a role are inputs.
     kind : mapping of str to str
         Kinds of columns: number, category, text, vector or image. Kinds of other columns are recognized.
-        ``"vector:embeddings.npy"`` reads vectors from a ``.npy`` file beside the table. The column then holds row
-        numbers of the file or, if the table has no such column, the file has one row per row of the table.
     task : {"classification", "regression"}, optional
         The task. By default it is inferred from the values of the target.
     text_encoder : str, optional

@@ -15,9 +15,9 @@ from torch import Tensor
 from lupi._internal.inputs import Inputs, in_memory
 from lupi.data import Annotations, Batch
 from lupi.nn.reading import Request, read_ahead
+from lupi.settings import Settings
 from lupi.training.mixup import draw_weights
 from lupi.training.replicas import Data, StackedAnnotations
-from lupi.training.settings import Settings
 
 
 class Share(NamedTuple):

@@ -15,10 +15,10 @@ from lupi._internal.files import write_atomic
 from lupi.data import CodedRows
 from lupi.methods.base import Method
 from lupi.nn.inference import device_of
+from lupi.settings import Settings
 from lupi.training.loop import Epoch, StageLoop
 from lupi.training.optimizer import describe_optimizer
 from lupi.training.replicas import Data, Replicas, StackedAnnotations
-from lupi.training.settings import Settings
 
 
 @dataclass(frozen=True)

@@ -26,17 +26,13 @@ class GraphedSteps:
     ----------
     device : torch.device or str
         The GPU.
-    generator : torch.Generator
-        The generator that steps draw random numbers from; every replay draws new ones.
-    watched : torch.Generator, optional
-        A generator of the CPU. If given, steps are recorded only if this is possible: if they neither wait for the GPU
-        nor draw from this generator, whose numbers a graph would repeat.
+    only_if_possible : bool
+        Record steps only if they neither wait for the GPU nor draw random numbers on the CPU, which a graph would
+        repeat. Numbers drawn on the GPU differ between replays.
     """
 
-    def __init__(
-        self, device: torch.device | str, generator: torch.Generator, watched: torch.Generator | None = None
-    ) -> None:
-        self.device, self.generator, self.watched = device, generator, watched
+    def __init__(self, device: torch.device | str, *, only_if_possible: bool = False) -> None:
+        self.device, self.only_if_possible = device, only_if_possible
         self.refused = False
         self.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self.taken: dict[torch.Size, int] = {}
@@ -53,13 +49,13 @@ class GraphedSteps:
             taken = self.taken.get(shape, 0)
             if self.refused or taken < WARM:
                 self.taken[shape] = taken + 1
-                doubtful = self.watched is not None and taken == WARM - 1
+                doubtful = self.only_if_possible and taken == WARM - 1
                 return self.try_out(step, *inputs) if doubtful else self.run_eagerly(step, *inputs)
             if shape not in self.graphs:
                 try:
                     self.graphs[shape] = self.record(step, *inputs)
                 except RuntimeError:
-                    if self.watched is None:
+                    if not self.only_if_possible:
                         raise
                     self.refused = True
                     return self.run_eagerly(step, *inputs)
@@ -76,8 +72,7 @@ class GraphedSteps:
 
     def try_out(self, step: Callable[..., Any], *inputs: Tensor) -> Any:
         """Run a step eagerly, and disable recording if the step does something that a graph cannot."""
-        assert self.watched is not None
-        states, mode = (self.watched.get_state(), random.getstate()), torch.cuda.get_sync_debug_mode()
+        states, mode = (torch.get_rng_state(), random.getstate()), torch.cuda.get_sync_debug_mode()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             torch.cuda.set_sync_debug_mode("warn")
@@ -90,7 +85,7 @@ class GraphedSteps:
                 self.refused = True
             elif "ynchronization debug mode" not in str(warning.message):
                 warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-        if not torch.equal(self.watched.get_state(), states[0]) or random.getstate() != states[1]:
+        if not torch.equal(torch.get_rng_state(), states[0]) or random.getstate() != states[1]:
             self.refused = True
         return result
 
@@ -106,7 +101,6 @@ class GraphedSteps:
     def record(self, step: Callable[..., Any], *inputs: Tensor) -> tuple[torch.cuda.CUDAGraph, tuple[Tensor, ...], Any]:
         """Record a step without running it."""
         graph, static = torch.cuda.CUDAGraph(), tuple(value.clone() for value in inputs)
-        graph.register_generator_state(self.generator)
         try:
             with torch.cuda.graph(graph, stream=self.stream):
                 result = step(*static)

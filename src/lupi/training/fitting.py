@@ -5,16 +5,17 @@ import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
 from lupi._internal.checks import check_integer
 from lupi._internal.evaluation import evaluation
+from lupi._internal.seeding import seeded
 from lupi.data import Annotations
 from lupi.methods.base import Method, Stage, list_methods
-from lupi.nn.noise import Noise, seed_noise
 from lupi.nn.reading import use_workers
+from lupi.settings import Settings
 from lupi.training.checkpoint import (
     Checkpoint,
     Saver,
@@ -31,11 +32,9 @@ from lupi.training.memory_format import channels_last
 from lupi.training.optimizer import works_elementwise
 from lupi.training.parts import check_parts, freeze_parts
 from lupi.training.replicas import Data, Replicas, StackedAnnotations, split_history
-from lupi.training.settings import Settings
 
 Callback = Callable[[Epoch, Method], Any]
 """Receives the row of every epoch and the method, and ends the training of the stage by returning true."""
-Item = TypeVar("Item")
 FEWEST, LARGEST = 4, 200_000
 """Stacking pays off from this number of replicas on and, on a CPU, up to this number of parameters."""
 
@@ -112,7 +111,6 @@ def fit(
     history: list[Epoch] = state["history"] if state else []
     saver = Saver(checkpoint, run, method, history)
     data = prepare_data(data, method, place.device)
-    noise = Noise(seeds[0] + place.global_rank, place.device)
     training = Training(
         method=method,
         data=data,
@@ -120,20 +118,19 @@ def fit(
         settings=settings,
         place=place,
         seeds=seeds,
-        noise=noise,
         history=history,
         saver=saver,
         progress=progress and place.global_rank == 0,
         callbacks=callbacks,
     )
-    with noise.use(), matrix_precision(settings.precision), use_workers(settings.workers):
-        with noise.redirect():
-            method.observe(data)  # type: ignore[arg-type] # `Replicas` take `StackedAnnotations`
+    noise = seeded(seeds[0] + place.global_rank, place.device)
+    with noise, matrix_precision(settings.precision), use_workers(settings.workers):
+        method.observe(data)  # type: ignore[arg-type] # `Replicas` take `StackedAnnotations`
         if state is not None:  # after `observe`: the networks of a stack observe their own folds later
             method.load_state_dict(state["method"])
             restore_memory(method, state["memory"])
         with closing(training.stages()) as stages:
-            for number, (stage, networks) in enumerate(redirect_each(noise, stages)):
+            for number, (stage, networks) in enumerate(stages):
                 if state is not None and number < state["stage"]:
                     continue  # trained before the interruption
                 training.train_stage(number, stage, networks, state)
@@ -161,7 +158,6 @@ class Training:
     settings: Settings
     place: Any
     seeds: list[int]
-    noise: Noise
     history: list[Epoch]
     saver: Saver
     progress: bool
@@ -186,7 +182,6 @@ class Training:
                 settings=settings,
                 place=self.place,
                 seeds=self.seeds,
-                noise=self.noise,
             )
             own = set(self.method.modules())
             temporary = [network for network in networks if network not in own]
@@ -195,8 +190,7 @@ class Training:
             for step in loop.steps(self.history, self.progress, self.should_end):
                 self.saver.save_if_due(step, loop, temporary)
         if stage.finish is not None:
-            with self.noise.redirect():
-                stage.finish(self.data)  # type: ignore[arg-type]
+            stage.finish(self.data)  # type: ignore[arg-type]
 
     def should_end(self, row: Epoch) -> bool:
         """Call the callbacks with the row of an epoch, and return whether one of them ends the stage."""
@@ -205,17 +199,6 @@ class Training:
         with evaluation(self.method):
             answers = [callback(dict(row), self.method) for callback in self.callbacks]  # every one of them
         return any(answers)
-
-
-def redirect_each(noise: Noise, items: Iterator[Item]) -> Iterator[Item]:
-    """Yield items, drawing all random numbers that making them takes from a training's noise."""
-    while True:
-        with noise.redirect():
-            try:
-                item = next(items)
-            except StopIteration:
-                return
-        yield item
 
 
 def iterate_stages(
@@ -294,7 +277,7 @@ def can_stack(stage: Stage, data: Data, settings: Settings, place: Any) -> bool:
         replicas = Replicas(probes)
         replicas.stack()
         two = StackedAnnotations(sets.parts[:2])
-        with torch.no_grad(), seed_noise(0, place.device):
+        with torch.no_grad(), seeded(0, place.device):
             replicas.losses(two.by_annotation(torch.zeros(2, 2, dtype=torch.int64, device=place.device)))
     except (ValueError, RuntimeError):  # vmap raises a RuntimeError for what it does not support
         return False

@@ -21,11 +21,12 @@ from torch import Tensor, nn
 from lupi._internal.evaluation import evaluation
 from lupi._internal.inputs import Inputs, map_inputs
 from lupi._internal.progress import Steps
+from lupi._internal.seeding import get_random_state, set_random_state
 from lupi.data import Annotations, Batch, SparseRows
 from lupi.likelihoods import at_least_float32
 from lupi.methods.base import Method, Stage
 from lupi.nn.inference import iterate_examples
-from lupi.nn.noise import Noise, Redirection
+from lupi.settings import Settings
 from lupi.training.accumulation import split_batch
 from lupi.training.batches import Batches, Step
 from lupi.training.clipping import clip_each, group_by_loss
@@ -34,7 +35,6 @@ from lupi.training.mixup import Mixup
 from lupi.training.optimizer import make_optimizer
 from lupi.training.parts import set_training_mode
 from lupi.training.replicas import Data, Replicas, StackedAnnotations
-from lupi.training.settings import Settings
 
 Epoch = dict[str, Any]
 """A row of the history: stage, epoch, learning rate, and every loss in training and on held-out annotations.
@@ -43,7 +43,7 @@ On a GPU, `recorded` says whether steps were replayed as a CUDA graph.
 
 A loss of replicas is a list with one number each, NaN for replicas that stopped in an earlier epoch.
 """
-PROGRESS = ("epoch", "step", "ended", "best", "waited", "stopped", "best_weights", "start", "foreign")
+PROGRESS = ("epoch", "step", "ended", "best", "waited", "stopped", "best_weights", "start")
 """Attributes of a `StageLoop` that a checkpoint contains."""
 WIDE = 2**22
 """Values of a dense batch of privileged information above which it stays sparse."""
@@ -148,12 +148,10 @@ class StageLoop:
         settings: Settings,
         place: Any,
         seeds: list[int],
-        noise: Noise,
     ) -> None:
         assert isinstance(stage.method, Method)  # `fit` stacks or splits several
         self.stage, self.number, self.method = stage, number, stage.method
-        self.settings, self.place, self.noise = settings, place, noise
-        self.foreign = True  # whether a module of a step may draw from torch's global generators; the first step shows
+        self.settings, self.place = settings, place
         self.stacked = isinstance(stage.method, Replicas)
         self.members = list(stage.method.members) if isinstance(stage.method, Replicas) else [stage.method]
         self.seeds = spread_seeds(seeds, len(self.members))
@@ -186,8 +184,7 @@ class StageLoop:
 
     def prepare(self, data: Any, prepare: Callable[[Any], Data]) -> Data:
         """Prepare data for the stage, with a mean weight of one; drop privileged information that is not used."""
-        with self.noise.redirect():
-            prepared = prepare(data).to(self.place.device).normalize_weights()
+        prepared = prepare(data).to(self.place.device).normalize_weights()
         uses_privileged = any(member.uses_privileged for member in self.members)
         return self.keep_sparse(prepared) if uses_privileged else prepared.without_privileged()
 
@@ -224,10 +221,7 @@ class StageLoop:
 
     def make_graph(self) -> GraphedSteps:
         """Return what records steps; only where that is possible, if nobody asked for it."""
-        generators = self.noise.generators
-        return GraphedSteps(
-            self.place.device, generators["cuda"], generators["cpu"] if self.settings.cuda_graph is None else None
-        )
+        return GraphedSteps(self.place.device, only_if_possible=self.settings.cuda_graph is None)
 
     @property
     def finished(self) -> bool:
@@ -270,12 +264,10 @@ class StageLoop:
                     group["lr"].fill_(rate)
                 else:
                     group["lr"] = rate
-        with self.use_noise() as redirection:
-            if self.graphed is None:
-                losses, count = self.optimize(step.units, *step.mixing, x=step.x)
-            else:
-                losses, count = self.graphed(self.optimize, step.units, *step.mixing)
-        self.foreign = redirection is not None and redirection.used
+        if self.graphed is None:
+            losses, count = self.optimize(step.units, *step.mixing, x=step.x)
+        else:
+            losses, count = self.graphed(self.optimize, step.units, *step.mixing)
         if not self.start:
             means = {name: self.place.all_reduce(value.clone(), reduce_op="mean") for name, value in losses.items()}
             self.start = {name: value.reshape(-1).tolist() for name, value in means.items()}
@@ -284,12 +276,6 @@ class StageLoop:
                 self.sums[name].add_(value, alpha=count)
             else:
                 self.sums[name] = count * at_least_float32(value)
-
-    def use_noise(self) -> AbstractContextManager[Redirection | None]:
-        """Let the networks draw from the noise of this training."""
-        if self.settings.compile:
-            return self.noise.lend()
-        return self.noise.redirect() if self.foreign else nullcontext()
 
     def optimize(self, index: Tensor, *mixing: Tensor, x: Inputs | None = None) -> tuple[dict[str, Tensor], float]:
         """Take an optimizer step on this process's share of a batch; `mixing` is the λ of mixup, if it is on.
@@ -311,8 +297,7 @@ class StageLoop:
 
     def change_inputs(self, augment: nn.Module, x: Inputs) -> Inputs:
         """Apply an augmentation, to the inputs of all replicas at once."""
-        drawing = nullcontext() if self.settings.compile else self.noise.redirect()  # compiled code has the noise lent
-        with torch.no_grad(), drawing:
+        with torch.no_grad():
             if not self.stacked:
                 return augment(x)  # type: ignore[no-any-return]
             changed = augment(map_inputs(lambda values: values.flatten(0, 1), x))
@@ -438,7 +423,7 @@ class StageLoop:
         All processes use the values of the first, since they must stop together.
         """
         parts = data.parts if isinstance(data, StackedAnnotations) else [data]
-        with self.place.autocast(), self.use_noise():
+        with self.place.autocast():
             measure = self.stage.measure or average_losses
             each = [measure(member, part) for member, part in zip(self.members, parts, strict=True)]
         means = {name: [losses[name] for losses in each] for name in each[0]}
@@ -460,7 +445,7 @@ class StageLoop:
     def state(self) -> dict[str, Any]:
         """Return everything but the weights that the stage needs to resume from here; every process must call it."""
         noise = {}  # the generator states of all processes, [processes, ...]
-        for name, value in self.noise.get_state().items():
+        for name, value in get_random_state(self.place.device).items():
             rows = torch.zeros(self.place.world_size, value.shape[0], dtype=torch.uint8, device=self.place.device)
             rows[self.place.global_rank] = value
             noise[name] = self.place.all_reduce(rows, reduce_op="sum").cpu()
@@ -477,7 +462,7 @@ class StageLoop:
             group.update(own)  # a graph reads its own learning rate tensor, not the checkpoint's
         rank, noise = self.place.global_rank, state["noise"]
         if noise["cpu"].shape[0] == self.place.world_size:  # a different number of processes draws different noise
-            self.noise.set_state({name: states[rank] for name, states in noise.items()})
+            set_random_state(self.place.device, {name: states[rank] for name, states in noise.items()})
         for name in PROGRESS:
             setattr(self, name, state[name])
         if rank == 0:

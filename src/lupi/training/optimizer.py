@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lupi._internal.seeding import seeded
 from lupi.methods.base import Method
-from lupi.nn.noise import seed_noise
+from lupi.settings import Settings
 from lupi.training.parts import find_rate, name_parameters
 from lupi.training.replicas import Replicas
-from lupi.training.settings import Settings
 
 
 def make_optimizer(method: Method, settings: Settings, *, recorded: bool = False) -> torch.optim.Optimizer:
@@ -88,7 +88,7 @@ def works_elementwise(make: Callable[..., Any]) -> bool:
         return weight.detach()
 
     try:
-        with seed_noise(0):
+        with seeded(0):
             together = train(start, gradients)
             apart = [train(start[number], gradients[:, number]) for number in range(2)]
     except (RuntimeError, ValueError, TypeError):  # such as optimizers for matrices only

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 from torch import Tensor
 
+from lupi._internal.seeding import seeded
 from lupi.methods.base import Method
-from lupi.nn.noise import seed_noise
 from lupi.training.replicas import Replicas
 
 
@@ -55,7 +55,7 @@ def check_parts(method: Method, rates: Mapping[str, float] | None) -> None:
     names = list_names([method])
     left = [part for part in rates if not belongs_to(names, part)]
     if left:
-        with seed_noise(0):  # new networks draw initial weights
+        with seeded(0):  # new networks draw initial weights
             made = [one for own in list_contained(method) for one in own.make_temporary()]
         names += list_names(made)
     for part in left:

@@ -187,7 +187,8 @@ class Replicas(Method):
     Examples
     --------
     >>> from lupi.methods import NoPI
-    >>> from lupi.training import Settings, fit
+    >>> from lupi.settings import Settings
+    >>> from lupi.training import fit
     >>> data = Annotations(torch.eye(4), torch.arange(4), torch.ones(4, 1), torch.tensor([0, 1, 0, 1]))
     >>> replicas = Replicas([NoPI(nn.Identity(), nn.Linear(4, 2)) for seed in range(3)])
     >>> history = fit(replicas, StackedAnnotations([data] * 3), Settings(epochs=2), seed=range(3))

@@ -4,14 +4,15 @@ import gzip
 
 import pytest
 
-from lupi.tabular.reading import open_table, read_schema, read_table
+from lupi.tabular.formats import open_file
+from lupi.tabular.reading import read_schema, read_table
 
 
 def test_names_that_are_not_utf8(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes("größe,label\n1,2\n".encode("latin-1"))
     with pytest.raises(ValueError, match=r"t\.csv to be a readable table.*UTF-8"):
-        read_schema(open_table(path))
+        read_schema(open_file(path))
 
 
 @pytest.mark.parametrize("damage", [lambda content: content[:-12], lambda content: content[:12] + b"xx" + content[14:]])

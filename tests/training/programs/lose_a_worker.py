@@ -7,7 +7,8 @@ import torch
 from torch.utils.data import get_worker_info
 
 from lupi.data import Annotations
-from lupi.training import Settings, fit
+from lupi.settings import Settings
+from lupi.training import fit
 from tests.training.helpers import make_data, make_method
 
 

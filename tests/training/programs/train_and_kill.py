@@ -15,7 +15,8 @@ from lupi.likelihoods import Categorical
 from lupi.methods import build
 from lupi.methods.label_posterior import LabelPosterior
 from lupi.nn import MLP, Parts
-from lupi.training import Checkpoint, Settings, fit
+from lupi.settings import Settings
+from lupi.training import Checkpoint, fit
 from lupi.training.loop import StageLoop
 
 torch.set_num_threads(1)

@@ -9,7 +9,8 @@ from lightning.fabric import Fabric
 from lupi import testing
 from lupi.likelihoods import Categorical
 from lupi.methods import build
-from lupi.training import Checkpoint, Settings, fit
+from lupi.settings import Settings
+from lupi.training import Checkpoint, fit
 from lupi.training.loop import StageLoop
 
 torch.set_num_threads(1)

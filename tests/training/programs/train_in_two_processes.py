@@ -13,7 +13,8 @@ from lupi.data import Annotations
 from lupi.likelihoods import Categorical
 from lupi.methods import build
 from lupi.nn import MLP, Parts
-from lupi.training import Checkpoint, Settings, fit
+from lupi.settings import Settings
+from lupi.training import Checkpoint, fit
 from lupi.training.loop import StageLoop
 from lupi.training.mixup import Mixup, draw_weights
 

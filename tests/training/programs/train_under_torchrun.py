@@ -10,7 +10,8 @@ from lightning.fabric import Fabric
 from lupi import testing
 from lupi.likelihoods import Categorical
 from lupi.methods import build
-from lupi.training import Settings, fit
+from lupi.settings import Settings
+from lupi.training import fit
 
 torch.set_num_threads(1)
 nodes, folder = int(sys.argv[1]), Path(sys.argv[2])

@@ -1,0 +1,140 @@
+"""Import exports of Argilla: records as JSON, nested or flattened, and datasets of Argilla 1.
+
+See https://docs.argilla.io/latest/how_to_guides/import_export.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lupi.importers.base import ImportedTable, LabelRow, choose_field, make_table
+from lupi.tabular.formats import open_file
+from lupi.tabular.formats.json_files import read_records
+
+SUBMITTED = ("submitted", None)
+"""Status of submitted responses; others are drafts or were discarded."""
+
+
+class Record(NamedTuple):
+    """A record: its fields, the responses to each question, and the suggestions."""
+
+    id: Any
+    fields: Mapping[str, Any]
+    responses: Mapping[str, list[Mapping[str, Any]]]
+    suggestions: Mapping[str, Mapping[str, Any]]
+
+
+def read_argilla(path: Path, *, label: str | None = None) -> ImportedTable:
+    """Read an export of Argilla.
+
+    Every submitted response is a row with its `annotator`. A suggestion becomes `prediction`, `prediction_score` and
+    `prediction_version` (the agent). Fields and metadata of records are inputs.
+
+    Parameters
+    ----------
+    path : Path
+        The output of ``records.to_json`` or ``Dataset.to_disk``, or a .json, .jsonl or .parquet file of
+        ``records.to_datasets()`` or a ``FeedbackDataset``.
+    label : str, optional
+        Name of the question, if there are several.
+    """
+    records = [parse_record(record, number) for number, record in enumerate(load_records(path))]
+    answered = [name for record in records for name, responses in record.responses.items() if responses]
+    chosen = choose_field(answered, label, path, "questions")
+    rows, left_out = [], Counter[str]()
+    for record in records:
+        suggested = record.suggestions.get(chosen) or {}
+        value = suggested.get("value")
+        for response in record.responses.get(chosen, []):
+            if response.get("status") not in SUBMITTED:
+                left_out[str(response["status"])] += 1
+                continue
+            user = response.get("user_id")
+            known = {
+                "annotator": None if user is None else str(user),
+                "prediction": "; ".join(map(str, value)) if isinstance(value, list) else value,
+                "prediction_score": average(suggested.get("score")),
+                "prediction_version": suggested.get("agent"),
+            }
+            rows.append(
+                LabelRow(example=record.id, inputs=record.fields, label=response.get("value"), privileged=known)
+            )
+    return make_table(rows, path, left_out)
+
+
+def load_records(path: Path) -> list[dict[str, Any]]:
+    """Read the records of a file, or of the folder that ``to_disk`` writes."""
+    if path.is_dir() and (path / "records.json").exists():
+        path = path / "records.json"
+    if path.is_file() and path.suffix.lower() in (".json", ".jsonl"):
+        return read_records(path)
+    table = open_file(path)
+    rows: list[dict[str, Any]] = table.read(table.schema.names).to_pylist()
+    return rows
+
+
+def parse_record(record: Mapping[str, Any], number: int) -> Record:
+    """Recognise the form of a record: nested, flattened, or of Argilla 1."""
+    if isinstance(record.get("fields"), dict):
+        fields = {**record["fields"], **(record.get("metadata") or {})}
+        responses = {name: list(found or []) for name, found in (record.get("responses") or {}).items()}
+        return Record(record.get("id", number), fields, responses, record.get("suggestions") or {})
+    flat = [name.removesuffix(".responses") for name in record if name.endswith(".responses")]
+    old = [name for name, value in record.items() if is_old_question(value) or f"{name}-suggestion" in record]
+    own = {"id", "external_id", "status", "_server_id", "_status", "metadata", "inserted_at", "updated_at"}
+    own |= {name for name in record for question in flat if name.startswith(f"{question}.")}
+    own |= {f"{question}{end}" for question in old for end in ("", "-suggestion", "-suggestion-metadata")}
+    fields = {name: value for name, value in record.items() if name not in own} | parse_metadata(record.get("metadata"))
+    responses = {name: list(flat_responses(record, name)) for name in flat}
+    responses |= {name: list(old_responses(record.get(name))) for name in old}
+    suggestions = {
+        name: {
+            "value": record.get(f"{name}.suggestion"),
+            "score": record.get(f"{name}.suggestion.score"),
+            "agent": record.get(f"{name}.suggestion.agent"),
+        }
+        for name in flat
+    }
+    for name in old:
+        more = record.get(f"{name}-suggestion-metadata") or {}
+        suggestions[name] = {"value": record.get(f"{name}-suggestion"), "score": more.get("score")}
+        suggestions[name]["agent"] = more.get("agent")
+    return Record(record.get("id") or record.get("external_id") or number, fields, responses, suggestions)
+
+
+def flat_responses(record: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
+    """Return the responses of a flattened record, stored as lists of values, users and states."""
+    values = record.get(f"{name}.responses") or []
+    users, states = (record.get(f"{name}.responses.{key}") or [None] * len(values) for key in ("users", "status"))
+    for value, user, state in zip(values, users, states, strict=True):
+        yield {"value": value, "user_id": user, "status": state}
+
+
+def is_old_question(value: Any) -> bool:
+    """Return whether a value holds responses of Argilla 1: objects with a user, or an object of lists."""
+    one = value[0] if isinstance(value, list) and value else value
+    return isinstance(one, dict) and {"user_id", "value"} <= one.keys()
+
+
+def old_responses(value: Any) -> Iterator[Mapping[str, Any]]:
+    """Return the responses of Argilla 1."""
+    if isinstance(value, dict):
+        yield from (dict(zip(value, response, strict=True)) for response in zip(*value.values(), strict=True))
+    else:
+        yield from value or []
+
+
+def parse_metadata(metadata: Any) -> dict[str, Any]:
+    """Return the metadata of Argilla 1, which is an object or a string of JSON."""
+    try:
+        found = json.loads(metadata) if isinstance(metadata, str) else metadata
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def average(score: Any) -> Any:
+    """Return the mean score of a list of labels; return any other score unchanged."""
+    return sum(score) / len(score) if isinstance(score, list) and score else score or None

@@ -1,0 +1,92 @@
+"""Import exports of doccano: JSON Lines, JSON or CSV, one file per annotator.
+
+See https://doccano.github.io/doccano and `backend/data_export` in its repository.
+"""
+
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lupi.importers.base import ImportedTable, LabelRow, choose_field, make_table, to_seconds
+from lupi.tabular.formats import open_file
+from lupi.tabular.formats.json_files import read_records
+
+LABELS = ("label", "labels", "cats", "annotations")
+"""Names of the field of labels in different versions and projects of doccano."""
+TOGETHER = "all"
+"""Name of the file of a project whose annotators share their labels, so that annotators are unknown."""
+
+
+def read_doccano(path: Path, *, label: str | None = None) -> ImportedTable:
+    """Read an export of doccano.
+
+    If annotators do not share their labels, the project is exported as one file per annotator, and the file name is the
+    `annotator`. Comments are privileged; other fields of an example are inputs.
+
+    Parameters
+    ----------
+    path : Path
+        The .zip file, a folder with its files, or one .jsonl, .json or .csv file.
+    label : str, optional
+        Name of the field of labels, if it is not label, labels, cats or annotations.
+    """
+    if path.suffix.lower() == ".zip":
+        with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(path) as packed:
+            packed.extractall(folder)
+            return read_files(Path(folder), label, path)
+    return read_files(path, label, path)
+
+
+def read_files(place: Path, label: str | None, path: Path) -> ImportedTable:
+    """Read a file, or all files of a folder."""
+    kinds = (".jsonl", ".json", ".csv")
+    files = sorted(one for one in place.rglob("*") if one.suffix.lower() in kinds) if place.is_dir() else [place]
+    rows = []
+    for file in files:
+        records = read_file(file)
+        names = [name for record in records for name in record]
+        known = [name for name in LABELS if name in names]
+        chosen = choose_field(names if label else known[:1], label, file, "fields")
+        who = None if file.stem == TOGETHER else file.stem
+        for number, record in enumerate(records):
+            rows += read_record(record, chosen, who, number)
+    table = make_table(rows, path)
+    if "annotator" not in table.privileged:
+        table.notes.append("The export does not say who gave a label, since its annotators share their labels.")
+    return table
+
+
+def read_file(file: Path) -> list[dict[str, Any]]:
+    """Read the records of a file; in CSV, labels are joined by ``#``."""
+    if file.suffix.lower() != ".csv":
+        return read_records(file)
+    table = open_file(file)
+    records: list[dict[str, Any]] = table.read(table.schema.names).to_pylist()
+    return [
+        record | {name: str(record[name]).split("#") for name in LABELS if record.get(name) is not None}
+        for record in records
+    ]
+
+
+def read_record(record: Mapping[str, Any], label: str, who: str | None, number: int) -> list[LabelRow]:
+    """Return the labels of a record: one, or, in exports of doccano 1.0, one per annotation with its user."""
+    own = {"id", "Comments", "comments", "annotation_approver", "meta", label}
+    meta = record.get("meta")
+    inputs = {name: value for name, value in record.items() if name not in own}
+    inputs |= meta if isinstance(meta, dict) else {}
+    comments = record.get("Comments") or record.get("comments") or []
+    found = record.get(label)
+    shared: Any = {"example": record.get("id", number), "inputs": inputs}
+    if isinstance(found, list) and found and all(isinstance(one, dict) and "user" in one for one in found):
+        return [
+            LabelRow(
+                **shared,
+                label=one.get("label"),
+                privileged={"annotator": str(one["user"]), "timestamp": to_seconds(one.get("created_at"))},
+            )
+            for one in found
+        ]
+    comment = "\n".join(map(str, comments)) if isinstance(comments, list) else str(comments)
+    return [LabelRow(**shared, label=found, privileged={"annotator": who, "comment": comment or None})]

@@ -1,0 +1,1 @@
+"""The experiments: a module each, with `Settings` and `run`, and the modules that they share."""

@@ -1,0 +1,160 @@
+"""The results of an experiment, and functions that write them."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from matplotlib.figure import Figure
+
+from lupi._internal.files import read_results, to_csv, to_records, write_atomic, write_text
+from lupi.compare.cache import ABOUT
+from lupi.report.style import COLOURS as COLOURS
+from lupi.report.style import STYLE
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Results of an experiment.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Tidy, one row per measurement: `results.csv`.
+    text : str
+        The report in Markdown. Figures are included as `![description](name.svg)`.
+    figures : mapping
+        Figures by name.
+    """
+
+    table: pd.DataFrame
+    text: str
+    figures: Mapping[str, Figure]
+
+
+def make_figure(draw: Callable[[Sequence[Any]], None], columns: int = 1, **options: Any) -> Figure:
+    """Make a figure in the style of the reports; `draw` takes the axes, `columns` of them side by side.
+
+    Examples
+    --------
+    >>> figure = make_figure(lambda axes: axes[0].plot([0, 1], [1, 0]))
+    >>> len(figure.axes)
+    1
+    """
+    with mpl.rc_context(STYLE):
+        figure = Figure(**options)
+        draw(figure.subplots(1, columns, squeeze=False)[0])
+        figure.draw_without_rendering()
+    return figure
+
+
+def draw_strips(axis: Any, rows: Sequence[tuple[str, Any, str]], label: str) -> None:
+    """Draw one row of points per name: the values of its seeds in a colour, and a line at their mean."""
+    for place, (_, values, colour) in enumerate(rows):
+        spread = place + np.linspace(-0.15, 0.15, len(values))
+        axis.plot(values, spread, "o", ms=4, color=colour, alpha=0.5)
+        axis.plot(np.mean(values), place, "|", ms=14, mew=2.5, color=colour)
+    axis.set_yticks(range(len(rows)), [name for name, _, _ in rows])
+    axis.invert_yaxis()
+    axis.set_xlabel(f"{label} (seeds and their mean)")
+
+
+def save_figure(figure: Figure, file: IO[bytes]) -> None:
+    """Write a figure as SVG without its date, so that the same figure gives the same file."""
+    with mpl.rc_context(STYLE):
+        figure.savefig(file, format="svg", metadata={"Date": None})
+
+
+def format_mean(values: Any, digits: int = 4) -> str:
+    """Format mean ± standard deviation over seeds, or the value of a single one.
+
+    Examples
+    --------
+    >>> format_mean([1.0, 3.0], 1), format_mean([1.0], 1)
+    ('2.0 ± 1.4', '1.0')
+    """
+    array = np.asarray(values, dtype=np.float64)
+    spread = f" ± {array.std(ddof=1):.{digits}f}" if len(array) > 1 else ""
+    return f"{array.mean():.{digits}f}{spread}"
+
+
+def markdown_table(rows: Any) -> str:
+    """Format rows, or a data frame, as a table in Markdown; nothing if there are none.
+
+    Examples
+    --------
+    >>> print(markdown_table([{"ε": "0.1", "MSE": ".001"}]))
+    | ε | MSE |
+    |---|---|
+    | 0.1 | .001 |
+    """
+    table = pd.DataFrame(rows)
+    if table.empty:
+        return ""
+    lines = ["| " + " | ".join(map(str, row)) + " |" for row in (table.columns, *table.to_numpy())]
+    return "\n".join([lines[0], "|" + "---|" * table.shape[1], *lines[1:]])
+
+
+def render_report(name: str, **values: Any) -> str:
+    """Fill in the template ``reports/NAME.md``; its filters are `f` (`format`), `mean` and `table`."""
+    templates = Environment(
+        loader=PackageLoader("lupi_paper", "reports"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,  # Markdown, not HTML
+    )
+    templates.filters |= {"f": format, "mean": format_mean, "table": markdown_table}
+    return templates.get_template(f"{name}.md").render(values).strip()
+
+
+def write_findings(findings: Findings, settings: Any, facts: Mapping[str, Any], folder: Path) -> list[Path]:
+    """Write results.json, results.csv, report.md and the figures, and return the paths.
+
+    Parameters
+    ----------
+    findings : Findings
+        The result of `run` of an experiment.
+    settings : dataclass
+        The settings of the experiment, for results.json.
+    facts : mapping
+        More for results.json and report.md: command and versions.
+    folder : Path
+        An existing folder.
+    """
+    figures = [f"{name}.svg" for name in findings.figures]
+    numbers = {
+        **facts,
+        "settings": dataclasses.asdict(settings),
+        "figures": figures,
+        "results": to_records(findings.table),
+    }
+    command = f"Made by `{facts['command']}` (lupi {facts['versions']['lupi']})."
+    texts = {
+        "results.json": json.dumps(numbers, indent=2) + "\n",
+        "results.csv": to_csv(findings.table),
+        "report.md": f"{findings.text}\n\n{command}\n",
+    }
+    for name, text in texts.items():
+        write_text(folder / name, text)
+    for name, figure in zip(figures, findings.figures.values(), strict=True):
+        write_atomic(folder / name, partial(save_figure, figure))
+    return [folder / name for name in (*texts, *figures)]
+
+
+def list_findings(folder: Path) -> list[str]:
+    """List the files that `write_findings` has written to a folder."""
+    figures = read_results(folder).get("figures")
+    return ["results.json", "results.csv", "report.md", *(map(str, figures) if isinstance(figures, list) else ())]
+
+
+def is_finding(folder: Path) -> bool:
+    """Return whether a folder holds results of an experiment that keeps no runs."""
+    return {"settings", "results"} <= read_results(folder).keys() and not (folder / ABOUT).exists()

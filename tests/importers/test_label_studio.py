@@ -1,0 +1,109 @@
+import pandas as pd
+import pytest
+
+from lupi.importers import read_export
+from tests.importers.exports import choice, write_json
+
+
+def task(*annotations, predictions=(), **data):
+    return {
+        "id": 7,
+        "data": data or {"text": "good"},
+        "annotations": list(annotations),
+        "predictions": list(predictions),
+    }
+
+
+def annotation(*results, **facts):
+    return {"result": list(results), "completed_by": 1, "lead_time": 2.5, "created_at": "2024-05-01T10:00:00Z", **facts}
+
+
+def read(tmp_path, tasks, **options):
+    return read_export("label-studio", write_json(tmp_path / "e.json", tasks), **options)
+
+
+def test_cancelled_and_empty_annotations_are_left_out_with_a_note(tmp_path):
+    table = read(tmp_path, [task(annotation(choice("a")), annotation(choice("b"), was_cancelled=True), annotation())])
+    assert table.frame["label"].tolist() == ["a"]
+    assert table.notes == ["1 cancelled labels are left out.", "1 empty labels are left out."]
+
+
+def test_facts_of_an_annotation(tmp_path):
+    one = annotation(choice("a"), completed_by={"id": 3, "email": "ann@example.com"})
+    row = read(tmp_path, [task(one)]).frame.iloc[0]
+    assert (row["example"], row["annotator"], row["seconds"]) == ("7", "ann@example.com", 2.5)
+    assert row["timestamp"] == pd.Timestamp("2024-05-01T10:00:00Z")
+
+
+def test_several_control_tags(tmp_path):
+    tasks = [task(annotation(choice("a"), choice("x", name="topic")))]
+    with pytest.raises(
+        ValueError, match=r"`label` to name one of the control tags 'sentiment', 'topic', since .* several"
+    ):
+        read(tmp_path, tasks)
+    assert read(tmp_path, tasks, label="topic").frame["label"].tolist() == ["x"]
+    with pytest.raises(ValueError, match=r"`label` to be one of the control tags .*, but got 'topics'"):
+        read(tmp_path, tasks, label="topics")
+
+
+def test_several_choices_are_multi_label(tmp_path):
+    two = {**choice("a"), "value": {"choices": ["a", "b"]}}
+    table = read(tmp_path, [task(annotation(choice("a")), annotation(two))])
+    assert table.target == ("label_a", "label_b")
+    assert table.frame[list(table.target)].to_numpy().tolist() == [[1, 0], [1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "label"),
+    [
+        ("rating", {"rating": 4}, 4),
+        ("number", {"number": 2.5}, 2.5),
+        ("taxonomy", {"taxonomy": [["animal", "cat"]]}, "animal / cat"),
+        ("pairwise", {"selected": "left"}, "left"),
+    ],
+)
+def test_other_control_tags(tmp_path, kind, value, label):
+    result = {"from_name": "tag", "to_name": "text", "type": kind, "value": value}
+    assert read(tmp_path, [task(annotation(result))]).frame["label"].tolist() == [label]
+
+
+def test_parts_of_examples_are_no_labels(tmp_path):
+    box = {"from_name": "box", "type": "rectanglelabels", "value": {"x": 1, "rectanglelabels": ["cat"]}}
+    with pytest.raises(ValueError, match="to label whole tasks, by one of choices, rating"):
+        read(tmp_path, [task(annotation(box))])
+
+
+def test_predictions_of_several_models_have_columns_of_their_own(tmp_path):
+    predictions = [{"model_version": f"v{i}", "score": i / 4, "result": [choice("ab"[i])]} for i in range(2)]
+    table = read(tmp_path, [task(annotation(choice("a")), predictions=predictions)])
+    assert table.frame[list(table.privileged[3:])].iloc[0].to_dict() == {
+        "prediction (v0)": "a",
+        "prediction_score (v0)": 0.0,
+        "prediction (v1)": "b",
+        "prediction_score (v1)": 0.25,
+    }
+
+
+def test_ground_truth_is_gold(tmp_path):
+    first = task(annotation(choice("a")), annotation(choice("b"), ground_truth=True))
+    table = read(tmp_path, [first, task(annotation(choice("a")))])
+    assert table.gold == "gold"
+    assert table.frame["gold"].fillna("").tolist() == ["b", "b", ""]
+
+
+def test_fields_that_clash_or_are_nested(tmp_path):
+    table = read(tmp_path, [task(annotation(choice("a")), text="good", label="old", meta={"url": "x"})])
+    assert list(table.frame)[:3] == ["example", "text", "input_label"]
+    assert table.notes == [
+        "Fields with lists or objects are left out: meta.",
+        "Input field 'label' is now 'input_label'.",
+    ]
+
+
+def test_json_min_needs_the_label(tmp_path):
+    facts = {"annotator": 1, "annotation_id": 9, "created_at": "2024-05-01T10:00:00Z", "lead_time": 3.5}
+    records = [{"id": 7, "text": "good", "sentiment": "a", **facts}]
+    with pytest.raises(ValueError, match="`label` to name one of 'sentiment', 'text', since JSON-MIN does not say"):
+        read(tmp_path, records)
+    table = read(tmp_path, records, label="sentiment")
+    assert table.frame[["text", "label", "annotator", "seconds"]].iloc[0].tolist() == ["good", "a", "1", 3.5]
