@@ -113,14 +113,7 @@ def gaussian_nll(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> Floats:
 
 
 def _decisions(y: ArrayLike | Posterior, p: ArrayLike) -> tuple[Floats, Floats]:
-    """Return the confidence of each decision and whether it is correct, [rows, 1] or, if multi-label, [rows, labels].
-
-    Examples
-    --------
-    >>> confidence, correct = _decisions([0], [[0.3, 0.7]])
-    >>> confidence.tolist(), correct.tolist()
-    ([[0.7]], [[0.0]])
-    """
+    """Return the confidence of decisions and whether they are correct, [rows, 1] or, if multi-label, [rows, labels]."""
     p = np.asarray(p, float)
     if isinstance(y, Posterior):
         return p.max(1, keepdims=True), np.take_along_axis(y.p, p.argmax(1)[:, None], 1)

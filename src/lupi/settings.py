@@ -20,13 +20,7 @@ SMALLEST_BATCH, LARGEST_BATCH, MOST_BATCHES = 32, 4096, 2048
 
 
 def choose_batch_size(annotations: int) -> int:
-    """Return the smallest power of two, from 32 to 4096, with at most 2048 batches per epoch if possible.
-
-    Examples
-    --------
-    >>> [choose_batch_size(n) for n in (1000, 65_536, 65_537, 1_000_000, 50_000_000)]
-    [32, 32, 64, 512, 4096]
-    """
+    """Return the smallest power of two, from 32 to 4096, with at most 2048 batches per epoch if possible."""
     size = SMALLEST_BATCH
     while size < LARGEST_BATCH and size * MOST_BATCHES < annotations:
         size *= 2

@@ -54,23 +54,7 @@ TITLES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A row of a table: a method, its data and its training settings.
-
-    Parameters
-    ----------
-    name, title : str
-        `name` for files, of letters, digits and dashes; `title` for readers.
-    method : str
-        Name of the method.
-    parts : Parts
-        Factory for the parts of its network.
-    data : Annotations
-        Training data, the same for every seed.
-    training : Settings
-        Training settings.
-    options : mapping
-        Options of the method.
-    """
+    """A row of a table: a method, its data and its training settings."""
 
     name: str
     title: str
@@ -140,30 +124,7 @@ def train_cases(
     every: int = 1000,
     progress: bool = False,
 ) -> list[Run]:
-    """Train every case with every seed. Runs that were saved in the folder are not trained again.
-
-    Parameters
-    ----------
-    cases, seeds : sequence
-        The cases to train, and the seeds for initial weights, batches and noise.
-    folder : RunFolder
-        Result of `lupi.compare.cache.open_run_folder`.
-    score : callable
-        Maps a case and its trained method to scores.
-    device : torch.device
-        Device for training.
-    seeds_at_once : int
-        Number of seeds to train together. Rounding and training noise depend on it.
-    fabric : Fabric, optional
-        A Lightning Fabric with several devices, on which seeds are trained one after another. Only its first process
-        saves and returns scores.
-    cluster : Cluster, optional
-        A `distributed.Client`. Groups of seeds are trained on the devices of its workers.
-    every : int
-        Number of steps between two checkpoints of networks that are trained one after another.
-    progress : bool
-        Whether to show progress.
-    """
+    """Train every case with every seed. Runs that were saved in the folder are not trained again."""
     one_by_one = fabric is not None or not all(isinstance(case.data.x, Tensor) for case in cases)
     train = Trainer(score, device, fabric, folder if one_by_one else None, every)
     arms = [Arm(name=case.name, train=partial(train, case)) for case in cases]

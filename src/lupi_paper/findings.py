@@ -22,17 +22,7 @@ from lupi.report.style import STYLE
 
 @dataclass(frozen=True)
 class Findings:
-    """Results of an experiment.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Tidy, one row per measurement: `results.csv`.
-    text : str
-        The report in Markdown. Figures are included as `![description](name.svg)`.
-    figures : mapping
-        Figures by name.
-    """
+    """Results of an experiment."""
 
     table: pd.DataFrame
     text: str
@@ -40,14 +30,7 @@ class Findings:
 
 
 def make_figure(draw: Callable[[Sequence[Any]], None], columns: int = 1, **options: Any) -> Figure:
-    """Make a figure in the style of the reports; `draw` takes the axes, `columns` of them side by side.
-
-    Examples
-    --------
-    >>> figure = make_figure(lambda axes: axes[0].plot([0, 1], [1, 0]))
-    >>> len(figure.axes)
-    1
-    """
+    """Make a figure in the style of the reports; `draw` takes the axes, `columns` of them side by side."""
     with mpl.rc_context(STYLE):
         figure = Figure(**options)
         draw(figure.subplots(1, columns, squeeze=False)[0])
@@ -73,28 +56,14 @@ def save_figure(figure: Figure, file: IO[bytes]) -> None:
 
 
 def format_mean(values: Any, digits: int = 4) -> str:
-    """Format mean ± standard deviation over seeds, or the value of a single one.
-
-    Examples
-    --------
-    >>> format_mean([1.0, 3.0], 1), format_mean([1.0], 1)
-    ('2.0 ± 1.4', '1.0')
-    """
+    """Format mean ± standard deviation over seeds, or the value of a single one."""
     array = np.asarray(values, dtype=np.float64)
     spread = f" ± {array.std(ddof=1):.{digits}f}" if len(array) > 1 else ""
     return f"{array.mean():.{digits}f}{spread}"
 
 
 def markdown_table(rows: Any) -> str:
-    """Format rows, or a data frame, as a table in Markdown; nothing if there are none.
-
-    Examples
-    --------
-    >>> print(markdown_table([{"ε": "0.1", "MSE": ".001"}]))
-    | ε | MSE |
-    |---|---|
-    | 0.1 | .001 |
-    """
+    """Format rows, or a data frame, as a table in Markdown; nothing if there are none."""
     table = pd.DataFrame(rows)
     if table.empty:
         return ""
@@ -116,19 +85,7 @@ def render_report(name: str, **values: Any) -> str:
 
 
 def write_findings(findings: Findings, settings: Any, facts: Mapping[str, Any], folder: Path) -> list[Path]:
-    """Write results.json, results.csv, report.md and the figures, and return the paths.
-
-    Parameters
-    ----------
-    findings : Findings
-        The result of `run` of an experiment.
-    settings : dataclass
-        The settings of the experiment, for results.json.
-    facts : mapping
-        More for results.json and report.md: command and versions.
-    folder : Path
-        An existing folder.
-    """
+    """Write results.json, results.csv, report.md and the figures, and return the paths."""
     figures = [f"{name}.svg" for name in findings.figures]
     numbers = {
         **facts,

@@ -18,29 +18,7 @@ def check_settings(
     positive: Sequence[str] = (),
     choices: Mapping[str, Collection[str]] | None = None,
 ) -> None:
-    """Check fields of a dataclass.
-
-    Parameters
-    ----------
-    settings : dataclass
-        The settings.
-    minimum : mapping
-        Fields that must be integers, and the smallest value of each.
-    positive : sequence of str
-        Fields that must be a number greater than 0, or a tuple of such numbers.
-    choices : mapping
-        Fields that must have one of the given values.
-
-    Examples
-    --------
-    >>> @dataclasses.dataclass
-    ... class Settings:
-    ...     noise: tuple[float, ...] = (0.1, 0.0)
-    >>> check_settings(Settings(), {}, positive=["noise"])
-    Traceback (most recent call last):
-    ...
-    ValueError: Expected `noise` to be a number greater than 0, but got 0.0.
-    """
+    """Check fields of a dataclass."""
     for name, least in minimum.items():
         check_integer(name, getattr(settings, name), least, maximum=LARGEST)
     for name in positive:
@@ -57,15 +35,7 @@ def check_settings(
 
 
 def check_distinct(name: str, value: Any) -> None:
-    """Check that the values of a tuple differ, since an experiment runs once for each.
-
-    Examples
-    --------
-    >>> check_distinct("noise", (0.1, 0.1))
-    Traceback (most recent call last):
-    ...
-    ValueError: Expected `noise` to be distinct values, but got (0.1, 0.1).
-    """
+    """Check that the values of a tuple differ, since an experiment runs once for each."""
     if isinstance(value, tuple) and len(set(value)) < len(value):
         raise ValueError(f"Expected `{name}` to be distinct values, but got {value}.")
 
@@ -76,22 +46,7 @@ def seed_range(settings: Any) -> range:
 
 
 def change_settings(settings: Any, changes: Sequence[str]) -> Any:
-    """Change fields of a dataclass, given as texts "name=value".
-
-    Examples
-    --------
-    >>> @dataclasses.dataclass(frozen=True)
-    ... class Settings:
-    ...     seeds: int = 20
-    ...     noise: tuple[float, ...] = (0.1, 0.5)
-    ...     methods: tuple[str, ...] = ("tram",)
-    >>> change_settings(Settings(), ["seeds=2", "noise=0.1,", "methods=no-pi,tram"])
-    Settings(seeds=2, noise=(0.1,), methods=('no-pi', 'tram'))
-    >>> change_settings(Settings(), ["seed=2"])
-    Traceback (most recent call last):
-    ...
-    ValueError: Expected a setting among seeds, noise, methods, but got 'seed'.
-    """
+    """Change fields of a dataclass, given as texts "name=value"."""
     known = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
     for text in changes:
         name, _, value = text.partition("=")

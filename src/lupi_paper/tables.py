@@ -32,17 +32,7 @@ def results_table(
     *,
     accuracy_digits: int = 1,
 ) -> str:
-    """Format mean ± standard deviation over the seeds of every case, beside the paper's numbers.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> runs = pd.DataFrame({"method": ["tram"] * 2, "seed": [0, 1], "nll": [1.0, 1.2], "accuracy": [0.6, 0.7]})
-    >>> print(results_table(runs, [SimpleNamespace(name="tram", title="TRAM")]))
-    | method | NLL | accuracy, % |
-    |---|---|---|
-    | TRAM | 1.100 ± 0.141 | 65.0 ± 7.1 |
-    """
+    """Format mean ± standard deviation over the seeds of every case, beside the paper's numbers."""
     lines = []
     for case in cases:
         own = runs[runs["method"] == case.name]
@@ -67,13 +57,7 @@ class Claim(NamedTuple):
 
 
 def check_claim(nll: Difference, accuracy: Difference, *, par: bool) -> str:
-    """Say whether a row is better than another in NLL (lower) and accuracy (higher) or, where `par`, as good.
-
-    Examples
-    --------
-    >>> check_claim(Difference(-0.1, 0.01, 19), Difference(0.01, 0.02, 19), par=False)
-    'yes, significantly in NLL'
-    """
+    """Say whether a row is better than another in NLL (lower) and accuracy (higher) or, where `par`, as good."""
     better = {"NLL": nll.mean < 0, "accuracy": accuracy.mean > 0}
     significant = [name for name, found in (("NLL", nll), ("accuracy", accuracy)) if found.p_value < LEVEL]
     both = " and ".join(significant)
@@ -88,15 +72,7 @@ def check_claim(nll: Difference, accuracy: Difference, *, par: bool) -> str:
 
 
 def format_differences(runs: pd.DataFrame, method: str, other: str, accuracy_digits: int = 1) -> tuple[str, str]:
-    """Format the differences of two rows in NLL and in points of accuracy, paired by seed, with 95 % intervals.
-
-    Examples
-    --------
-    >>> runs = pd.DataFrame({"method": ["no-pi", "no-pi", "tram", "tram"], "seed": [0, 1, 0, 1],
-    ...                      "nll": [1.0, 1.1, 0.8, 0.91], "accuracy": [0.6, 0.6, 0.61, 0.62]})
-    >>> format_differences(runs, "tram", "no-pi")
-    ('−0.195 [−0.259, −0.131]', '+1.5 [−4.9, +7.9]')
-    """
+    """Format the differences of two rows in NLL and in points of accuracy, paired by seed, with 95 % intervals."""
     texts = []
     for metric, scale, digits in (("nll", 1, 3), ("accuracy", 100, accuracy_digits)):
         found = difference(runs, method, other, metric)
@@ -160,17 +136,7 @@ def find_role(case: Case) -> str:
 def strips_figure(
     runs: pd.DataFrame, cases: Sequence[Case], panels: Mapping[str, str], levels: Mapping[str, float] | None = None
 ) -> Figure:
-    """Draw the scores of every seed and case.
-
-    Parameters
-    ----------
-    runs, cases
-        The runs, and the rows of the figure.
-    panels : mapping
-        The label of each column of runs that is drawn. Accuracies are drawn in per cent.
-    levels : mapping
-        At most two values by title, drawn as lines in the first panel.
-    """
+    """Draw the scores of every seed and case."""
 
     def draw(axes: Sequence[Any]) -> None:
         for axis, (metric, label) in zip(axes, panels.items(), strict=True):

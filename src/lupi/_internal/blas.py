@@ -23,13 +23,6 @@ def one_blas_thread() -> Iterator[None]:
 
     SciPy's optimizers call BLAS thousands of times with a few numbers. Waking other threads takes far longer than the
     work, above all if the cores are busy.
-
-    Examples
-    --------
-    >>> from scipy.optimize import minimize
-    >>> with one_blas_thread():
-    ...     minimize(lambda t: (t[0] - 3) ** 2, [0.0], method="L-BFGS-B").x.round(3).tolist()
-    [3.0]
     """
     with LOCK, find_libraries().limit(limits=1, user_api="blas"):
         yield

@@ -6,15 +6,7 @@ from typing import Any
 
 
 def check_integer(name: str, value: Any, minimum: int, maximum: int = 2**63 - 1) -> int:
-    """Return an integer from `minimum` to `maximum`, by default the largest that torch and numpy accept.
-
-    Examples
-    --------
-    >>> check_integer("epochs", 0, 1)
-    Traceback (most recent call last):
-    ...
-    ValueError: Expected `epochs` to be an integer of at least 1, but got 0.
-    """
+    """Return an integer from `minimum` to `maximum`, by default the largest that torch and numpy accept."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if whole and minimum <= int(value) <= maximum:
         return int(value)
@@ -23,15 +15,7 @@ def check_integer(name: str, value: Any, minimum: int, maximum: int = 2**63 - 1)
 
 
 def check_number(name: str, value: Any, maximum: float = math.inf) -> float:
-    """Return a finite number between 0 and `maximum`.
-
-    Examples
-    --------
-    >>> check_number("weight", 2, maximum=1)
-    Traceback (most recent call last):
-    ...
-    ValueError: Expected `weight` to be a number from 0 to 1, but got 2.
-    """
+    """Return a finite number between 0 and `maximum`."""
     if is_number(value) and 0 <= float(value) <= maximum:
         return float(value)
     what = "of at least 0" if maximum == math.inf else f"from 0 to {maximum:g}"
@@ -39,13 +23,7 @@ def check_number(name: str, value: Any, maximum: float = math.inf) -> float:
 
 
 def check_positive(name: str, value: Any) -> float:
-    """Return a finite number greater than 0.
-
-    Examples
-    --------
-    >>> check_positive("temperature", 3)
-    3.0
-    """
+    """Return a finite number greater than 0."""
     if is_number(value) and float(value) > 0:
         return float(value)
     raise ValueError(f"Expected `{name}` to be a number greater than 0, but got {value!r}.")

@@ -52,24 +52,12 @@ def in_memory(x: Source) -> TypeGuard[Tensor | Mapping[str, Tensor]]:
 
 
 def are_items(x: Source) -> TypeGuard[Items]:
-    """Return whether the rows of x are read one by one.
-
-    Examples
-    --------
-    >>> are_items([torch.zeros(2), torch.ones(2)]), are_items(torch.zeros(2, 2))
-    (True, False)
-    """
+    """Return whether the rows of x are read one by one."""
     return isinstance(x, Dataset) or not (in_memory(x) or hasattr(x, "shape"))
 
 
 def count_rows(x: Source) -> int:
-    """Return the number of rows.
-
-    Examples
-    --------
-    >>> count_rows({"ids": torch.zeros(3, 5), "mask": torch.ones(3, 5)})
-    3
-    """
+    """Return the number of rows."""
     if isinstance(x, Mapping):
         counts = {name: len(values) for name, values in x.items()}
         if len(set(counts.values())) != 1:
@@ -79,13 +67,7 @@ def count_rows(x: Source) -> int:
 
 
 def describe_row(x: Source) -> tuple[Any, ...]:
-    """Return the shape of a row, as far as it is known without reading one, for every tensor if there are several.
-
-    Examples
-    --------
-    >>> describe_row(torch.zeros(3, 5))
-    (5,)
-    """
+    """Return the shape of a row, as far as it is known without reading one, for every tensor if there are several."""
     if isinstance(x, Mapping):
         return tuple((name, tuple(values.shape[1:])) for name, values in x.items())
     return () if are_items(x) else tuple(x.shape[1:])  # type: ignore[union-attr]
@@ -96,13 +78,6 @@ def take_rows(x: Source, index: Tensor, seed: int | None = None) -> Inputs:
 
     With a `seed`, torch's global generator is seeded before a source is read, with the seed and, for items, the row.
     The caller restores that generator.
-
-    Examples
-    --------
-    >>> take_rows({"ids": torch.arange(3)}, torch.tensor([2, 0]))
-    {'ids': tensor([2, 0])}
-    >>> take_rows([torch.zeros(2), torch.ones(2)], torch.tensor([1]))
-    tensor([[1., 1.]])
     """
     if isinstance(x, Tensor):
         return x.index_select(0, index)
@@ -158,13 +133,7 @@ def move_source(x: Source, device: torch.device | str) -> Source:
 
 
 def concatenate(sources: list[Source]) -> Source:
-    """Concatenate sources in memory.
-
-    Examples
-    --------
-    >>> concatenate([torch.zeros(1), torch.ones(2)])
-    tensor([0., 1., 1.])
-    """
+    """Concatenate sources in memory."""
     first = sources[0]
     tensors = [x for x in sources if isinstance(x, Tensor)]
     named = [x for x in sources if isinstance(x, Mapping)]

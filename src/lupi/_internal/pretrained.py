@@ -20,36 +20,7 @@ Size = tuple[int, int]
 
 
 class ImageTrunk(nn.Module):
-    """An image model that normalizes its input: images [n, 3, height, width] with values from 0 to 255, of any dtype.
-
-    Parameters
-    ----------
-    model : Module
-        Maps normalized images to features [n, features] or to the output of a Hugging Face model.
-    mean : sequence of float
-        Mean of each channel, on a scale from 0 to 255.
-    std : sequence of float
-        Standard deviation of each channel, on the same scale.
-    size : (int, int) or None
-        Height and width to which images are resized, with bilinear interpolation; None not to resize them.
-    example : (int, int)
-        Height and width of images that the model accepts; used to find the number of features.
-
-    Attributes
-    ----------
-    features : int
-        Number of features.
-    example : (int, int)
-        Height and width of images that need not be resized.
-
-    Examples
-    --------
-    >>> trunk = ImageTrunk(nn.Flatten(), mean=(127.5,) * 3, std=(127.5,) * 3, size=(4, 4), example=(8, 8))
-    >>> trunk.features
-    48
-    >>> trunk(torch.full((2, 3, 8, 8), 255, dtype=torch.uint8))[0, :3]
-    tensor([1., 1., 1.])
-    """
+    """An image model that normalizes images [n, 3, height, width] with values from 0 to 255."""
 
     mean: Tensor
     std: Tensor
@@ -80,18 +51,6 @@ class TextTrunk(nn.Module):
     """Average the last layer of a Hugging Face model over the tokens, given token ids [n, tokens].
 
     The input may also be the output of a tokenizer, a dict with `input_ids`, `attention_mask` and others.
-
-    Parameters
-    ----------
-    model : Module
-        A Hugging Face model.
-    pad : int or None
-        Id of the padding token; None if there is none.
-
-    Attributes
-    ----------
-    features : int
-        Number of features.
     """
 
     def __init__(self, model: nn.Module, pad: int | None) -> None:
@@ -158,15 +117,7 @@ def from_timm(name: str, size: Size | None, options: dict[str, Any]) -> ImageTru
 
 
 def colour_statistics(scaling: dict[str, Any]) -> tuple[list[float], list[float]]:
-    """Return mean and standard deviation per channel, from 0 to 255, given a Hugging Face image processor's options.
-
-    Examples
-    --------
-    >>> colour_statistics({"image_mean": [0.5], "image_std": [0.25]})
-    ([127.5], [63.75])
-    >>> colour_statistics({"image_mean": [0.5], "image_std": [0.25], "do_normalize": False})
-    ([0.0], [255.0])
-    """
+    """Return mean and standard deviation per channel, from 0 to 255, given a Hugging Face image processor's options."""
     unit = 1 / scaling.get("rescale_factor", 1 / 255) if scaling.get("do_rescale", True) else 1.0
     mean = scaling.get("image_mean") or HALF
     std = scaling.get("image_std") or HALF
@@ -179,14 +130,7 @@ def colour_statistics(scaling: dict[str, Any]) -> tuple[list[float], list[float]
 
 
 def pool(outputs: Any) -> Tensor:
-    """Return the features from the output of an image model: its own pooling, or the mean over tokens or positions.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> pool(SimpleNamespace(last_hidden_state=torch.ones(2, 8, 7, 7))).shape
-    torch.Size([2, 8])
-    """
+    """Return the features from the output of an image model: its own pooling, or the mean over tokens or positions."""
     if isinstance(outputs, Tensor):
         return outputs
     own: Tensor | None = getattr(outputs, "pooler_output", None)

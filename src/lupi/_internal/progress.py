@@ -14,13 +14,7 @@ LOG_INTERVAL = 10.0
 
 
 class Steps:
-    """Count steps of work on standard error; `show=False` prints nothing.
-
-    Examples
-    --------
-    >>> with Steps("train", 10, show=False) as steps:
-    ...     steps.advance(5, "epoch 1")
-    """
+    """Count steps of work on standard error; `show=False` prints nothing."""
 
     def __init__(self, title: str, total: int, *, show: bool, done: int = 0) -> None:
         self.title, self.total, self.done, self.show = title, total, done, show

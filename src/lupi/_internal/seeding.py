@@ -12,16 +12,7 @@ turn = threading.RLock()
 
 @contextmanager
 def seeded(seed: int, device: torch.device | str = "cpu") -> Iterator[None]:
-    """Seed torch's global generators, of the CPU and of a GPU, within a block; restore them on exit.
-
-    Examples
-    --------
-    >>> with seeded(0):
-    ...     first = torch.nn.Linear(2, 1).weight
-    >>> with seeded(0):
-    ...     bool((torch.nn.Linear(2, 1).weight == first).all())
-    True
-    """
+    """Seed torch's global generators, of the CPU and of a GPU, within a block; restore them on exit."""
     device = torch.device(device)
     gpus = [find_gpu(device)] if device.type == "cuda" else []
     with turn, torch.random.fork_rng(gpus):

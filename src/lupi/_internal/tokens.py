@@ -7,12 +7,6 @@ def limit_tokens(tokenizer: Any, config: Any) -> int | None:
     """Return the maximum number of tokens per text; None if the tokenizer knows it, or if there is none.
 
     A tokenizer that declares no maximum has an absurdly large one, with which no text is truncated.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> limit_tokens(SimpleNamespace(model_max_length=10**30), SimpleNamespace(max_position_embeddings=512))
-    511
     """
     positions: int | None = getattr(config, "max_position_embeddings", None)
     if positions is None or tokenizer.model_max_length <= positions:

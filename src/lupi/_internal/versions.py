@@ -5,13 +5,7 @@ from importlib.metadata import version
 
 
 def library_versions() -> dict[str, str]:
-    """Return the versions of lupi, Python and the libraries that results depend on.
-
-    Examples
-    --------
-    >>> list(library_versions())
-    ['lupi', 'python', 'torch', 'scikit-learn', 'numpy']
-    """
+    """Return the versions of lupi, Python and the libraries that results depend on."""
     from lupi import __version__
 
     own = {"lupi": __version__, "python": sys.version.split()[0]}

@@ -66,18 +66,6 @@ class Output:
 
     It replaces characters that its encoding lacks. If the reader has gone, as in ``lupi train … | head -1``, it drops
     the remaining output. It stores any other error.
-
-    Parameters
-    ----------
-    stream : TextIO
-        Standard output or standard error.
-    name : str
-        Name of the stream in messages.
-
-    Attributes
-    ----------
-    error : OSError or None
-        The error because of which output was lost.
     """
 
     def __init__(self, stream: TextIO, name: str = "output") -> None:
@@ -159,15 +147,7 @@ def explain_usage(error: Any) -> int:
 
 
 def explain(error: BaseException, command: str) -> str:
-    r"""Return one sentence for an error; the library's own errors already are one.
-
-    Examples
-    --------
-    >>> explain(ValueError("Expected `epochs` to be\n1 or more."), "lupi train")
-    'Expected `epochs` to be 1 or more.'
-    >>> explain(KeyError("x"), "lupi train")
-    "Expected `lupi train` to succeed, but got KeyError: 'x'; LUPI_TRACEBACK=1 shows where."
-    """
+    r"""Return one sentence for an error; the library's own errors already are one."""
     message = " ".join(str(error).split())
     if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
         return f"Expected {error.filename} to be usable, but got: {os.strerror(error.errno)}."

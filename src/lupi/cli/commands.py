@@ -56,15 +56,7 @@ def print_message(message: str) -> None:
 
 
 def translate(message: str) -> str:
-    """Replace the names of Python arguments in a message with the options of the running command.
-
-    Examples
-    --------
-    >>> token = options_in_use.set({"batch_size": "--batch-size"})
-    >>> translate("Expected `batch_size` to be positive; pass `kind={'zip': 'category'}`.")
-    'Expected `--batch-size` to be positive; pass `--kind zip=category`.'
-    >>> options_in_use.reset(token)
-    """
+    """Replace the names of Python arguments in a message with the options of the running command."""
     options = options_in_use.get({})
     message = re.sub(r"`kind=\{'([^`]*)': '([^'`]+)'\}`", r"`--kind \1=\2`", message)
 

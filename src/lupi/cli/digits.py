@@ -34,47 +34,14 @@ CAUTION = "No PI overfits the noisy labels when it trains long: part of a gain m
 
 
 def list_shown() -> list[str]:
-    """List the methods that the demo shows by default.
-
-    Examples
-    --------
-    >>> "tram" in list_shown()
-    True
-    """
+    """List the methods that the demo shows by default."""
     return [name for name in SHOWN if name in known.names()]
 
 
 def compare_digits(
     methods: Sequence[str], seeds: int, jobs: int = 1, *, annotations: int = 1, epochs: int = 50, progress: bool = False
 ) -> Comparison:
-    """Run the comparison.
-
-    Parameters
-    ----------
-    methods : sequence of str
-        Names of methods. No PI and the other ways to train it are always included.
-    seeds : int
-        Number of seeds for labels, initial weights and batches.
-    jobs : int
-        Number of methods to train in parallel; -1 for one per core.
-    annotations : int
-        Labels per digit.
-    epochs : int
-        Epochs of training.
-    progress : bool
-        Whether to show progress.
-
-    Returns
-    -------
-    Comparison
-        The results; the first note describes the data.
-
-    Examples
-    --------
-    >>> found = compare_digits(["tram"], seeds=2, epochs=1)
-    >>> "tram" in format_digits(found)
-    True
-    """
+    """Run the comparison."""
     make_task = partial(load_digits_annotated, annotations)
     found = compare_methods(
         make_task, methods, range(seeds), parameters={"epochs": epochs}, jobs=jobs, progress=progress
@@ -102,18 +69,7 @@ def format_digits(comparison: Comparison) -> str:
 
 
 def format_summary(summary: pd.DataFrame) -> str:
-    """Format a summary as text: ▲ and ▼ mark significant differences from No PI, ★ the best of a column.
-
-    Examples
-    --------
-    >>> from lupi.compare import summarize
-    >>> runs = pd.DataFrame({"method": ["no-pi", "no-pi", "tram", "tram"], "seed": [0, 1, 0, 1],
-    ...                      "nll": [1.0, 2.0, 0.5, 1.5], "accuracy": [0.5, 0.6, 0.4, 0.7], "seconds": [1.0] * 4})
-    >>> print(format_summary(summarize(runs)))  # doctest: +NORMALIZE_WHITESPACE
-    method             PI    accuracy (higher is better)    NLL (lower is better)
-    no-pi              no              55.0 % ★                     1.50
-    tram               yes             55.0 % ★                     1.00 ▲★
-    """
+    """Format a summary as text: ▲ and ▼ mark significant differences from No PI, ★ the best of a column."""
     width = max(24, *(len(name) + 2 for name in summary.index))
     lines = [f"{'method':{width}}{'PI':5}{'accuracy (higher is better)':>29}{'NLL (lower is better)':>25}"]
     for name, row in summary.iterrows():

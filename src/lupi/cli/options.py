@@ -104,13 +104,7 @@ def table_options(
 
 
 def split_kinds(values: list[str] | None) -> dict[str, str]:
-    """Return the kinds of columns.
-
-    Examples
-    --------
-    >>> split_kinds(["zip=category", "a=b=text"])
-    {'zip': 'category', 'a=b': 'text'}
-    """
+    """Return the kinds of columns."""
     kinds = {}
     for value in values or []:
         column, sign, name = value.rpartition("=")
@@ -121,13 +115,7 @@ def split_kinds(values: list[str] | None) -> dict[str, str]:
 
 
 def split_trust(values: list[str] | None) -> dict[str, float]:
-    """Return the trust in annotators.
-
-    Examples
-    --------
-    >>> split_trust(["expert=0.98", "a=b=0.9"])
-    {'expert': 0.98, 'a=b': 0.9}
-    """
+    """Return the trust in annotators."""
     trust = {}
     for value in values or []:
         name, _, share = value.rpartition("=")
@@ -165,38 +153,14 @@ def training_options(
 
 
 def split_methods(methods: str) -> list[str]:
-    """Split comma-separated names.
-
-    Examples
-    --------
-    >>> split_methods("no-pi, tram,")
-    ['no-pi', 'tram']
-    """
+    """Split comma-separated names."""
     return [name.strip() for name in methods.split(",") if name.strip()]
 
 
 def with_options(
     defaults: dict[str, Any] | None = None, /, **providers: Callable[..., Any]
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Replace parameters of a command with the options of providers.
-
-    Parameters
-    ----------
-    defaults : dict, optional
-        Other default values of options.
-    **providers : callable
-        The function whose result is passed to the command, by the name of the parameter.
-
-    Examples
-    --------
-    >>> @with_options({"epochs": 100}, settings=training_options)
-    ... def show(settings: dict[str, Any], seed: int = 0) -> None:
-    ...     print(settings["epochs"], seed)
-    >>> list(inspect.signature(show).parameters)
-    ['epochs', 'batch_size', 'learning_rate', 'patience', 'seed']
-    >>> show(epochs=7, batch_size=None, learning_rate=0.1, patience=None, seed=3)
-    7 3
-    """
+    """Replace parameters of a command with the options of providers."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         functions = (*providers.values(), command)

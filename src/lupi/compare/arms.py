@@ -64,26 +64,7 @@ class Variant(NamedTuple):
 
 
 def list_variants(plan: Plan, task: str, *, several: bool = False) -> list[Variant]:
-    """List the baselines without privileged information, the methods of a plan and their controls.
-
-    Parameters
-    ----------
-    plan : Plan
-        The plan of the comparison.
-    task : str
-        The task of the table.
-    several : bool
-        Whether some example has several labels, which can be aggregated.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from lupi.tabular import TableSpec
-    >>> spec = TableSpec(table=Path("table.csv"), target=["label"], privileged=["annotator"])
-    >>> plan = Plan(spec=spec, methods=["tram"], controls=True)
-    >>> [variant.name for variant in list_variants(plan, "classification")][:5]
-    ['no-pi', 'no-pi [early stopping]', 'no-pi [5 averaged, recalibrated]', 'tram', 'tram [PI zeros]']
-    """
+    """List the baselines without privileged information, the methods of a plan and their controls."""
     likelihood = Gaussian if task == "regression" else Categorical
     possible = [name for name in known.names() if likelihood in known.kind(name).likelihoods]
     usual = [name for name in DEFAULT if name in possible]
@@ -131,17 +112,7 @@ def make_privileged(
 def make_tasks(
     data: TableDataset, splits: Sequence[tuple[Rows, Rows]], truth: Sequence[Floats] | None = None
 ) -> list[Task]:
-    """Make the task of each split. With a test table all splits are equal, and one task is made for all.
-
-    Parameters
-    ----------
-    data : TableDataset
-        The table.
-    splits : sequence of pairs of ndarray
-        The rows to train on and to score on.
-    truth : sequence of ndarray, optional
-        The consensus of the held-out labels of each split. One row of each held-out example is scored against it.
-    """
+    """Make the task of each split. With a test table all splits are equal, and one task is made for all."""
     if data.test is not None:
         return [make_task(data, *splits[0])] * len(splits)
     if truth is None:
@@ -187,25 +158,7 @@ def train_variant(
     truth: Mapping[int, Floats] | None,
     seeds: Sequence[int],
 ) -> list[dict[str, Any]]:
-    """Train a variant with a group of seeds, together if possible, and score it.
-
-    Parameters
-    ----------
-    variant : Variant
-        The variant to train.
-    plan, data, splits
-        The plan of the comparison, its table, and the rows of each seed.
-    truth : mapping, optional
-        The consensus of held-out labels to score on, by seed.
-    seeds : sequence of int
-        The seeds.
-
-    Returns
-    -------
-    list of dict
-        The metrics and seconds of each run. The first dict also has results of the whole group: the warnings, the
-        contributions of the test rows summed over the runs (`rows_…`) and the sums of the reliability diagram (`bins`).
-    """
+    """Train a variant with a group of seeds, together if possible, and score it."""
     make = PrivilegedRegressor if data.task == "regression" else PrivilegedClassifier
     parameters = {"method": variant.method, **plan.settings, **SETTINGS.get(variant.change, {}), "device": plan.device}
     if data.train.soft is not None:

@@ -110,13 +110,7 @@ def compare_methods(
 
 
 def is_baseline(method: str) -> bool:
-    """Return whether a method is a baseline without privileged information.
-
-    Examples
-    --------
-    >>> is_baseline("dawid-skene"), is_baseline("tram")
-    (True, False)
-    """
+    """Return whether a method is a baseline without privileged information."""
     return method in AGGREGATED or not kind(method).uses_privileged
 
 

@@ -23,15 +23,7 @@ DIGEST = "comparison"
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A folder of finished runs.
-
-    Parameters
-    ----------
-    path : Path
-        The folder.
-    about : mapping
-        Everything that a run depends on, as JSON types. Runs of other comparisons are not loaded.
-    """
+    """A folder of finished runs."""
 
     path: Path
     about: Mapping[str, Any]
@@ -42,15 +34,7 @@ class RunFolder:
         return hashlib.sha256(json.dumps(self.about, sort_keys=True).encode()).hexdigest()
 
     def file(self, arm: str, seed: int, group: Sequence[int] | None = None) -> Path:
-        """Return the file of a run; `group` is the range of seeds trained together, if the result depends on it.
-
-        Examples
-        --------
-        >>> RunFolder(Path("folder"), {}).file("tram [PI zeros]", 3).as_posix()
-        'folder/runs/tram-PI-zeros-3.npz'
-        >>> RunFolder(Path("folder"), {}).file("tram", 3, range(5)).as_posix()
-        'folder/runs/tram-3-of-0-4.npz'
-        """
+        """Return the file of a run; `group` is the range of seeds trained together, if the result depends on it."""
         of = "" if group is None else f"-of-{group[0]}-{group[-1]}"
         return self.path / RUNS / f"{re.sub(r'[^A-Za-z0-9.]+', '-', arm).strip('-')}-{seed}{of}.npz"
 
@@ -61,16 +45,7 @@ class RunFolder:
             write_atomic(self.file(arm, seed, group), lambda file: np.savez(file, **arrays))
 
     def load(self, arm: str, seed: int, group: Sequence[int] | None = None) -> dict[str, NDArray[Any]] | None:
-        """Load a run; return None if the file is missing, damaged or from another comparison; `group` as for `file`.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as name, open_run_folder(Path(name, "run"), {}) as runs:
-        ...     runs.save("tram", 0, {"nll": np.array([0.5])})
-        ...     runs.load("tram", 0), runs.load("tram", 1)
-        ({'nll': array([0.5])}, None)
-        """
+        """Load a run; return None if the file is missing, damaged or from another comparison; `group` as for `file`."""
         try:
             with self.file(arm, seed, group).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 values = {name: arrays[name] for name in arrays.files}
@@ -83,31 +58,7 @@ class RunFolder:
 def open_run_folder(
     folder: Path, about: Mapping[str, Any], *, same_runs: Collection[str] = (), overwrite: bool = False
 ) -> Iterator[RunFolder]:
-    """Create the folder of a comparison, or resume one with the same data and options, and lock it for writing.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder.
-    about : mapping
-        Everything that the results depend on, as JSON types.
-    same_runs : collection of str
-        Names in `about` that do not change a run, such as the number of seeds. A comparison that differs only in them
-        reuses finished runs.
-    overwrite : bool
-        Whether to remove the results of another comparison in the folder.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as name:
-    ...     for seeds in (5, 5, 9):  # the second time it resumes
-    ...         with open_run_folder(Path(name, "run"), {"seeds": seeds}):
-    ...             pass  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ...
-    FileExistsError: Expected `output` to be new or of the same comparison, but ... has seeds 5, not 9; ...
-    """
+    """Create the folder of a comparison, or resume one with the same data and options, and lock it for writing."""
     new = json.loads(json.dumps(about))
     runs = RunFolder(folder, drop_names(new, same_runs))
     path = folder / ABOUT

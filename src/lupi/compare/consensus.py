@@ -45,13 +45,7 @@ def uses_consensus(data: TableDataset) -> bool:
 
 
 def first_rows(example: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the position of the first row of each example, in order of appearance.
-
-    Examples
-    --------
-    >>> first_rows(np.array([7, 3, 7, 3, 5]))
-    array([0, 1, 4])
-    """
+    """Return the position of the first row of each example, in order of appearance."""
     return np.sort(np.unique(example, return_index=True)[1])
 
 
@@ -80,24 +74,7 @@ def take_trust(trust: Mapping[str, float], annotators: NDArray[Any] | None) -> d
 def infer_consensus(
     plan: Plan, data: TableDataset, splits: Sequence[tuple[Rows, Rows]], seeds: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """Infer the true labels of held-out examples for a group of seeds.
-
-    Parameters
-    ----------
-    plan : Plan
-        The comparison.
-    data : TableDataset
-        A table of classes.
-    splits : sequence of pairs of ndarray
-        The rows to train on and to score on, by seed.
-    seeds : sequence of int
-        The seeds.
-
-    Returns
-    -------
-    list of dict
-        For each seed `truth`, [held-out examples, classes], ordered as in `first_rows`.
-    """
+    """Infer the true labels of held-out examples for a group of seeds."""
     parameters = {**plan.settings, "patience": PATIENCE, "device": plan.device, "soft": data.train.soft is not None}
     parameters["kind"] = estimator_kinds(data.schema.inputs)
     models = [PrivilegedClassifier(BASELINE, random_state=SEED + seed, **parameters) for seed in seeds]

@@ -129,24 +129,12 @@ def run_arms(
 
 
 def split_seeds(seeds: Sequence[int], at_once: int) -> list[Sequence[int]]:
-    """Split seeds into groups that are trained together.
-
-    Examples
-    --------
-    >>> split_seeds([3, 4, 5], 2)
-    [[3, 4], [5]]
-    """
+    """Split seeds into groups that are trained together."""
     return [seeds[start : start + at_once] for start in range(0, len(seeds), at_once)]
 
 
 def map_groups(seeds: Sequence[int], at_once: int) -> dict[int, Sequence[int]]:
-    """Return the group of each seed.
-
-    Examples
-    --------
-    >>> map_groups([3, 4, 5], 2)
-    {3: [3, 4], 4: [3, 4], 5: [5]}
-    """
+    """Return the group of each seed."""
     return {seed: group for group in split_seeds(seeds, at_once) for seed in group}
 
 

@@ -78,20 +78,6 @@ def mean_difference(values: Floats, *, overlap: float = 0.0, test_error: tuple[f
     """Return the mean of the differences over runs with its standard error.
 
     The degrees of freedom for the two errors follow Welch and Satterthwaite; without a test error they are n − 1.
-
-    Parameters
-    ----------
-    values : ndarray
-        One difference per run.
-    overlap : float
-        As in `Uncertainty`.
-    test_error : tuple
-        Standard error due to the choice of test examples, and the number of test examples.
-
-    Examples
-    --------
-    >>> mean_difference(np.array([1.0, 2.0, 3.0]))
-    Difference(mean=2.0, error=0.5773502691896257, degrees=2.0)
     """
     n = len(values)
     if n < 2:

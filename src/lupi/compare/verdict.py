@@ -52,35 +52,6 @@ def write_verdict(
     privileged information. Since the best of m methods is chosen by its result, each interval has the level 1 − 0.05/m
     (Bonferroni), so that the intervals of all methods hold simultaneously with 95 % confidence. A method can be better
     than No PI for other reasons; only controls show whether the privileged information itself helped.
-
-    Parameters
-    ----------
-    runs : DataFrame
-        One row per arm and seed.
-    methods : sequence of str
-        Methods with privileged information.
-    metrics : sequence of str
-        The metrics to use, the most important first.
-    baselines : sequence of str
-        The baselines without privileged information.
-    controls : sequence of str
-        The controls in runs, named "METHOD [CONTROL]". Only those of the best method are used.
-    uncertainty : Uncertainty
-        Sources of uncertainty besides the variation over seeds.
-
-    Returns
-    -------
-    str
-        Sentences, one per line.
-
-    Examples
-    --------
-    >>> runs = pd.DataFrame({"method": ["no-pi"] * 3 + ["tram"] * 3, "seed": [0, 1, 2] * 2,
-    ...                      "nll": [1.0, 1.1, 1.2, 0.5, 0.61, 0.7]})
-    >>> print(write_verdict(runs, ["tram"], ["nll"]))
-    Better than the best baseline in NLL: tram.
-    NLL: tram 0.603, no-pi 1.100. Difference -0.497 (95 % interval -0.511 to -0.482): significantly better.
-    A comparison with controls (`controls=True`) shows whether the content of the privileged information matters.
     """
     if not methods:
         return "No method with privileged information was compared."

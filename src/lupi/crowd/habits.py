@@ -37,17 +37,7 @@ def start_model(votes: Votes, log_odds: Floats) -> LabelModel:
 
 
 def update_habits(votes: Votes, model: LabelModel, log_prior: Floats) -> tuple[LabelModel, Floats]:
-    """Take an EM step; return the model with updated habits, and the probability that each label is not a habit.
-
-    Parameters
-    ----------
-    votes : Votes
-        The labels.
-    model : LabelModel
-        The current model of the labels.
-    log_prior : array, [examples, classes]
-        Log of the prior of the true labels.
-    """
+    """Take an EM step; return the model with updated habits, and the probability that each label is not a habit."""
     weight = np.ones(len(votes.label))
     if not model.share.any():
         return model, weight

@@ -20,16 +20,6 @@ def infer_alone(votes: Votes) -> Inference:
 
     The model is that of `infer_votes`. All examples have the same prior, softmax(β log share), where share is the share
     of each class among all labels. β is estimated because errors make rare classes look more frequent than they are.
-
-    Examples
-    --------
-    Two annotators agree; the third always gives the same label.
-
-    >>> example, annotator = np.repeat(np.arange(30), 3), np.tile(np.arange(3), 30)
-    >>> label = np.where(annotator == 2, 0, example % 3)
-    >>> votes = Votes(example=example, annotator=annotator, label=label, examples=30, annotators=3, classes=3)
-    >>> infer_alone(votes).truth.argmax(1)[:6].tolist()
-    [0, 1, 2, 0, 1, 2]
     """
     share = np.bincount(votes.label, minlength=votes.classes) + 1.0
     return infer_votes(votes, np.tile(share / share.sum(), (votes.examples, 1)))
@@ -42,11 +32,6 @@ def approximate_reliability(inference: Inference) -> tuple[Floats, Floats, Float
     not a habit contributes the information σ(η)(1 − σ(η)) if the truth is known, and q (1 − q) less if the label is
     correct with probability q. This takes one pass over the labels, where `sample_reliability` takes a thousand. The
     interval is narrower, because the other estimates are treated as known.
-
-    Returns
-    -------
-    mean, low, high : ndarray
-        [annotators] each.
     """
     v, share = inference.votes, inference.model.share
     right, q = expit(inference.model.log_odds), 1 - inference.wrong
@@ -66,42 +51,7 @@ def approximate_reliability(inference: Inference) -> tuple[Floats, Floats, Float
 
 
 def expected_confusions(votes: Votes, truth: Floats) -> tuple[Integers, Integers, Integers, Floats, Floats]:
-    """Return the non-empty cells of the annotators' expected confusion matrices.
-
-    Parameters
-    ----------
-    votes : Votes
-        The labels.
-    truth : array, [examples, classes]
-        The posterior of the true labels.
-
-    Returns
-    -------
-    annotator, true, given : ndarray of int
-        The cells, sorted. Memory grows with their number, not with annotators × classes².
-    count : ndarray
-        The expected number of labels.
-    share : ndarray
-        The share among the annotator's labels with that true label.
-
-    Examples
-    --------
-    >>> votes = Votes(
-    ...     example=np.array([0, 1, 1]),
-    ...     annotator=np.array([0, 0, 1]),
-    ...     label=np.array([0, 1, 0]),
-    ...     examples=2,
-    ...     annotators=2,
-    ...     classes=2,
-    ... )
-    >>> annotator, true, given, count, share = expected_confusions(votes, np.array([[1.0, 0.0], [0.25, 0.75]]))
-    >>> np.stack([annotator, true, given, count, share], 1)
-    array([[0.  , 0.  , 0.  , 1.  , 0.8 ],
-           [0.  , 0.  , 1.  , 0.25, 0.2 ],
-           [0.  , 1.  , 1.  , 0.75, 1.  ],
-           [1.  , 0.  , 0.  , 0.25, 1.  ],
-           [1.  , 1.  , 0.  , 0.75, 1.  ]])
-    """
+    """Return the non-empty cells of the annotators' expected confusion matrices."""
     K = votes.classes
     pair, row = np.unique(votes.annotator * K + votes.label, return_inverse=True)
     shape = len(pair), votes.examples

@@ -132,21 +132,6 @@ def marginal_log_likelihood(
 
     With the posterior q and the prior π of the true labels, d/dη_n = weight_n (q_i[y_n] − σ(η_n)) and
     d/d log β = β Σ_i Σ_k (q_i[k] − π_i[k]) log p_i[k].
-
-    Parameters
-    ----------
-    votes : Votes
-        The labels, sorted by example.
-    log_p : array, [examples, classes]
-        Log of the model's predictions.
-    of_errors : array, [examples, classes]
-        Result of `error_evidence`.
-    eta : array
-        Log-odds that each label is correct.
-    log_beta : float
-        log β.
-    weight : array
-        The probability that each label is not a habit.
     """
     beta, wrong = np.exp(log_beta), log_expit(-eta)
     value, slope, slope_beta = float(weight @ wrong), weight * np.expm1(wrong), 0.0  # expm1(log σ(−η)) = −σ(η)

@@ -31,15 +31,6 @@ def clamp(votes: Votes, logits: Floats, rows: slice = slice(None)) -> Floats:
     """Set the logits of classes to −∞ where another class is known to be true, in place.
 
     `rows` are the examples of the logits.
-
-    Examples
-    --------
-    >>> none = np.array([], dtype=np.int64)
-    >>> gold = np.array([1, -1])
-    >>> votes = Votes(example=none, annotator=none, label=none, examples=2, annotators=0, classes=2, gold=gold)
-    >>> clamp(votes, np.zeros((2, 2)))
-    array([[-inf,   0.],
-           [  0.,   0.]])
     """
     if votes.gold is not None:
         gold = votes.gold[rows]
@@ -93,13 +84,7 @@ def average_rows(votes: Votes, values: csr_array) -> csr_array:
 
 
 def read_gold(gold: ArrayLike, example: Integers, examples: int, classes: int) -> Integers:
-    """Return the true label of each example, −1 where it is unknown, from one entry per label.
-
-    Examples
-    --------
-    >>> read_gold([1, np.nan, np.nan, 0], np.array([0, 0, 1, 2]), 3, 2)
-    array([ 1, -1,  0])
-    """
+    """Return the true label of each example, −1 where it is unknown, from one entry per label."""
     values = np.asarray(gold, dtype=np.float64)
     if values.shape != example.shape:
         raise ValueError(f"Expected `gold` to have {len(example)} rows, one per label, but got {list(values.shape)}.")
@@ -117,17 +102,7 @@ def read_gold(gold: ArrayLike, example: Integers, examples: int, classes: int) -
 
 
 def read_trust(trust: Mapping[Any, float], names: NDArray[Any]) -> Floats:
-    """Return the trust in each annotator, NaN for annotators who are not in `trust`.
-
-    Examples
-    --------
-    >>> read_trust({"eve": 0.9}, np.array(["bob", "eve"]))
-    array([nan, 0.9])
-    >>> read_trust({"ewe": 0.9}, np.array(["bob", "eve"]))
-    Traceback (most recent call last):
-    ...
-    ValueError: Expected `trust` to name annotators, but got 'ewe': did you mean 'eve'?
-    """
+    """Return the trust in each annotator, NaN for annotators who are not in `trust`."""
     if not isinstance(trust, Mapping):
         raise ValueError(f"Expected `trust` to be a dict from annotators to probabilities, but got {trust!r}.")
     places, found = {name: place for place, name in enumerate(names.tolist())}, np.full(len(names), np.nan)

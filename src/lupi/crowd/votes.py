@@ -45,14 +45,7 @@ class Votes:
 
 
 def number_ids(name: str, ids: Any, length: int) -> tuple[Integers, NDArray[Any]]:
-    """Number ids by first appearance, and return the numbers and the distinct ids. Missing ids count as one id.
-
-    Examples
-    --------
-    >>> codes, names = number_ids("annotator", ["bob", None, "ann", None], 4)
-    >>> codes.tolist(), names.tolist()
-    ([0, 1, 2, 1], ['bob', None, 'ann'])
-    """
+    """Number ids by first appearance, and return the numbers and the distinct ids. Missing ids count as one id."""
     values = np.asarray(ids)
     if values.shape != (length,):
         raise ValueError(f"Expected `{name}` to be {length} ids, one per label, but got shape {list(values.shape)}.")

@@ -21,14 +21,7 @@ TAKEN = ("row", "example", "annotator", "given", "likely", "wrong", "right")
 
 
 def choose_content(inputs: Mapping[str, InputColumn]) -> list[str]:
-    """Choose the input columns to show for an example: images first, then texts, then others, but no vectors.
-
-    Examples
-    --------
-    >>> number, text = InputColumn("number", "number"), InputColumn("text", "string")
-    >>> choose_content({"length": number, "pitch": number, "title": text, "year": number})
-    ['title', 'length', 'pitch']
-    """
+    """Choose the input columns to show for an example: images first, then texts, then others, but no vectors."""
     shown = [name for name, column in inputs.items() if column.kind != "vector"]
     order = {"image": 0, "text": 1}
     return sorted(shown, key=lambda name: order.get(inputs[name].kind, 2))[:MOST]

@@ -19,13 +19,7 @@ SMALLEST_SCALE = 1e-2
 
 
 class MixtureDensity(Method):
-    r"""Model the density of y as a mixture Σ_j π_j N(m_j, s_j²), whose parameters are functions of ψ(φ(x), a).
-
-    Parameters
-    ----------
-    trunk, tower, conditional : Module
-        φ(x), ψ(φ, a), and the head on ψ, which returns log π, m and s (before a softplus) for each component.
-    """
+    r"""Model the density of y as a mixture Σ_j π_j N(m_j, s_j²), whose parameters are functions of ψ(φ(x), a)."""
 
     gradients: ClassVar = {"conditional": ("trunk", "tower", "conditional")}
     places: Tensor

@@ -59,20 +59,6 @@ def cross_entropy_gap(
     exact up to the misfit of the two models. A misfit of q(y | x, a) lowers it, and a misfit of q(y | x) raises it, so
     it is a lower bound only if q(y | x) is exact. The interval accounts for the choice of held-out examples, but not
     for the misfit or for the seeds and folds of training.
-
-    Parameters
-    ----------
-    marginal, conditional : array
-        −log q(y | x) and −log q(y | x, a) of each annotation, from models that were not trained on its example.
-    example : array, optional
-        Ids of examples. Annotations of one example are dependent, so the standard error is clustered by example.
-    level : float
-        Coverage of the interval, from Student's t with (number of examples − 1) degrees of freedom.
-
-    Examples
-    --------
-    >>> print(cross_entropy_gap([0.7, 0.7, 0.7, 0.7], [0.5, 0.4, 0.6, 0.5]))
-    0.2000 [0.0701, 0.3299]
     """
     gain = np.asarray(marginal, dtype=np.float64) - np.asarray(conditional, dtype=np.float64)
     error, examples = clustered_error(gain, number_examples(example, len(gain)))
@@ -136,38 +122,6 @@ def held_out_losses(
 
     For classes, q is a plain network with x and a as inputs ("zero-imputation"). For a real y, its output is a mixture
     of Gaussians, since a single Gaussian, which is too wide in both models, would hide the gap.
-
-    Parameters
-    ----------
-    X, y : array or DataFrame
-        Inputs and labels, one row per annotation. A y with several columns of 0 and 1 is multi-label; the losses of its
-        columns are summed.
-    A : array or DataFrame or None
-        Privileged information. With None, the result is −log q(y | x), from the same network with a constant a. The
-        network of No PI is shallower, which would count as information.
-    example : array, optional
-        Ids of examples; rows with equal ids are held out together.
-    weight : array, optional
-        Weight of each annotation in training.
-    folds : int
-        Number of folds.
-    parameters : mapping, optional
-        Parameters of `PrivilegedClassifier` or `PrivilegedRegressor`, which override `TRAINING` and the batch size.
-    seed : int
-        Seed for folds, initial weights and batches.
-    real : bool, optional
-        Whether y is real. By default, y is real if some values are not integers.
-
-    Returns
-    -------
-    ndarray
-        [annotations] losses in nats.
-
-    Examples
-    --------
-    >>> x, a, y = np.random.default_rng(0).random((3, 300))
-    >>> held_out_losses(x[:, None], y, a[:, None], folds=2, parameters={"epochs": 1}).shape
-    (300,)
     """
     folds = check_integer("folds", folds, 2)
     y = np.asarray(y)

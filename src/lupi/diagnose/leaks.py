@@ -47,30 +47,7 @@ class Alone(NamedTuple):
 def predict_alone(
     column: pd.Series[Any], kind: str, y: NDArray[np.int64], example: NDArray[Any], *, folds: int = 5
 ) -> Alone:
-    """Predict held-out labels from a single column.
-
-    Parameters
-    ----------
-    column : Series
-        The column; missing values count as one more value.
-    kind : "number" or "category"
-        Numbers are binned.
-    y : array of int
-        Codes of the labels; two-dimensional for several targets, whose losses are summed.
-    example : array
-        Ids of examples; rows with equal ids are held out together.
-    folds : int
-        Number of folds.
-
-    Examples
-    --------
-    >>> y = np.arange(100) % 2
-    >>> copy, row = pd.Series(np.where(y, "yes", "no")), pd.Series([f"row {i}" for i in range(100)])
-    >>> round(predict_alone(copy, "category", y, np.arange(100)).share, 2)
-    0.98
-    >>> predict_alone(row, "category", y, np.arange(100)).share
-    0.0
-    """
+    """Predict held-out labels from a single column."""
     codes = code_values(column, kind)
     losses, without, known = np.zeros(len(codes)), np.zeros(len(codes)), np.zeros(len(codes), bool)
     split = grouped_folds(example, folds)
@@ -88,13 +65,7 @@ def predict_alone(
 
 
 def code_values(column: pd.Series[Any], kind: str, bins: int | None = None) -> NDArray[np.int64]:
-    """Number the values of a column, or the bins of a numeric column; missing values get a separate number.
-
-    Examples
-    --------
-    >>> code_values(pd.Series(["b", None, "b"]), "category").tolist()
-    [0, 1, 0]
-    """
+    """Number the values of a column, or the bins of a numeric column; missing values get a separate number."""
     if kind == "number":
         bins = bins or max(10, min(MOST_BINS, len(column) // 20))
         if column.nunique() > bins:
@@ -103,24 +74,7 @@ def code_values(column: pd.Series[Any], kind: str, bins: int | None = None) -> N
 
 
 def classify_leak(alone: float, given: float, beats_inputs: bool) -> str:
-    """Return how a column leaks the label: "copy", "answer", "settles", or "" if it does not.
-
-    Parameters
-    ----------
-    alone : float
-        Share of the label that the column explains on its own.
-    given : float
-        Share of what the inputs leave open that the column explains.
-    beats_inputs : bool
-        Whether the column on its own predicts the labels better than the inputs do.
-
-    Examples
-    --------
-    >>> classify_leak(0.99, 0.9, True), classify_leak(0.4, 0.3, True), classify_leak(0.0, 0.95, False)
-    ('copy', 'answer', 'settles')
-    >>> classify_leak(0.05, 0.1, False)
-    ''
-    """
+    """Return how a column leaks the label: "copy", "answer", "settles", or "" if it does not."""
     if alone >= COPY:
         return "copy"
     if alone >= ANSWER and beats_inputs:

@@ -10,16 +10,7 @@ from lupi.tabular import TableDataset, TableSpec, read_table
 
 
 def read_probabilities(path: Path, spec: TableSpec, data: TableDataset) -> Floats:
-    """Read class probabilities for the labels of a table, [labels, classes].
-
-    Parameters
-    ----------
-    path : Path
-        A ``.npy`` file with one row per row of the table, or per row that has a label, and one column per class, in
-        sorted order.
-    spec, data
-        The table.
-    """
+    """Read class probabilities for the labels of a table, [labels, classes]."""
     if data.task != "classification":
         raise ValueError(f"Expected a single target of classes for `probabilities`, but the task is {data.task}.")
     if spec.soft:
@@ -44,15 +35,7 @@ def read_probabilities(path: Path, spec: TableSpec, data: TableDataset) -> Float
 
 
 def check_predictions(p: Any) -> Floats:
-    """Normalize probabilities; raise a `ValueError` unless they are non-negative and rows sum to about one.
-
-    Examples
-    --------
-    >>> check_predictions([[0.25, 0.75], [0.5, 0.6]])
-    Traceback (most recent call last):
-    ...
-    ValueError: Expected rows of `probabilities` to be from 0 to 1 and to sum to 1, but row 1 is [0.5, 0.6].
-    """
+    """Normalize probabilities; raise a `ValueError` unless they are non-negative and rows sum to about one."""
     values = np.asarray(p, dtype=np.float64)
     total = values.sum(1, keepdims=True)
     wrong = ~((values >= 0).all(1) & (np.abs(total[:, 0] - 1) < 0.01))

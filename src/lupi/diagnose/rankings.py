@@ -65,27 +65,6 @@ def score_rankings(
 
     Rankings of labels are scored by the area under the ROC curve, where wrong labels should come first. Rankings of
     annotators are scored by Spearman's correlation with the share of correct labels.
-
-    Parameters
-    ----------
-    votes : Votes
-        The labels.
-    gold : array
-        True label of each row, as a class number; rows with NaN are not scored.
-    suspicion : array
-        The score by which labels are ranked, larger for labels that are more likely wrong.
-    no_pi : array
-        Probability of each label according to No PI.
-    annotators : DataFrame, optional
-        The support and reliability of each annotator, in the order of their numbers.
-
-    Examples
-    --------
-    >>> row = np.arange(4)
-    >>> votes = Votes(example=row, annotator=0 * row, label=row % 2, examples=4, annotators=1, classes=2)
-    >>> suspicion = np.array([0.1, 0.2, 0.3, 0.9])
-    >>> score_rankings(votes, [0, 1, 0, 0], suspicion, 1 - suspicion)["value"].tolist()
-    [1.0, 0.5, 1.0]
     """
     true = np.asarray(gold, dtype=np.float64)
     known = ~np.isnan(true)
@@ -114,13 +93,7 @@ def score_rankings(
 
 
 def rank_correlation(one: Floats, other: Floats) -> float:
-    """Return Spearman's correlation, or NaN if one array is constant.
-
-    Examples
-    --------
-    >>> rank_correlation(np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0, 5.0]))
-    1.0
-    """
+    """Return Spearman's correlation, or NaN if one array is constant."""
     if len(one) < 3 or np.ptp(one) == 0 or np.ptp(other) == 0:
         return float("nan")
     return round(float(spearmanr(one, other)[0]), 12)

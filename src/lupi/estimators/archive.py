@@ -14,18 +14,6 @@ def dump_encoders(encoders: dict[str, Any]) -> bytes:
 
     skops names objects by their addresses in memory. Here they are numbered in the order of the schema instead, and
     files have no date.
-
-    Parameters
-    ----------
-    encoders : dict
-        Encoders and other values by name.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> one, other = (dump_encoders({"edges": np.arange(3.0), "name": "size"}) for _ in range(2))
-    >>> one == other
-    True
     """
     import skops.io  # slow to import, and training does not need it
 

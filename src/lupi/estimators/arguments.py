@@ -78,13 +78,7 @@ def read_targets(y: Any) -> NDArray[Any]:
 
 
 def number_classes(y: NDArray[Any] | pd.Categorical) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the sorted classes, and the class number of each label.
-
-    Examples
-    --------
-    >>> number_classes(pd.Categorical(["yes", "no", "yes"], categories=["yes", "maybe", "no"]))
-    (array(['no', 'yes'], dtype=object), array([1, 0, 1]))
-    """
+    """Return the sorted classes, and the class number of each label."""
     if not isinstance(y, pd.Categorical):
         classes, codes = np.unique(y, return_inverse=True)
         return classes, codes.astype(np.int64)
@@ -95,13 +89,7 @@ def number_classes(y: NDArray[Any] | pd.Categorical) -> tuple[NDArray[Any], NDAr
 
 
 def find_labelled(y: NDArray[Any] | pd.Categorical, *, classes: bool) -> NDArray[np.bool_]:
-    """Return which rows have a label; raise a `ValueError` if none has, or if a label is incomplete or infinite.
-
-    Examples
-    --------
-    >>> find_labelled(np.array([0, 1, -1, 1]), classes=True)
-    array([ True,  True, False,  True])
-    """
+    """Return which rows have a label; raise a `ValueError` if none has, or if a label is incomplete or infinite."""
     table = pd.DataFrame(y)
     labelled = ~find_unlabelled(table.convert_dtypes() if y.dtype == object else table, classes=classes)
     if not labelled.any():
@@ -116,21 +104,7 @@ def find_labelled(y: NDArray[Any] | pd.Categorical, *, classes: bool) -> NDArray
 
 
 def recognize_inputs(inputs: NDArray[Any] | Frame, kind: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the kinds of input columns for `InputEncoder`; reject identifiers, true labels and lists.
-
-    Parameters
-    ----------
-    inputs : ndarray, DataFrame or Columns
-        One row per example.
-    kind : mapping, optional
-        Kinds of columns that users chose. These columns, and categorical columns of a DataFrame, are not recognized.
-
-    Examples
-    --------
-    >>> X = pd.DataFrame({"age": range(30), "note": [f"he is {i} years old" for i in range(30)]})
-    >>> recognize_inputs(X, None)
-    {'age': 'number', 'note': 'text'}
-    """
+    """Return the kinds of input columns for `InputEncoder`; reject identifiers, true labels and lists."""
     frame = inputs if isinstance(inputs, Frame) else as_frame(inputs, "x", "X")
     expanded = {name.rpartition("[")[0] for name in frame.columns}
     chosen = {
@@ -196,12 +170,6 @@ def choose_numbers(
     """Return the parameter `numbers` of `PrivilegedEncoder`, including columns of text; reject identifiers.
 
     Columns that `numbers` names, categorical columns of a DataFrame and the column of annotators are not recognized.
-
-    Examples
-    --------
-    >>> A = pd.DataFrame({"seconds": range(30), "comment": [f"see page {i} of it" for i in range(30)]})
-    >>> choose_numbers(A, "quantile", None)
-    {'comment': 'text'}
     """
     named = {str(name): value for name, value in numbers.items()} if isinstance(numbers, Mapping) else {}
     texts = {}
@@ -263,13 +231,6 @@ def find_annotators(
     """Return the number of the annotator of each label, from the given column or the one that has a typical name.
 
     A missing id counts as one more annotator. The result is None if no column is given or found.
-
-    Examples
-    --------
-    >>> find_annotators(pd.DataFrame({"worker": ["bob", "ann", "bob", None]}), None, "quantile")
-    array([1, 0, 1, 2])
-    >>> find_annotators([[0.5, 12], [0.7, 10], [0.2, 12]], 1, "quantile")
-    array([1, 0, 1])
     """
     column = find_annotator_column(privileged, annotator, numbers)
     return None if column is None else code_categories(column)

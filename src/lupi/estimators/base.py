@@ -117,39 +117,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         gold: Any = None,
         eval_set: Any = None,
     ) -> Self:
-        """Train on annotations.
-
-        Parameters
-        ----------
-        X : array or table
-            Inputs, one row per annotation. Tables may be those of pandas, polars, Arrow or Hugging Face.
-        y : array
-            Labels, one per annotation. Rows whose label is missing are dropped with a warning. For classes, so are rows
-            whose label is −1, if the others are integers from 0 on and of two classes or more.
-        privileged : array or table, optional
-            What is known about each label in training only, one row per annotation; values may be missing.
-        example : array, optional
-            Rows with equal ids are annotations of one example. They must have equal X, which the trunk sees once. By
-            default every row is an example, as in scikit-learn, whereas the commands group rows with equal inputs
-            (`lupi.tabular.TableSpec`). ``X.groupby(list(X), dropna=False).ngroup()`` groups them in a DataFrame.
-        sample_weight : array, optional
-            How much each annotation counts in the losses of networks; only ratios matter, and rows of weight 0 are left
-            out. What methods learn about annotators does not depend on it.
-        gold : array, optional
-            The true label of each row's example, missing where it is unknown. Methods with a model of the annotators,
-            such as "auto", learn from it what labels are worth, and the true label is the target of its example. Other
-            methods train on it in place of the labels of its example. Early stopping looks at the true labels of
-            held-out examples where they are known.
-        eval_set : (X, y) or (X, y, privileged), optional
-            Held-out data for `history_` and, with `patience`, for early stopping, in place of a fraction of the
-            examples. Methods whose only loss is that of a conditional head need its privileged information, except
-            "pi-dual" and "pi-transition" with `patience`, which take these labels as true. For other methods it is zero
-            if it is not given.
-
-        Returns
-        -------
-        self
-        """
+        """Train on annotations."""
         data, held_out, settings, seed = self._prepare(X, y, privileged, example, sample_weight, gold, eval_set)
         self.history_ = fit(
             self.method_,
@@ -465,17 +433,6 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         The folder holds no pickle, and reading it runs no code from it. It holds only the weights of a trunk or method
         of your own; pass that trunk or method to `lupi.load` again. It holds neither callbacks nor functions in
         `training`, such as an optimizer of your own.
-
-        Parameters
-        ----------
-        path : str or Path
-            The folder. An existing model is replaced in one step, and other files beside it are kept; a file, or a
-            folder with files but no model, is refused.
-        privileged : bool
-            Whether to write what `predict_proba_given` needs: the whole network, and the encoder of the privileged
-            information with the names of categories, such as annotators, and values of the training set. Without it,
-            the folder holds the predictor alone. Impossible for methods whose predictor contains such values
-            (`ships_privileged`). A model that was loaded without this part is saved without it.
         """
         save_model_folder(path, pack_model(self, privileged=privileged))
 
@@ -485,13 +442,6 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         Both are of type `dtype`, unless a trunk of your own takes integers. The file is compared with torch before it
         is moved into place. In double precision, onnxruntime lacks some layers, such as those of "het-tram", and the
         model is refused. Needs the extra `export`.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file.
-        X : array, optional
-            A few inputs for the comparison. Required with a trunk of your own, otherwise drawn at random.
         """
         check_is_fitted(self, "predictor_")
         encoder = self.input_encoder_

@@ -56,17 +56,7 @@ class Facts(TypedDict):
 
 
 def check_facts(facts: Any, fitted: Mapping[str, Any], known: Collection[str]) -> Facts:
-    """Raise a `ValueError` unless facts and fitted attributes describe a model.
-
-    Parameters
-    ----------
-    facts : Any
-        The contents of `model.json`.
-    fitted : mapping
-        Fitted attributes.
-    known : collection of str
-        Names of the parameters of the estimator.
-    """
+    """Raise a `ValueError` unless facts and fitted attributes describe a model."""
     checked: Facts = from_json(facts, Facts)
     whole = checked.get("privileged", True)
     for name in ("inputs", "features", "outputs", *(["privileged"] if whole else [])):
@@ -96,18 +86,7 @@ Network = TypeVar("Network", bound=nn.Module)
 
 
 def restore(build: Callable[[], Network], weights: Mapping[str, Tensor], *, own: bool) -> Network:
-    """Build a network and load its weights, using no more memory than the weights do.
-
-    Parameters
-    ----------
-    build : callable
-        Makes the network.
-    weights : mapping
-        The weights.
-    own : bool
-        Whether a part of the network is custom. Such a part may need real tensors, so the network is built with memory
-        in proportion to the weights; other networks are built without any.
-    """
+    """Build a network and load its weights, using no more memory than the weights do."""
     elements = sum(tensor.numel() for tensor in weights.values())
     with (
         Budget(operations=math.inf if own else 2_000 + 100 * len(weights), elements=2**24 + 16 * elements),
@@ -128,16 +107,7 @@ def restore(build: Callable[[], Network], weights: Mapping[str, Tensor], *, own:
 
 
 class Budget(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Stop code that computes or allocates more in torch than expected. Tensors on the meta device take no memory.
-
-    Examples
-    --------
-    >>> with Budget(operations=100, elements=1000):
-    ...     torch.zeros(2000)
-    Traceback (most recent call last):
-    ...
-    ValueError: Expected a network of the size of its weights, but got a larger one.
-    """
+    """Stop code that computes or allocates more in torch than expected. Tensors on the meta device take no memory."""
 
     def __init__(self, *, operations: float, elements: float) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

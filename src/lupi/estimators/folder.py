@@ -37,24 +37,6 @@ def save_model_folder(path: str | Path, model: StoredModel, notes: Mapping[str, 
     """Write a model folder in one step.
 
     An existing model is replaced together with its notes; other files in its folder are kept. A link is followed.
-
-    Parameters
-    ----------
-    path : str or Path
-        The folder.
-    model : StoredModel
-        The model.
-    notes : mapping, optional
-        Names and contents of files for readers, such as a model card.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import torch
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_model_folder(Path(folder, "model"), StoredModel({"method": "tram"}, {"w": torch.ones(2)}, {}))
-    ...     read_model_folder(Path(folder, "model")).weights
-    {'w': tensor([1., 1.])}
     """
     try:
         path, notes = Path(path).resolve(), dict(notes or {})

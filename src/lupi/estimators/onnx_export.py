@@ -18,19 +18,7 @@ from lupi.tabular.standardizing import FARTHEST
 
 
 class Deployed(nn.Module):
-    """A predictor that takes unscaled inputs and returns probabilities or real numbers.
-
-    Parameters
-    ----------
-    predictor : Module
-        The predictor of encoded inputs.
-    decode : callable
-        Maps the output of the predictor to the expected y.
-    encoder : InputEncoder or None
-        The encoder of numeric inputs; if None, the inputs are not encoded.
-    dtype : dtype
-        Data type of the encoded inputs.
-    """
+    """A predictor that takes unscaled inputs and returns probabilities or real numbers."""
 
     def __init__(
         self,
@@ -75,19 +63,7 @@ def draw_inputs(encoder: InputEncoder, columns: int) -> NDArray[np.float64]:
 
 
 def export_onnx(module: nn.Module, x: Tensor, path: str | Path, *, tolerance: float = 1e-5) -> None:
-    """Write a module as an ONNX file for any number of rows, after comparing its outputs with torch.
-
-    Parameters
-    ----------
-    module : Module
-        A module that takes x, in evaluation mode.
-    x : Tensor
-        A few rows for tracing and for the comparison.
-    path : str or Path
-        The file.
-    tolerance : float
-        Largest allowed difference, relative to the largest output if that is above 1.
-    """
+    """Write a module as an ONNX file for any number of rows, after comparing its outputs with torch."""
     try:
         import onnxruntime  # slow to import
         import onnxscript  # noqa: F401 - torch needs it

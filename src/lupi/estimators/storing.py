@@ -32,15 +32,7 @@ LIKELIHOODS: dict[str, Likelihood] = {type(kind).__name__: kind for kind in (Cat
 
 
 def pack_model(model: Any, *, privileged: bool = True) -> StoredModel:
-    """Return the contents of a model folder.
-
-    Parameters
-    ----------
-    model : estimator
-        A fitted estimator.
-    privileged : bool
-        Whether to store what `predict_proba_given` needs, as in the estimator's `save`.
-    """
+    """Return the contents of a model folder."""
     check_is_fitted(model, "predictor_")
     whole = privileged and hasattr(model, "method_")
     ships = hasattr(model, "method_") and model.method_.ships_privileged
@@ -78,21 +70,7 @@ def unpack_model(
     method: Callable[..., methods.Method] | None,
     device: str,
 ) -> Estimator:
-    """Restore an estimator.
-
-    Parameters
-    ----------
-    kind : type
-        The class of the estimator.
-    stored : StoredModel
-        The contents of a model folder.
-    path : str or Path
-        The folder, for messages.
-    trunk, method
-        A trunk and a method of the user's own, which the folder does not hold.
-    device : str
-        Where to predict.
-    """
+    """Restore an estimator."""
     estimator: Any = kind
     with explain_contents(path):
         known = [name for name in estimator._get_param_names() if name not in NOT_STORED]

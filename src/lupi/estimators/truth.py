@@ -17,21 +17,7 @@ from lupi.tabular.values import as_text, code_categories
 def read_gold(
     gold: Any, kept: NDArray[np.bool_], row: NDArray[np.int64], code: Callable[[NDArray[Any]], Tensor], classes: Any
 ) -> Tensor | None:
-    """Return the true label of each example, −1 where it is unknown, or NaN if labels are floating-point.
-
-    Parameters
-    ----------
-    gold : array
-        One true label per row of X; where it is unknown it is missing, or −1 if −1 is not a class.
-    kept : array of bool
-        The rows of X that are used.
-    row : array
-        The example of each of these rows.
-    code : callable
-        Maps labels to a tensor.
-    classes : array or None
-        The classes.
-    """
+    """Return the true label of each example, −1 where it is unknown, or NaN if labels are floating-point."""
     values = read_targets(gold)
     if len(values) != len(kept):
         raise ValueError(f"Expected `gold` to have {len(kept)} rows as X has, but got {len(values)}.")

@@ -31,14 +31,6 @@ def read_argilla(path: Path, *, label: str | None = None) -> ImportedTable:
 
     Every submitted response is a row with its `annotator`. A suggestion becomes `prediction`, `prediction_score` and
     `prediction_version` (the agent). Fields and metadata of records are inputs.
-
-    Parameters
-    ----------
-    path : Path
-        The output of ``records.to_json`` or ``Dataset.to_disk``, or a .json, .jsonl or .parquet file of
-        ``records.to_datasets()`` or a ``FeedbackDataset``.
-    label : str, optional
-        Name of the question, if there are several.
     """
     records = [parse_record(record, number) for number, record in enumerate(load_records(path))]
     answered = [name for record in records for name, responses in record.responses.items() if responses]

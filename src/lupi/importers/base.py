@@ -64,21 +64,7 @@ class ImportedTable:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelRow:
-    """One label with its example, inputs and privileged information.
-
-    Parameters
-    ----------
-    example
-        Id of the example.
-    inputs : mapping
-        The inputs of the example.
-    label
-        A name or number, a list of names, or None if there is none.
-    privileged : mapping
-        The privileged information of the label; missing values are None.
-    gold
-        The true label, or None.
-    """
+    """One label with its example, inputs and privileged information."""
 
     example: Any
     inputs: Mapping[str, Any]
@@ -88,23 +74,7 @@ class LabelRow:
 
 
 def make_table(rows: Sequence[LabelRow], path: object, left_out: Mapping[str, int] | None = None) -> ImportedTable:
-    """Make a table from labels, without unlabelled rows and empty columns.
-
-    Parameters
-    ----------
-    rows : sequence of LabelRow
-        The labels.
-    path
-        The source of the labels, for messages.
-    left_out : mapping, optional
-        Number of labels that the importer has left out already, by reason.
-
-    Examples
-    --------
-    >>> row = LabelRow(example=7, inputs={"text": "good"}, label=["yes"], privileged={"annotator": "ann"})
-    >>> make_table([row], "export.json").frame.to_dict("records")
-    [{'example': '7', 'text': 'good', 'label': 'yes', 'annotator': 'ann'}]
-    """
+    """Make a table from labels, without unlabelled rows and empty columns."""
     labelled = [row for row in rows if not is_empty(row.label)]
     counts = {**(left_out or {}), "empty": len(rows) - len(labelled)}
     notes = [f"{count:,} {reason} labels are left out." for reason, count in counts.items() if count]
@@ -137,15 +107,7 @@ def first_label(label: Any) -> Any:
 
 
 def encode_labels(labels: Sequence[Any]) -> pd.DataFrame:
-    """Return a column of labels or, if some label is a list of several, a column of 0 and 1 for each name.
-
-    Examples
-    --------
-    >>> encode_labels([["a"], "b"]).to_dict("list")
-    {'label': ['a', 'b']}
-    >>> encode_labels([["a"], ["a", "b"]]).to_dict("list")
-    {'label_a': [1, 1], 'label_b': [0, 1]}
-    """
+    """Return a column of labels or, if some label is a list of several, a column of 0 and 1 for each name."""
     lists = [label if isinstance(label, list) else [label] for label in labels]
     for names in lists:
         if any(isinstance(name, list | dict) for name in names):
@@ -189,19 +151,7 @@ def to_seconds(value: Any) -> Any:
 
 
 def choose_field(fields: Sequence[str], label: str | None, path: object, what: str) -> str:
-    """Return the field that holds the labels: the one the user names, or the only one.
-
-    Parameters
-    ----------
-    fields : sequence of str
-        The fields of an export that have labels.
-    label : str or None
-        The field that the user chose.
-    path
-        The export, for messages.
-    what : str
-        What the tool calls such fields.
-    """
+    """Return the field that holds the labels: the one the user names, or the only one."""
     known = sorted(set(fields))
     if label is not None and label in known:
         return label

@@ -24,13 +24,6 @@ def read_doccano(path: Path, *, label: str | None = None) -> ImportedTable:
 
     If annotators do not share their labels, the project is exported as one file per annotator, and the file name is the
     `annotator`. Comments are privileged; other fields of an example are inputs.
-
-    Parameters
-    ----------
-    path : Path
-        The .zip file, a folder with its files, or one .jsonl, .json or .csv file.
-    label : str, optional
-        Name of the field of labels, if it is not label, labels, cats or annotations.
     """
     if path.suffix.lower() == ".zip":
         with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(path) as packed:

@@ -32,17 +32,6 @@ def read_huggingface(
 
     Columns with names typical of annotators or of facts about a label, and columns whose lists are as long as those of
     the labels, are privileged. Labels that are missing, or −1 as in many test splits, are left out.
-
-    Parameters
-    ----------
-    path : Path
-        A folder written by ``save_to_disk``, a .parquet, .jsonl or .csv file, or a folder of .parquet files.
-    label : str, optional
-        Column of labels, if it is not named label, labels, target or annotation.
-    example : str, optional
-        Column of ids; by default each row of the dataset is an example.
-    split : str, optional
-        Split to read, if the folder has several.
     """
     table, features = load_dataset(path, split)
     names = table.schema.names

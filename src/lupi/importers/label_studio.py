@@ -23,13 +23,6 @@ def read_label_studio(path: Path, *, label: str | None = None) -> ImportedTable:
     Every annotation that was not cancelled is a row with `annotator`, `seconds` (the lead time) and `timestamp`. A
     prediction becomes `prediction`, `prediction_score` and `prediction_version`; if tasks have several, each model
     version has separate columns. An annotation marked as ground truth is the `gold` label of its task.
-
-    Parameters
-    ----------
-    path : Path
-        A .json file, exported as JSON or JSON-MIN.
-    label : str, optional
-        Name of the control tag, such as that of ``<Choices name="sentiment" …>``, if there are several.
     """
     tasks = read_records(path)
     if tasks and tasks[0].keys() >= MINIMAL:

@@ -20,13 +20,6 @@ def read_prodigy(path: Path, *, label: str | None = None) -> ImportedTable:
 
     Ignored tasks and rejected choices are left out. Rows have `annotator`, `timestamp` and, if a model in the loop had
     scored the task, `prediction_score`.
-
-    Parameters
-    ----------
-    path : Path
-        The .jsonl file that ``prodigy db-out`` wrote.
-    label : str, optional
-        For tasks with one label each, the label to read, if there are several.
     """
     tasks = read_records(path)
     for number, task in enumerate(tasks):

@@ -21,19 +21,7 @@ MOST_LABELS = 100
 
 
 def read_wide(path: Path, *, example: str | None = None, annotators: Sequence[str] | None = None) -> ImportedTable:
-    """Read a table with one row per example and one column per annotator; empty cells and −1 are unlabelled.
-
-    Parameters
-    ----------
-    path : Path
-        A table in any format.
-    example : str, optional
-        Column of ids. By default it is the first column, if that has no name or is named like an id; otherwise examples
-        are numbered.
-    annotators : sequence of str, optional
-        Comma-separated columns of labels. By default these are the columns of names or integers that mostly share their
-        values with other such columns. Other columns are inputs.
-    """
+    """Read a table with one row per example and one column per annotator; empty cells and −1 are unlabelled."""
     table = open_file(path)
     return to_long(to_pandas(table.read(table.schema.names)), example=example, annotators=annotators, of=path)
 
@@ -96,13 +84,7 @@ def to_long(
 
 
 def find_annotators(frame: pd.DataFrame) -> list[str]:
-    """Return the columns that look like labels: names or integers, at least half of which occur in other such columns.
-
-    Examples
-    --------
-    >>> find_annotators(pd.DataFrame({"ann": [0, 1], "bob": [1, 1], "age": [23, 54], "x": [0.5, 1.0]}))
-    ['ann', 'bob']
-    """
+    """Return columns that look like labels: names or integers, at least half of which other such columns have."""
     values = {}
     for name in frame.columns:
         known = frame[name].dropna()

@@ -93,19 +93,7 @@ class Conditional(Method):
 
 
 class ConditionalMethod(Conditional):
-    """Learn q(y | x, a) with a tower; subclasses define how to predict without a.
-
-    Parameters
-    ----------
-    trunk : Module
-        φ(x).
-    tower : Tower
-        ψ(φ, a).
-    conditional : Module
-        Head on ψ.
-    likelihood : Likelihood
-        The likelihood of the labels.
-    """
+    """Learn q(y | x, a) with a tower; subclasses define how to predict without a."""
 
     takes_sparse: ClassVar = True
     gradients: ClassVar = {"conditional": ("trunk", "tower", "conditional")}
@@ -149,15 +137,7 @@ class Stage(NamedTuple):
 
 
 def join_stages(stages: Sequence[Stage], split: Callable[[Any], Sequence[Annotations]]) -> Stage:
-    """Join the same stage of several methods into one.
-
-    Parameters
-    ----------
-    stages : sequence of Stage
-        The stage of each method.
-    split : callable
-        Splits the data of the joint stage into one data set per method.
-    """
+    """Join the same stage of several methods into one."""
 
     def join(functions: Sequence[Callable[[Annotations], Any]]) -> Callable[[Any], list[Any]]:
         def prepare(data: Any) -> list[Any]:

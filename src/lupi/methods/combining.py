@@ -17,12 +17,6 @@ def combine_inputs(data: Annotations, times: int, seed: int) -> tuple[Tensor, Te
 
     A rectangle of one image is pasted into another; other inputs are interpolated. The weights of the inputs are
     averaged in the same proportions and returned too; they are None if the annotations have no weights.
-
-    Examples
-    --------
-    >>> data = Annotations(torch.eye(4), torch.arange(4), torch.zeros(4, 0), torch.zeros(4))
-    >>> combine_inputs(data, 5, seed=0)[0].shape
-    torch.Size([20, 4])
     """
     assert isinstance(data.x, Tensor)
     generator, device = torch.Generator().manual_seed(seed), data.row.device

@@ -15,12 +15,6 @@ def assign_folds(data: Annotations, folds: int, seed: int) -> Tensor:
     Examples without annotations are in fold −1. In a large data set, so are all but `MOST_EXAMPLES` examples, chosen at
     random: training several networks per fold on all of them would take hours, and these networks only serve to
     estimate how reliable the labels are.
-
-    Examples
-    --------
-    >>> data = Annotations(torch.eye(4), torch.tensor([0, 1, 1, 3]), torch.zeros(4, 0), torch.zeros(4))
-    >>> assign_folds(data, 3, seed=0).sort().values
-    tensor([-1,  0,  1,  2])
     """
     example, fold = data.annotated, data.row.new_full((data.examples,), -1)
     order = torch.randperm(example.shape[0], generator=torch.Generator().manual_seed(seed))

@@ -55,15 +55,7 @@ class Ensemble(Method):
 
 
 class Average(nn.Module):
-    """Average the distributions of several predictors, and return the average as one output tensor.
-
-    Parameters
-    ----------
-    predictors : sequence of Module
-        The predictors, all functions of the same x.
-    likelihood : Likelihood
-        The likelihood of the labels.
-    """
+    """Average the distributions of several predictors, and return the average as one output tensor."""
 
     def __init__(self, predictors: Sequence[nn.Module], likelihood: Likelihood) -> None:
         super().__init__()
@@ -76,19 +68,7 @@ class Average(nn.Module):
 
 
 class Mixture(nn.Module):
-    """Mix the averages of several groups of classifiers, and recalibrate before and after mixing.
-
-    Parameters
-    ----------
-    groups : sequence of sequence of Module
-        The predictors of each group, all functions of the same x.
-    likelihood : Likelihood
-        The likelihood of the labels.
-    weights, powers : Tensor
-        [groups] the weights of the groups, and the exponents that recalibrate them.
-    power : Tensor
-        The exponent that recalibrates the mixture.
-    """
+    """Mix the averages of several groups of classifiers, and recalibrate before and after mixing."""
 
     weights: Tensor
     powers: Tensor

@@ -49,19 +49,6 @@ def explain(
     errors that depend on x cannot be told from errors of the mixture and make β too large, so the mixture is
     recalibrated with √β. The more labels share an example, the better β is determined, and the closer the exponent is
     to β.
-
-    Parameters
-    ----------
-    data : Annotations
-        The labels with their privileged information and, if known, their annotators.
-    predictions : sequence of array
-        [annotated examples, outputs] expected y, predicted by networks that were not trained on the example.
-    likelihood : Likelihood
-        The likelihood of the labels. In the multi-label case, each binary label counts as an example with two classes.
-    weight : float
-        λ. In regression it is the weight of the mean label, and the mixture minimizes the squared error.
-    exponent : float, optional
-        Exponent of the likelihood of the labels; chosen by `infer_votes` by default.
     """
     if isinstance(likelihood, Gaussian):
         return explain_numbers(data, [p[:, 0] for p in predictions], weight)

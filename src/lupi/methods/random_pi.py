@@ -12,20 +12,7 @@ from lupi.data import Annotations
 
 
 class RandomPI(nn.Module):
-    """Append r_i ~ N(0, I) to the privileged information of annotation i, the same in every call.
-
-    Parameters
-    ----------
-    features : int
-        Length of r_i; 0 to append nothing.
-
-    Examples
-    --------
-    >>> random = RandomPI(2)
-    >>> data = Annotations(torch.eye(3), torch.arange(3), torch.ones(3, 1), torch.zeros(3))
-    >>> bool((random.append(data).a == random.append(data).a).all())
-    True
-    """
+    """Append r_i ~ N(0, I) to the privileged information of annotation i, the same in every call."""
 
     seed: Tensor
 

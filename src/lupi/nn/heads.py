@@ -21,13 +21,7 @@ LARGEST_BLOCK = 2**22
 
 
 def limit_samples(samples: int, outputs: int) -> int:
-    """Return the number of samples for a head: above 1000 outputs inversely proportional to them, at least a tenth.
-
-    Examples
-    --------
-    >>> [limit_samples(100, outputs) for outputs in (10, 1000, 5000, 50_000)]
-    [100, 100, 20, 10]
-    """
+    """Return the number of samples for a head: above 1000 outputs inversely proportional to them, at least a tenth."""
     return samples if outputs <= MANY else max(-(-samples // 10), samples * MANY // outputs)
 
 
@@ -43,27 +37,6 @@ def average_noisy_logits(
 
     p = (1/S) Σ_s softmax(u_s / τ), with a sigmoid instead of the softmax for a `Bernoulli` likelihood. The average is
     computed with log-sum-exp, so that the gradient of a confidently wrong head does not vanish.
-
-    Parameters
-    ----------
-    likelihood : Categorical or Bernoulli
-        The likelihood of the labels.
-    mean : Tensor
-        μ, [n, K].
-    factor : Tensor or None
-        V, [n, K, R]; None for the diagonal head, V = 0.
-    scale : Tensor
-        d, [n, K].
-    noise : (Tensor, Tensor)
-        Standard normal ε_R, [(n,) S, R], and ε_K, [(n,) S, K]. Without the first dimension, all rows share the noise.
-    temperature : float
-        τ.
-
-    Examples
-    --------
-    >>> zero, noise = torch.zeros(1, 2), (torch.randn(10, 3), torch.randn(10, 2))
-    >>> average_noisy_logits(Categorical(), torch.tensor([[0.0, 3.0]]), torch.zeros(1, 2, 3), zero, noise, 1.5)
-    tensor([[-2.1269, -0.1269]])
     """
     logits = mean.unsqueeze(-1) + scale.unsqueeze(-1) * noise[1].mT  # [n, K, S]: a softmax over a last dim K is slow
     if factor is not None:
@@ -163,13 +136,7 @@ class HeteroscedasticHead(nn.Module):
 
 
 def probit_logits(mean: Tensor, scale: Tensor) -> Tensor:
-    """Return the logits of Φ(μ/s), the probability that μ + s ε is positive.
-
-    Examples
-    --------
-    >>> torch.sigmoid(probit_logits(torch.tensor([0.0, 1.96]), torch.tensor([1.0, 1.0])))
-    tensor([0.5000, 0.9750])
-    """
+    """Return the logits of Φ(μ/s), the probability that μ + s ε is positive."""
     return Bernoulli().from_moments(0.5 * (1 + torch.erf(mean / (scale * math.sqrt(2)))))
 
 

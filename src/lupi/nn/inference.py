@@ -19,13 +19,7 @@ def device_of(module: nn.Module) -> torch.device:
 
 
 def over_examples(module: nn.Module, x: Source, size: int = ROWS_AT_ONCE, *, rows: Tensor | None = None) -> Tensor:
-    """Apply a module to every row of x, or to the given `rows`, in chunks of `size` rows.
-
-    Examples
-    --------
-    >>> over_examples(nn.Flatten(), torch.ones(3, 2, 2)).shape
-    torch.Size([3, 4])
-    """
+    """Apply a module to every row of x, or to the given `rows`, in chunks of `size` rows."""
     index = torch.arange(count_rows(x)) if rows is None else rows
     with evaluation(module):
         return torch.cat([module(inputs) for inputs in read_parts(x, torch.split(index, size), device_of(module))])

@@ -70,13 +70,6 @@ def read_ahead(x: Source, requests: Iterable[Request], device: torch.device) -> 
 
     The number of workers does not change the result. Random numbers that a source draws from torch are determined by
     the seed of the request.
-
-    Examples
-    --------
-    >>> requests = [Request(torch.tensor([1, 0])), Request(torch.tensor([1]))]
-    >>> list(read_ahead([torch.zeros(1), torch.ones(1)], requests, torch.device("cpu")))
-    [tensor([[1.],
-            [0.]]), tensor([[1.]])]
     """
     number = workers.get()
     if isinstance(requests, list):

@@ -27,24 +27,7 @@ MARKS = {False: ("pi", "o"), True: ("control", "D")}
 
 
 def draw_differences(table: pd.DataFrame, metric: Metric) -> Figure:
-    """Draw the difference between each method and No PI with its confidence interval.
-
-    Parameters
-    ----------
-    table : DataFrame
-        The columns method, difference, low and high; control, true where a method is a control; and of, the method
-        below which a control is drawn, or "" to draw it in a separate row. There is no row for No PI.
-    metric : Metric
-        The metric of the differences.
-
-    Examples
-    --------
-    >>> from lupi.metrics import METRICS
-    >>> table = pd.DataFrame({"method": ["tram"], "difference": [-0.1], "low": [-0.2], "high": [-0.05],
-    ...                       "control": [False], "of": [""]})
-    >>> draw_differences(table, METRICS["nll"]).caption
-    'Difference in NLL from No PI; lower is better. A filled mark means that the interval excludes zero.'
-    """
+    """Draw the difference between each method and No PI with its confidence interval."""
     better, side = ("higher", "(better →)") if metric.higher_is_better else ("lower", "(← better)")
     title = f"Difference in {metric.label} from No PI{f', in {metric.unit}' if metric.unit else ''}"
     caption = f"{title}; {better} is better. A filled mark means that the interval excludes zero."
@@ -63,19 +46,7 @@ def draw_differences(table: pd.DataFrame, metric: Metric) -> Figure:
 
 
 def draw_information(table: pd.DataFrame) -> Figure:
-    """Draw the information in each privileged column about the label beyond the inputs.
-
-    Parameters
-    ----------
-    table : DataFrame
-        The columns column; estimate, low and high, in nats; and leak, true where a column may leak the label.
-
-    Examples
-    --------
-    >>> table = pd.DataFrame({"column": ["annotator"], "estimate": [0.2], "low": [0.1], "high": [0.3], "leak": [False]})
-    >>> "annotator 0.200, interval 0.100 to 0.300" in draw_information(table).svg
-    True
-    """
+    """Draw the information in each privileged column about the label beyond the inputs."""
     svg = _draw_intervals(
         table.rename(columns={"column": "name", "leak": "odd"}).assign(filled=table["low"] > 0, of=""),
         title="Information in each privileged column",
@@ -149,18 +120,6 @@ def draw_calibration(bins: pd.DataFrame) -> list[Figure]:
     """Draw a reliability diagram per method: accuracy against confidence, with larger points for more predictions.
 
     All diagrams also show No PI, in grey.
-
-    Parameters
-    ----------
-    bins : DataFrame
-        One row per bin, with the columns method, confidence, accuracy and count.
-
-    Examples
-    --------
-    >>> bins = pd.DataFrame({"method": ["no-pi", "tram"], "confidence": [0.9, 0.8], "accuracy": [0.7, 0.8],
-    ...                      "count": [10, 10]})
-    >>> [figure.caption for figure in draw_calibration(bins)]
-    ['no-pi: ECE 0.200', 'tram: ECE 0.000']
     """
     no_pi = bins[bins["method"] == "no-pi"]
     return [_draw_reliability(str(name), own, no_pi) for name, own in bins.groupby("method", sort=False)]
@@ -192,23 +151,10 @@ def _draw_reliability(name: str, own: pd.DataFrame, no_pi: pd.DataFrame) -> Figu
 def draw_confidence(table: pd.DataFrame) -> Figure:
     """Draw the mean confidence of the model in each annotator's labels against the annotator's reliability.
 
-    Parameters
-    ----------
-    table : DataFrame
-        The columns annotator, reliability, low and high (the interval of reliability), confidence and flagged, and
-        optionally confidence_baseline, the confidence of No PI.
-
     References
     ----------
     Collier et al., "Transfer and marginalize: explaining away label noise with privileged information" (ICML 2022),
     the figure on CIFAR-10H.
-
-    Examples
-    --------
-    >>> table = pd.DataFrame({"annotator": ["Ann", "Bob"], "reliability": [0.9, 0.5], "low": [0.8, 0.4],
-    ...                       "high": [0.95, 0.6], "confidence": [0.9, 0.4], "flagged": [False, True]})
-    >>> "1 of 2 annotators is flagged" in draw_confidence(table).svg
-    True
     """
     table = table.dropna(subset=["reliability", "low", "high", "confidence"])
     reliability, confidence, flagged = table["reliability"], table["confidence"], table["flagged"].sum()
@@ -237,20 +183,7 @@ def draw_confidence(table: pd.DataFrame) -> Figure:
 
 @mpl.rc_context(INLINE)
 def draw_confidence_gain(table: pd.DataFrame) -> Figure:
-    """Draw by how much the model is more confident than No PI in each annotator's labels, against reliability.
-
-    Parameters
-    ----------
-    table : DataFrame
-        As for `draw_confidence`, with confidence_baseline.
-
-    Examples
-    --------
-    >>> table = pd.DataFrame({"annotator": ["Ann"], "reliability": [0.9], "low": [0.8], "high": [0.95],
-    ...                       "confidence": [0.9], "flagged": [False], "confidence_baseline": [0.8]})
-    >>> draw_confidence_gain(table).caption
-    "How much more confident the model is in an annotator's labels than No PI."
-    """
+    """Draw by how much the model is more confident than No PI in each annotator's labels, against reliability."""
     table = table.assign(gain=table["confidence"] - table["confidence_baseline"])
     table = table.dropna(subset=["reliability", "low", "high", "gain"])
     axes: Any = plots.Figure(figsize=(WIDTH, 3.9)).subplots()
@@ -286,18 +219,7 @@ def _draw_annotators(axes: Any, table: pd.DataFrame, height: str) -> dict[str, l
 
 @mpl.rc_context(INLINE)
 def draw_label_errors(wrong: Any) -> Figure:
-    """Draw a histogram of the probabilities that labels are wrong.
-
-    Parameters
-    ----------
-    wrong : array
-        For each label, the probability that it is wrong.
-
-    Examples
-    --------
-    >>> draw_label_errors([0.01, 0.02, 0.9]).caption
-    'Labels by the probability that they are wrong. 1 of 3 labels is more likely wrong than right.'
-    """
+    """Draw a histogram of the probabilities that labels are wrong."""
     wrong = np.clip(wrong, 0, 1)  # sums of probabilities may exceed 1 by rounding
     count, edges = np.histogram(wrong, bins=20, range=(0, 1))
     axes: Any = plots.Figure(figsize=(WIDTH, 3.2)).subplots()

@@ -7,14 +7,7 @@ import pandas as pd
 
 
 def format_fragment(verdict: str, tables: Mapping[str, pd.DataFrame], notes: Sequence[str] = ()) -> str:
-    """Return the verdict, tables with captions, and notes as HTML. All text is escaped.
-
-    Examples
-    --------
-    >>> print(format_fragment("It <helps>.", {}, ["One seed."]))
-    <p>It &lt;helps&gt;.</p>
-    <details><summary>Notes</summary><ul><li>One seed.</li></ul></details>
-    """
+    """Return the verdict, tables with captions, and notes as HTML. All text is escaped."""
     parts = [f"<p>{escape(line)}</p>" for line in verdict.splitlines() if line.strip()]
     for caption, table in tables.items():
         text = table.to_html(border=0, index=False, na_rep="–", float_format="{:.4g}".format)

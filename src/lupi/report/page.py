@@ -199,24 +199,12 @@ class Page:
 
 
 def format_number(value: float, style: str) -> str:
-    """Format a number with a true minus sign, or a missing value as a dash.
-
-    Examples
-    --------
-    >>> format_number(-0.25, "+.1f"), format_number(float("nan"), ".1f")
-    ('−0.2', '–')
-    """
+    """Format a number with a true minus sign, or a missing value as a dash."""
     return "–" if math.isnan(value) else format(value, style).replace("-", "−")
 
 
 def format_intervals(middle: Iterable[float], low: Iterable[float], high: Iterable[float], style: str) -> list[str]:
-    """Format estimates with their intervals.
-
-    Examples
-    --------
-    >>> format_intervals([0.2], [-0.1], [0.5], "+.1f")
-    ['+0.2 [−0.1, +0.5]']
-    """
+    """Format estimates with their intervals."""
     return [
         f"{format_number(m, style)} [{format_number(lo, style)}, {format_number(hi, style)}]"
         for m, lo, hi in zip(middle, low, high, strict=True)
@@ -224,13 +212,7 @@ def format_intervals(middle: Iterable[float], low: Iterable[float], high: Iterab
 
 
 def mark_code(text: str) -> Markup:
-    """Return a text as HTML, with text between backticks as code.
-
-    Examples
-    --------
-    >>> str(mark_code("`lupi compare` shows <it>"))
-    '<code>lupi compare</code> shows &lt;it&gt;'
-    """
+    """Return a text as HTML, with text between backticks as code."""
     parts = re.split(r"`([^`]+)`", sanitize(text))
     return Markup("").join(
         Markup("<code>{}</code>").format(part) if i % 2 else escape(part) for i, part in enumerate(parts)
@@ -238,13 +220,7 @@ def mark_code(text: str) -> Markup:
 
 
 def render(page: Page, *, command: str = "", versions: Mapping[str, str] | None = None) -> str:
-    """Return a page as HTML, with every text escaped; the parameters are those of `write_report`.
-
-    Examples
-    --------
-    >>> "&lt;b&gt;" in render(Page(title="Report of <b>", verdict="It helps."))
-    True
-    """
+    """Return a page as HTML, with every text escaped; the parameters are those of `write_report`."""
     template, style, script = read_assets()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     facts = {"command": command, "versions": versions or {}}

@@ -31,26 +31,7 @@ LINK = "{http://www.w3.org/1999/xlink}href"
 
 
 def inline_svg(figure: Figure, title: str, description: str, tips: Mapping[str, Sequence[str]] | None = None) -> str:
-    """Return a figure as an SVG element.
-
-    Parameters
-    ----------
-    figure : Figure
-        The figure, drawn in the style `INLINE` with colours from `COLOURS`.
-    title, description : str
-        A title and a description of the figure for readers who cannot see it.
-    tips : mapping, optional
-        Tooltips: for the gid of a set of points, one text per point.
-
-    Examples
-    --------
-    >>> with mpl.rc_context(INLINE):
-    ...     figure = Figure(figsize=(2, 1))
-    ...     _ = figure.subplots().plot([0, 1], color=COLOURS["pi"])
-    >>> text = inline_svg(figure, "A line", "It rises.")
-    >>> text.startswith("<svg"), "var(--pi, #0f766e)" in text, "It rises.</desc>" in text
-    (True, True, True)
-    """
+    """Return a figure as an SVG element."""
     buffer = io.StringIO()
     with mpl.rc_context(INLINE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # browsers have more fonts

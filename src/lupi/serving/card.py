@@ -12,15 +12,7 @@ from lupi.tabular import Schema
 
 
 def write_card(schema: Schema, facts: Mapping[str, Any]) -> str:
-    """Return a model card in Markdown.
-
-    Parameters
-    ----------
-    schema : Schema
-        Columns, roles and kinds.
-    facts : mapping
-        The method, whether its predictor ships privileged information, and the training record.
-    """
+    """Return a model card in Markdown."""
     kinds: dict[str, list[str]] = {}
     for name, column in schema.inputs.items():
         kinds.setdefault(column.kind, []).append(name)
@@ -31,38 +23,18 @@ def write_card(schema: Schema, facts: Mapping[str, Any]) -> str:
 
 
 def list_names(names: Sequence[str], limit: int = 20) -> str:
-    """List the first `limit` names in Markdown, and count the rest.
-
-    Examples
-    --------
-    >>> list_names(["age", "city"])
-    '`age`, `city`'
-    >>> list_names([])
-    'none'
-    """
+    """List the first `limit` names in Markdown, and count the rest."""
     shown = ", ".join(map(quote_code, names[:limit]))
     return (shown + (f" and {len(names) - limit} more" if len(names) > limit else "")) or "none"
 
 
 def quote_code(text: object) -> str:
-    r"""Return any text as one line of Markdown code.
-
-    Examples
-    --------
-    >>> quote_code("age"), quote_code("a`b\n# c")
-    ('`age`', '`` a`b # c ``')
-    """
+    r"""Return any text as one line of Markdown code."""
     line = one_line(str(text))
     ticks = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
     return f"{ticks} {line} {ticks}" if "`" in line or not line else f"`{line}`"
 
 
 def escape(text: str) -> str:
-    r"""Return a sentence as one line of Markdown with links, emphasis and HTML escaped; code stays code.
-
-    Examples
-    --------
-    >>> escape("Column '<b>[a](b)' is named in `ignore`.")
-    "Column '\\<b>\\[a](b)' is named in `ignore`."
-    """
+    r"""Return a sentence as one line of Markdown with links, emphasis and HTML escaped; code stays code."""
     return re.sub(r"([\\<\[*_])", r"\\\1", one_line(text))

@@ -278,13 +278,7 @@ def export_onnx(model: Estimator | TableModel, onnx: str | Path, *, overwrite: b
 
 
 def list_columns(names: Sequence[str]) -> str:
-    """List the columns of an input, with only the first and last numbers of a vector.
-
-    Examples
-    --------
-    >>> list_columns(["age", "embedding[0]", "embedding[1]", "embedding[2]"])
-    'age, embedding[0] to embedding[2]'
-    """
+    """List the columns of an input, with only the first and last numbers of a vector."""
     runs = groupby(names, key=lambda name: name.rpartition("[")[0] if name.endswith("]") else name)
     parts = [list(run) for _, run in runs]
     return ", ".join(part[0] if len(part) == 1 else f"{part[0]} to {part[-1]}" for part in parts)

@@ -223,13 +223,7 @@ def fit_table(
 
 
 def describe_mixture(weights: Mapping[str, float]) -> str:
-    """Describe which methods "auto" combined, and the weight of those that use privileged information.
-
-    Examples
-    --------
-    >>> describe_mixture({"no-pi": 0.25, "tram": 0.0, "pi-dual": 0.75})
-    'Mixture: pi-dual 0.75, no-pi 0.25. Methods with privileged information have 75 % of the weight.'
-    """
+    """Describe which methods "auto" combined, and the weight of those that use privileged information."""
     used = sorted((name for name, weight in weights.items() if weight >= 0.005), key=lambda name: -weights[name])
     share = sum(weight for name, weight in weights.items() if methods.kind(name).uses_privileged)
     listed = ", ".join(f"{name} {weights[name]:.2f}" for name in used)

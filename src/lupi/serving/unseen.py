@@ -8,29 +8,7 @@ from lupi.tabular.values import category_codes
 
 
 class UnseenCategories:
-    """Count rows with unseen categories, batch by batch; memory does not grow with the number of rows.
-
-    Parameters
-    ----------
-    model : TableModel
-        The model.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from lupi.serving import train
-    >>> from lupi.tabular import TableSpec
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     table = Path(folder, "table.csv")
-    ...     pd.DataFrame({"city": ["Bern", "Rome"] * 2, "y": list("nyny")}).to_csv(table, index=False)
-    ...     model = train(TableSpec(table=table, target=["y"]), method="no-pi", settings={"epochs": 1})
-    >>> unseen = UnseenCategories(model)
-    >>> unseen.add(pd.DataFrame({"city": ["Oslo", "Bern", "Oslo", None]}))
-    >>> unseen.describe()  # doctest: +NORMALIZE_WHITESPACE
-    ["Input column 'city' has categories that were not in the training table, such as 'Oslo', in 2 rows, and is ignored
-    there."]
-    """
+    """Count rows with unseen categories, batch by batch; memory does not grow with the number of rows."""
 
     def __init__(self, model: TableModel) -> None:
         encoder = model.estimator.input_encoder_

@@ -82,37 +82,14 @@ class Schema:
 
 
 def privileged_encoding(kinds: Mapping[str, str]) -> dict[str, str]:
-    """Return the encodings of `PrivilegedEncoder` for privileged columns of the given kinds.
-
-    Examples
-    --------
-    >>> privileged_encoding({"annotator": "category", "seconds": "number"})
-    {'annotator': 'category', 'seconds': 'quantile'}
-    """
+    """Return the encodings of `PrivilegedEncoder` for privileged columns of the given kinds."""
     return {name: KINDS[kind].privileged or "category" for name, kind in kinds.items()}
 
 
 def clean_inputs(
     frame: FrameType, inputs: Mapping[str, InputColumn], rows: RowNumbers | None = None, folder: Path = Path()
 ) -> FrameType:
-    """Convert the input columns to the types of their kinds, and reject missing values where they are not allowed.
-
-    Parameters
-    ----------
-    frame : DataFrame or Columns
-        Rows of a table. `Columns` are cleaned when they are read, except for vectors, which are cleaned at once.
-    inputs : mapping
-        The input columns.
-    rows : sequence of int, optional
-        Row numbers of a DataFrame in the table, for messages and as the index; by default they are counted from 0.
-    folder : Path
-        The folder of the files that columns name; by default the working directory.
-
-    Examples
-    --------
-    >>> clean_inputs(pd.DataFrame({"zip": [8001, 3011]}), {"zip": InputColumn("category", "number")})["zip"].tolist()
-    ['8001', '3011']
-    """
+    """Convert the input columns to the types of their kinds, and reject missing values where they are not allowed."""
     if isinstance(frame, Columns):
         vectors = {name: frame[name] for name, column in inputs.items() if column.width is not None}
         cleaned = {name: clean(values, inputs[name], values.index, folder) for name, values in vectors.items()}
@@ -145,11 +122,6 @@ def estimator_kinds(inputs: Mapping[str, InputColumn]) -> dict[str, str]:
     """Return the parameter `kind` of an estimator for cleaned inputs, so that kinds are not recognized a second time.
 
     Vectors have become columns of numbers.
-
-    Examples
-    --------
-    >>> estimator_kinds({"zip": InputColumn("category", "number"), "note": InputColumn("text", "string")})
-    {'zip': 'category'}
     """
     kinds: dict[str, str] = {}
     for name, column in inputs.items():

@@ -19,11 +19,6 @@ def to_pandas(table: pa.Table) -> pd.DataFrame:
     """Convert an Arrow table to pandas, with decimals as floats and dictionary columns as their values.
 
     Integers with missing values are floats, unless a float cannot hold them.
-
-    Examples
-    --------
-    >>> to_pandas(pa.table({"age": [20, 40]}))["age"].tolist()
-    [20, 40]
     """
     for place, field in enumerate(table.schema):
         plain = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
@@ -42,25 +37,13 @@ def to_pandas(table: pa.Table) -> pd.DataFrame:
 
 
 def is_large(column: pa.ChunkedArray) -> bool:
-    """Return whether a column has integers that a float cannot hold.
-
-    Examples
-    --------
-    >>> is_large(pa.chunked_array([[5, None, -(2**53) - 1]])), is_large(pa.chunked_array([[5, None]]))
-    (True, False)
-    """
+    """Return whether a column has integers that a float cannot hold."""
     ends = pc.min_max(column).as_py().values()
     return any(end is not None and abs(end) > EXACT for end in ends)
 
 
 def to_column(name: str, column: pa.ChunkedArray) -> "pd.Series[Any]":
-    """Convert an Arrow column to pandas as `to_pandas` does, but with strings as categories.
-
-    Examples
-    --------
-    >>> to_column("city", pa.chunked_array([["Rome", None], ["Bern", "Rome"]])).cat.codes.tolist()
-    [0, -1, 1, 0]
-    """
+    """Convert an Arrow column to pandas as `to_pandas` does, but with strings as categories."""
     column = code_strings(column)
     if not (pa.types.is_dictionary(column.type) and is_string(column.type.value_type)):
         return to_pandas(pa.table({name: column}))[name]
@@ -112,20 +95,7 @@ def explain_strings(name: str, column: pa.ChunkedArray) -> Iterator[None]:
 
 
 def as_pandas(table: Any) -> Any:
-    """Convert a table or column of another library to pandas; return anything else unchanged.
-
-    Parameters
-    ----------
-    table
-        A polars DataFrame, LazyFrame or Series, an Arrow table or column, or a Hugging Face ``Dataset``.
-
-    Examples
-    --------
-    >>> as_pandas(pa.table({"age": [20, 40]}))["age"].tolist()
-    [20, 40]
-    >>> as_pandas([20, 40])
-    [20, 40]
-    """
+    """Convert a table or column of another library to pandas; return anything else unchanged."""
     library = type(table).__module__.partition(".")[0]
     if library == "datasets" and isinstance(table, Mapping):
         raise ValueError(f"Expected one split of a Hugging Face dataset, but got {', '.join(map(str, table))}.")

@@ -37,21 +37,7 @@ from lupi.tabular.values import Column, as_text
 
 @dataclass(frozen=True, kw_only=True)
 class AnnotationTable:
-    """A table with the role and kind of every column.
-
-    Parameters
-    ----------
-    columns : Columns
-        The columns in use, unconverted, for the rows that have a label. The index holds the row numbers of the table.
-    schema : Schema
-        Roles, kinds and task.
-    annotator : str or None
-        The column of annotators, given in the spec or recognized by its name.
-    choices : list of str
-        Sentences that say what was recognized.
-    notes : list of str
-        Warnings about the table.
-    """
+    """A table with the role and kind of every column."""
 
     columns: Columns
     schema: Schema
@@ -61,13 +47,7 @@ class AnnotationTable:
 
 
 def read_annotations(spec: TableSpec) -> AnnotationTable:
-    """Open a table and recognize its columns, which are read one by one.
-
-    Parameters
-    ----------
-    spec : TableSpec
-        The table and the roles of its columns.
-    """
+    """Open a table and recognize its columns, which are read one by one."""
     opened = open_file(spec.table)
     given, names = spec.kind, read_schema(opened).names
     roles = Roles.of(spec, names)
@@ -149,14 +129,7 @@ def choose_annotator(spec: TableSpec, table: Columns, schema: Schema) -> tuple[s
 
 
 def count_kinds(inputs: Mapping[str, InputColumn]) -> str:
-    """Count the input columns of each kind, and name those that are not numbers.
-
-    Examples
-    --------
-    >>> number, text = InputColumn("number", "number"), InputColumn("text", "string")
-    >>> count_kinds({"a": number, "b": number, "c": text})
-    '2 numbers, 1 text (c)'
-    """
+    """Count the input columns of each kind, and name those that are not numbers."""
     kinds: dict[str, list[str]] = {}
     for name, column in inputs.items():
         kinds.setdefault(column.kind, []).append(name)
@@ -361,13 +334,7 @@ def code_rows(
 
 
 def fingerprint(frames: Sequence[pd.DataFrame]) -> str:
-    """Return a hash of the names and values of tables.
-
-    Examples
-    --------
-    >>> fingerprint([pd.DataFrame({"a": [1]})]) == fingerprint([pd.DataFrame({"a": [2]})])
-    False
-    """
+    """Return a hash of the names and values of tables."""
     total = hashlib.sha256()
     for frame in frames:
         total.update(repr(list(frame)).encode())

@@ -21,19 +21,6 @@ class PretrainedEncoder(ABC):
     """Embed values with a pretrained model, and cache the embeddings by model and content.
 
     The cache is in the folder ``lupi`` of ``$XDG_CACHE_HOME`` or ``~/.cache``.
-
-    Parameters
-    ----------
-    name : str
-        Name or folder of the model.
-    device : str
-        Device of the model.
-
-    Attributes
-    ----------
-    version_ : str
-        Hash of the files in the folder, or the commit on the Hub. It is an error if the encoder has changed since
-        training.
     """
 
     learns: ClassVar[bool] = False

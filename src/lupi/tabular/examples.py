@@ -24,27 +24,6 @@ def group_equal_inputs(inputs: Frame) -> tuple[NDArray[np.int64] | None, list[st
     This is the rule of all commands, with one exception. If there are more than `MOST_LABELS` rows per distinct input,
     and no input has more than `FEW_VALUES` distinct values, different examples probably have equal inputs, and every
     row is an example. The columns are read one by one, and take memory for a hash of each row.
-
-    Parameters
-    ----------
-    inputs : DataFrame or Columns
-        The inputs of each row.
-
-    Returns
-    -------
-    ndarray or None
-        The number of each row's example, by first appearance; None if every row is an example.
-    list of str
-        A note if there are rows with equal inputs.
-
-    Examples
-    --------
-    >>> example, notes = group_equal_inputs(pd.DataFrame({"size": [1, 2, 1], "seconds": [5, 9, 5]}))
-    >>> example
-    array([0, 1, 0])
-    >>> notes  # doctest: +NORMALIZE_WHITESPACE
-    ['The 3 rows have 2 different inputs, and without `example` rows with equal inputs count as labels of one example;
-    if they are different examples, name a column of ids in `example`.']
     """
     hashes = hash_rows(inputs)
     ordered = np.sort(hashes)  # needs less memory than `factorize`
@@ -68,20 +47,7 @@ def count_values(column: Column) -> int:
 
 
 def hash_rows(inputs: Frame, names: Collection[str] | None = None) -> NDArray[np.uint64]:
-    """Return a hash of the values of each row. 1 and 1.0 are equal, since tables may store the same number as either.
-
-    Parameters
-    ----------
-    inputs : DataFrame or Columns
-        The rows.
-    names : collection of str, optional
-        The columns to hash; all by default.
-
-    Examples
-    --------
-    >>> hash_rows(pd.DataFrame({"a": [1, 2]})) == hash_rows(pd.DataFrame({"a": [1.0, 3.0]}))
-    array([ True, False])
-    """
+    """Hash each row. 1 and 1.0 are equal, since tables may store the same number as either."""
     total = np.zeros(len(inputs), np.uint64)
     for name in inputs.columns if names is None else names:
         column = as_bytes(inputs[name])
@@ -95,26 +61,7 @@ def hash_rows(inputs: Frame, names: Collection[str] | None = None) -> NDArray[np
 def check_examples(
     ids: NDArray[np.object_] | Column, inputs: NDArray[np.generic] | Frame, rows: RowNumbers | None = None
 ) -> None:
-    """Check that every row has an id, and that rows with equal ids have equal inputs.
-
-    Parameters
-    ----------
-    ids : ndarray or Series
-        The example of each row.
-    inputs : ndarray, DataFrame or Columns
-        The inputs of each row.
-    rows : array of int, optional
-        Row numbers for messages; by default they are counted from 0.
-
-    Examples
-    --------
-    >>> inputs = pd.DataFrame({"size": [1, 2, 1], "seconds": [5, 9, 7]})
-    >>> check_examples(np.array(["cat", "dog", "cat"]), inputs)  # doctest: +NORMALIZE_WHITESPACE
-    Traceback (most recent call last):
-        ...
-    ValueError: Expected rows with equal `example` ids to have equal inputs, but rows 0 and 2 of example 'cat' differ in
-    'seconds'; a column that describes the label is `privileged`.
-    """
+    """Check that every row has an id, and that rows with equal ids have equal inputs."""
     numbers = range(len(ids)) if rows is None else rows
     codes, _ = pd.factorize(ids)
     if (codes < 0).any():

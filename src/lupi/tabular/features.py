@@ -19,26 +19,7 @@ def fit_encoders(
     pretrained: Mapping[str, str | None] | None = None,
     device: str = "cpu",
 ) -> dict[str, ColumnEncoder]:
-    """Fit an encoder for each input column whose kind has one, on the distinct values of X.
-
-    Parameters
-    ----------
-    X : DataFrame or Columns
-        Cleaned inputs.
-    inputs : mapping
-        The input columns.
-    pretrained : mapping, optional
-        Name or folder of a pretrained model, by kind of column; see `TableSpec.pretrained`.
-    device : str
-        Device of the encoders.
-
-    Examples
-    --------
-    >>> X = pd.DataFrame({"age": [20, 40], "note": ["good cast", "bad plot"]})
-    >>> inputs = {"age": InputColumn("number", "number"), "note": InputColumn("text", "string")}
-    >>> list(fit_encoders(X, inputs))
-    ['note']
-    """
+    """Fit an encoder for each input column whose kind has one, on the distinct values of X."""
     encoders = {name: make_encoder(column, pretrained, device) for name, column in inputs.items()}
     return {
         name: encoder.fit([str(value) for value in check_not_all_missing(X[name]).dropna().unique()])
@@ -55,13 +36,7 @@ def make_encoder(
 
 
 def is_fixed(column: InputColumn, pretrained: Mapping[str, str | None]) -> bool:
-    """Return whether a column has an encoder that learns nothing, so that all rows can be encoded before any split.
-
-    Examples
-    --------
-    >>> is_fixed(InputColumn("text", "string"), {}), is_fixed(InputColumn("text", "string"), {"text": "some/model"})
-    (False, True)
-    """
+    """Return whether a column has an encoder that learns nothing, so that all rows can be encoded before any split."""
     encoder = make_encoder(column, pretrained)
     return encoder is not None and not encoder.learns
 
@@ -70,13 +45,6 @@ def encode_columns(X: FrameType, encoders: Mapping[str, ColumnEncoder]) -> Frame
     """Replace each column that has an encoder with its features; every distinct value is encoded once.
 
     Features are held in memory, even those of `Columns`.
-
-    Examples
-    --------
-    >>> X = pd.DataFrame({"age": [20, 40, 60], "note": ["good cast", "bad plot", "good cast"]})
-    >>> encoders = fit_encoders(X, {"note": InputColumn("text", "string")})
-    >>> list(encode_columns(X, encoders))
-    ['age', 'note[0]', 'note[1]']
     """
     parts: dict[str, pd.DataFrame] = {}
     for name, encoder in encoders.items():

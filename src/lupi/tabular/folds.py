@@ -13,35 +13,14 @@ Rows = NDArray[np.intp]
 
 
 def number_examples(example: Any, rows: int) -> NDArray[np.int64]:
-    """Number examples by first appearance; by default each row is an example.
-
-    Examples
-    --------
-    >>> number_examples(["b", "a", "b"], 3)
-    array([0, 1, 0])
-    """
+    """Number examples by first appearance; by default each row is an example."""
     if example is None:
         return np.arange(rows)
     return pd.factorize(np.asarray(example), use_na_sentinel=False)[0].astype(np.int64)
 
 
 def grouped_folds(example: Any, folds: int, seed: int = 0) -> list[tuple[Rows, Rows]]:
-    """Return the training rows and the held-out rows of each fold.
-
-    Parameters
-    ----------
-    example : array
-        Ids of examples; rows with equal ids are held out together.
-    folds : int
-        Number of folds.
-    seed : int
-        Seed of the shuffle.
-
-    Examples
-    --------
-    >>> [sorted(test.tolist()) for _, test in grouped_folds(["a", "a", "b", "c"], 3)]
-    [[3], [2], [0, 1]]
-    """
+    """Return the training rows and the held-out rows of each fold."""
     group = number_examples(example, len(example))
     return list(GroupKFold(folds, shuffle=True, random_state=seed).split(group, groups=group))
 

@@ -21,20 +21,6 @@ def as_frame(table: Table, prefix: str = "a", what: str = "privileged informatio
 
     Object columns get the type of their values; durations become seconds, and dates become seconds since 1970.
     `Columns` are not converted.
-
-    Parameters
-    ----------
-    table
-        A table or column of pandas, polars, Arrow or Hugging Face, an array or a list of rows. 1-D data are one column.
-    prefix
-        Columns without names become ``{prefix}0``, ``{prefix}1``, and so on.
-    what
-        Name of the table in error messages.
-
-    Examples
-    --------
-    >>> as_frame([[True, 2], [False, None]]).dtypes.astype(str).to_dict()
-    {'a0': 'boolean', 'a1': 'Int64'}
     """
     if isinstance(table, Columns):
         return table.map(_convert_objects)
@@ -101,13 +87,7 @@ def as_matrix(frame: pd.DataFrame) -> NDArray[Any]:
 
 
 def iterate_matrix(frame: Frame) -> Iterator[tuple[slice, NDArray[Any]]]:
-    """Yield the numbers of a frame with their columns: all columns of a DataFrame at once, others one by one.
-
-    Examples
-    --------
-    >>> [values.shape for _, values in iterate_matrix(pd.DataFrame({"a": [1, 2, 3], "b": [1, 2, 3]}))]
-    [(3, 2)]
-    """
+    """Yield the numbers of a frame with their columns: all columns of a DataFrame at once, others one by one."""
     if isinstance(frame, pd.DataFrame):
         if not all(map(is_numeric_dtype, frame.dtypes)):
             frame = pd.DataFrame({name: as_numbers(column) for name, column in frame.items()})

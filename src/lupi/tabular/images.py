@@ -25,15 +25,7 @@ Size = tuple[int, int]
 
 
 class UnreadableImageError(ValueError):
-    """A file that is not an image, or a damaged image.
-
-    Parameters
-    ----------
-    path : str
-        The file.
-    why : str
-        What is wrong with it.
-    """
+    """A file that is not an image, or a damaged image."""
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(f"Expected {path} to be an image, but got: {why}.")
@@ -41,20 +33,7 @@ class UnreadableImageError(ValueError):
 
 
 def read_image(path: str | Path, size: Size) -> NDArray[np.uint8]:
-    """Read an image as [height, width, 3]: upright, centre-cropped to the shape, with transparent parts white.
-
-    Parameters
-    ----------
-    path : str or Path
-        A JPEG, PNG, WebP, GIF, BMP or TIFF file; only the first of several frames is read.
-    size : (int, int)
-        Height and width.
-
-    Raises
-    ------
-    UnreadableImageError
-        If the file is not an image, is damaged, or has too many pixels to decode safely.
-    """
+    """Read an image as [height, width, 3]: upright, centre-cropped to the shape, with transparent parts white."""
     width, height = size[1], size[0]
     return np.asarray(ImageOps.fit(open_image(path, (width, height)), (width, height), Image.Resampling.BILINEAR))
 
@@ -84,15 +63,7 @@ def open_image(path: str | Path, least: Size) -> Image.Image:
 
 
 def to_colours(image: Image.Image) -> Image.Image:
-    """Convert an image of any mode to RGB.
-
-    Examples
-    --------
-    >>> to_colours(Image.new("RGBA", (1, 1), (0, 0, 0, 0))).getpixel((0, 0))
-    (255, 255, 255)
-    >>> to_colours(Image.new("I;16", (1, 1), 65535)).getpixel((0, 0))
-    (255, 255, 255)
-    """
+    """Convert an image of any mode to RGB."""
     if image.mode.startswith("I"):  # 16 bits, which Pillow would clip
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     if image.has_transparency_data:
@@ -164,11 +135,5 @@ class VisionEncoder(PretrainedEncoder):
 
 
 def make_image_encoder(name: str | None, device: str = "cpu") -> PixelEncoder | VisionEncoder:
-    """Return a `PixelEncoder` or, if a name is given, a `VisionEncoder`.
-
-    Examples
-    --------
-    >>> type(make_image_encoder(None)).__name__
-    'PixelEncoder'
-    """
+    """Return a `PixelEncoder` or, if a name is given, a `VisionEncoder`."""
     return VisionEncoder(resolve_folder(name), device) if name else PixelEncoder()

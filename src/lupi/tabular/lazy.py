@@ -17,21 +17,6 @@ class Columns:
     """A replacement for a DataFrame whose columns are read whenever they are used.
 
     Strings are read as pandas categoricals, with categories in order of appearance.
-
-    Parameters
-    ----------
-    read : callable
-        Returns a column by its name, with all of its rows.
-    names : sequence of str
-        The names of the columns.
-    rows : int
-        The number of rows.
-
-    Examples
-    --------
-    >>> table = Columns.of(pa.table({"age": [20, 40], "city": ["Bern", "Rome"]}))
-    >>> table.columns, table.shape, table["city"].cat.codes.tolist()
-    (['age', 'city'], (2, 2), [0, 1])
     """
 
     def __init__(self, read: Callable[[str], Column], names: Sequence[str], rows: int) -> None:

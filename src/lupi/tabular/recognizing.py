@@ -69,13 +69,7 @@ def check_reads(name: str, kind: str, stored: str) -> None:
 def recognize_inputs(
     frame: Frame, schema: pa.Schema, roles: Roles, kinds: Mapping[str, str]
 ) -> tuple[dict[str, InputColumn], list[str]]:
-    """Recognize the kinds of input columns, and reject identifiers.
-
-    Returns
-    -------
-    tuple
-        The input columns, and warnings for the user.
-    """
+    """Recognize the kinds of input columns, and reject identifiers."""
     first = frame.take(np.flatnonzero(~frame[roles.example].duplicated())) if roles.example else frame
     check_types(schema, roles.inputs, "input", STORED)
     inputs, notes = {}, []
@@ -111,30 +105,14 @@ def recognize_inputs(
 
 
 def count_distinct(frame: Frame, names: Collection[str], enough: float) -> int:
-    """Count the distinct rows of some columns by their hashes; only the first rows if they have more than `enough`.
-
-    Examples
-    --------
-    >>> count_distinct(pd.DataFrame({"a": [1, 2, 1], "b": ["x", "y", "x"], "c": [1, 2, 3]}), ["a", "b"], 10)
-    2
-    """
+    """Count the distinct rows of some columns by their hashes; only the first rows if they have more than `enough`."""
     if len(frame) > FIRST and (count := count_distinct(frame.take(np.arange(FIRST)), names, enough)) > enough:
         return count
     return len(pd.unique(hash_rows(frame, names)))
 
 
 def recognize_input(column: Column, stored: str, advice: Mapping[str, str]) -> str:
-    """Recognize the kind of an input column from its values; reject true labels, lists and identifiers.
-
-    Parameters
-    ----------
-    column : Series
-        The values, one per example.
-    stored : str
-        The family of their data type.
-    advice : mapping
-        Advice on an "identifier" and on the "truth", for messages.
-    """
+    """Recognize the kind of an input column from its values; reject true labels, lists and identifiers."""
     name = str(column.name)
     kind = next(kind.name for kind in KINDS.values() if kind.recognizes(column, stored))
     use = f"pass `kind={{{name!r}: {kind!r}}}` to use it as an input"
@@ -161,13 +139,7 @@ def recognize_input(column: Column, stored: str, advice: Mapping[str, str]) -> s
 
 
 def holds_lists(column: Column) -> bool:
-    """Return whether strings are lists, such as embeddings in a CSV file.
-
-    Examples
-    --------
-    >>> holds_lists(pd.Series(["[0.5, 1.5]", "[2.5 3.5]"])), holds_lists(pd.Series(["[sic]", "a, b"]))
-    (True, False)
-    """
+    """Return whether strings are lists, such as embeddings in a CSV file."""
     some = [str(value).strip() for value in column.dropna().head(100)]
     return bool(some) and all(re.fullmatch(r"\[[^\]]*[,\s][^\]]*\]", value, re.DOTALL) for value in some)
 
@@ -207,13 +179,6 @@ def recognize_privileged_column(column: Column) -> str:
     """Recognize the kind of a privileged column from its name and values; dates and durations are quantities.
 
     Strings are text if most of them differ and they look like sentences, such as comments of annotators.
-
-    Examples
-    --------
-    >>> recognize_privileged_column(pd.Series([2.5, 3.0], name="seconds"))
-    'number'
-    >>> recognize_privileged_column(pd.Series([f"I like film {i}" for i in range(30)], name="comment"))
-    'text'
     """
     if is_number(column):
         return "category" if is_id(column) else "number"
@@ -247,21 +212,7 @@ def note_privileged(column: Column, kind: str) -> list[str]:
 
 
 def find_annotator(frame: Frame, kinds: Mapping[str, str]) -> str | None:
-    """Find the column of annotators: the first category that has a typical name and repeated values.
-
-    Parameters
-    ----------
-    frame : DataFrame or Columns
-        The privileged columns.
-    kinds : mapping
-        Kinds of columns; kinds that are not given are recognized.
-
-    Examples
-    --------
-    >>> A = pd.DataFrame({"seconds": [2, 3, 2, 9], "worker_id": [7, 8, 8, 7]})
-    >>> find_annotator(A, {}), find_annotator(A[["seconds"]], {}), find_annotator(A, {"worker_id": "number"})
-    ('worker_id', None, None)
-    """
+    """Find the column of annotators: the first category that has a typical name and repeated values."""
     for name in frame.columns:
         named = ID.search(name) and kinds.get(name, recognize_privileged_column(frame[name])) == "category"
         if named and 1 < frame[name].nunique() <= len(frame) / 2:

@@ -8,13 +8,7 @@ from lupi.tabular.values import Column
 
 
 def folder_of(path: str | Path) -> Path:
-    """Return the folder that paths in a table are relative to: the table's folder, or the table if it is a folder.
-
-    Examples
-    --------
-    >>> folder_of("data/labels.csv").as_posix()
-    'data'
-    """
+    """Return the folder that paths in a table are relative to: the table's folder, or the table if it is a folder."""
     path = Path(path)
     return path if path.is_dir() else path.parent
 
@@ -23,13 +17,6 @@ def resolve_beside_table(folder: Path, name: str) -> Path | None:
     """Return the file that a table in a folder names, or None if its path is absolute or leads out of the folder.
 
     The author of a table chooses which files are read, so only files beside the table can be reached.
-
-    Examples
-    --------
-    >>> resolve_beside_table(Path("data"), "images/1.png").as_posix()
-    'data/images/1.png'
-    >>> resolve_beside_table(Path("data"), "../secret.png"), resolve_beside_table(Path("data"), "/etc/secret.png")
-    (None, None)
     """
     inside = os.path.normpath(name)
     if not name or "\0" in name or os.path.isabs(inside) or inside.split(os.sep)[0] == os.pardir:
@@ -38,17 +25,7 @@ def resolve_beside_table(folder: Path, name: str) -> Path | None:
 
 
 def find_files(column: Column, folder: Path, rows: RowNumbers) -> Column:
-    """Return the paths of the files that a column names; raise a `ValueError` with the row of a missing file.
-
-    Parameters
-    ----------
-    column : Series
-        Paths, relative to the folder.
-    folder : Path
-        The table's folder.
-    rows : sequence of int
-        Row numbers, for messages.
-    """
+    """Return the paths of the files that a column names; raise a `ValueError` with the row of a missing file."""
     found = {name: resolve_beside_table(folder, str(name)) for name in column.unique()}
     for row, name in zip(rows, column, strict=True):
         path = found[name]

@@ -20,15 +20,7 @@ class Roles:
 
     @classmethod
     def of(cls, spec: TableSpec, names: Sequence[str]) -> Self:
-        """Assign the columns of a table to the roles of a spec; columns without a role are inputs.
-
-        Examples
-        --------
-        >>> from pathlib import Path
-        >>> spec = TableSpec(table=Path("t.csv"), target=["label"], privileged=["worker"], example="id")
-        >>> Roles.of(spec, ["id", "age", "worker", "label"]).inputs
-        ('age',)
-        """
+        """Assign the columns of a table to the roles of a spec; columns without a role are inputs."""
         target, privileged, ignore = (split_names(v, names) for v in (spec.target, spec.privileged, spec.ignore))
         single = (spec.example, spec.gold, spec.weight, spec.annotator)
         example, gold, weight, annotator = ([] if name is None else [name] for name in single)
@@ -67,12 +59,6 @@ def check_name(column: str, names: Sequence[str], argument: str, of: str = "the 
 
 
 def split_names(values: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Split comma-separated column names; a value that is the name of a column is not split.
-
-    Examples
-    --------
-    >>> split_names(["annotator, seconds", "a,b"], ["annotator", "seconds", "a,b"])
-    ['annotator', 'seconds', 'a,b']
-    """
+    """Split comma-separated column names; a value that is the name of a column is not split."""
     parts = [[value] if value in names else value.split(",") for value in values]
     return [name.strip() for part in parts for name in part if name.strip()]

@@ -13,12 +13,6 @@ def sample_rows(example: Rows, size: int, seed: int = 0) -> Rows:
     """Sample whole examples with at most `size` rows in total, and return their rows in the order of the table.
 
     Examples are added in random order until the next one would not fit. There is at least one.
-
-    Examples
-    --------
-    >>> example = np.array([0, 0, 1, 2, 2, 1, 3, 3])
-    >>> [sample_rows(example, size).tolist() for size in (1, 5, 8)]
-    [[3, 4], [0, 1, 3, 4], [0, 1, 2, 3, 4, 5, 6, 7]]
     """
     codes, _ = pd.factorize(example)
     counts = np.bincount(codes)
@@ -28,17 +22,7 @@ def sample_rows(example: Rows, size: int, seed: int = 0) -> Rows:
 
 
 def sample_examples(data: TableDataset, size: int, seed: int = 0) -> TableDataset:
-    """Return a random sample of the annotations of a table, by whole examples. The test table is not sampled.
-
-    Parameters
-    ----------
-    data : TableDataset
-        The table.
-    size : int
-        Maximum number of annotations. If the table has no more, it is returned unchanged.
-    seed : int
-        Seed of the sample.
-    """
+    """Return a random sample of the annotations of a table, by whole examples. The test table is not sampled."""
     total = len(data.rows)
     if size >= total:
         return data

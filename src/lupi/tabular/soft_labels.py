@@ -11,15 +11,7 @@ ROUNDING = 0.01
 
 
 def check_weights(weights: Column, what: str) -> NDArray[np.float64]:
-    """Return weights as an array; raise a `ValueError` unless they are finite, non-negative and not all zero.
-
-    Examples
-    --------
-    >>> check_weights(pd.Series([1.0, -2.0]), "`sample_weight`")
-    Traceback (most recent call last):
-    ...
-    ValueError: Expected `sample_weight` to be finite and not negative, but row 1 has -2.0.
-    """
+    """Return weights as an array; raise a `ValueError` unless they are finite, non-negative and not all zero."""
     try:
         values = weights.to_numpy(np.float64, na_value=np.nan)
     except (TypeError, ValueError) as error:
@@ -35,15 +27,7 @@ def check_weights(weights: Column, what: str) -> NDArray[np.float64]:
 
 
 def check_probabilities(labels: pd.DataFrame, what: str) -> NDArray[np.float64]:
-    """Return soft labels, [rows, classes], normalized; raise a `ValueError` unless rows sum to one up to rounding.
-
-    Examples
-    --------
-    >>> check_probabilities(pd.DataFrame([[0.25, 0.75], [1.0, 0.5]]), "y")
-    Traceback (most recent call last):
-    ...
-    ValueError: Expected rows of y to be probabilities that sum to one with `soft`, but row 1 sums to 1.5.
-    """
+    """Return soft labels, [rows, classes], normalized; raise a `ValueError` unless rows sum to one up to rounding."""
     if labels.shape[1] < 2:
         raise ValueError(f"Expected {what} to have a column for each class with `soft`, but got 1 column.")
     try:

@@ -24,16 +24,6 @@ def choose_task(frame: pd.DataFrame, target: Sequence[str], task: str | None, *,
 
     A target of numbers is a quantity if some are not integers or if there are more than `MAX_CLASSES` distinct ones.
     `soft` targets are class probabilities.
-
-    Returns
-    -------
-    tuple
-        The task, and the reason for it in words.
-
-    Examples
-    --------
-    >>> choose_task(pd.DataFrame({"price": [1.5, 2.0, 3.25]}), ["price"], None)
-    ('regression', 'the target holds real numbers')
     """
     if task not in (None, *TASKS):
         raise ValueError(f"Expected `task` to be one of {', '.join(TASKS)}, but got {task!r}.")
@@ -71,16 +61,7 @@ def choose_task(frame: pd.DataFrame, target: Sequence[str], task: str | None, *,
 
 
 def note_quantity(column: Column) -> list[str]:
-    """Return a note if classes are many integers with few rows each, such as ages, which are probably quantities.
-
-    Examples
-    --------
-    >>> note_quantity(pd.Series(range(18, 90), name="age"))  # doctest: +NORMALIZE_WHITESPACE
-    ["Each of the 72 distinct integers of target 'age' is a class, with 1 row on average; if they are numbers to
-    predict, set `task` to 'regression'."]
-    >>> note_quantity(pd.Series([0, 1, 2] * 10, name="digit"))
-    []
-    """
+    """Return a note if classes are many integers with few rows each, such as ages, which are probably quantities."""
     count = column.nunique()
     rows = column.count() / count
     if not is_number(column) or count <= 20 or rows >= FEW_ROWS:
@@ -93,13 +74,7 @@ def note_quantity(column: Column) -> list[str]:
 
 
 def note_spellings(column: Column) -> list[str]:
-    """Return a note if classes differ only in case or spaces, which is often a mistake.
-
-    Examples
-    --------
-    >>> note_spellings(pd.Series(["yes", "Yes ", "no"]))
-    ["Classes 'Yes ' and 'yes' differ only in case or spaces; if they mean the same, give them one name."]
-    """
+    """Return a note if classes differ only in case or spaces, which is often a mistake."""
     seen: dict[str, str] = {}
     for name in sorted(map(as_text, column.unique())):
         other = seen.setdefault(" ".join(name.split()).casefold(), name)
@@ -131,20 +106,6 @@ def find_unlabelled(labels: pd.DataFrame, *, classes: bool) -> NDArray[np.bool_]
 
     −1 means unlabelled only if all other labels are non-negative integers of at least two classes. Among names or other
     negative numbers, or in {−1, 1}, it is a class.
-
-    Parameters
-    ----------
-    labels : DataFrame
-        The targets.
-    classes : bool
-        Whether the targets are classes rather than real numbers.
-
-    Examples
-    --------
-    >>> find_unlabelled(pd.DataFrame({"y": [0, 1, -1, None]}), classes=True)
-    array([False, False,  True,  True])
-    >>> find_unlabelled(pd.DataFrame({"y": [1, 1, -1, None]}), classes=True)
-    array([False, False, False,  True])
     """
     missing = np.asarray(labels.isna().all(axis=1))
     column = labels.iloc[:, 0]
@@ -157,13 +118,7 @@ def find_unlabelled(labels: pd.DataFrame, *, classes: bool) -> NDArray[np.bool_]
 
 
 def code_gold(gold: Any, classes: Sequence[Any] | NDArray[Any]) -> NDArray[np.float64]:
-    """Return true labels as class numbers: NaN where missing, −1 where they are not among the classes.
-
-    Examples
-    --------
-    >>> code_gold([1.0, None, 7.0], [0, 1])
-    array([ 1., nan, -1.])
-    """
+    """Return true labels as class numbers: NaN where missing, −1 where they are not among the classes."""
     numbers = {as_text(name): number for number, name in enumerate(classes)}
     coded = pd.Series(np.asarray(gold, dtype=object)).map(
         lambda value: numbers.get(as_text(value), -1), na_action="ignore"
@@ -195,13 +150,7 @@ def list_classes(table: Frame, target: Sequence[str], *, soft: bool) -> list[Any
 
 
 def match_gold(gold: Column, classes: Sequence[Any]) -> NDArray[np.object_]:
-    """Return the true label of each row as a class of the target, None where it is missing or none of them.
-
-    Examples
-    --------
-    >>> match_gold(pd.Series([1.0, None, 7.0]), ["0", "1"])
-    array(['1', None, None], dtype=object)
-    """
+    """Return the true label of each row as a class of the target, None where it is missing or none of them."""
     codes = np.nan_to_num(code_gold(gold, classes), nan=-1).astype(np.int64)
     named: NDArray[np.object_] = np.array([*classes, None], dtype=object)  # −1 is the last
     return named[codes]

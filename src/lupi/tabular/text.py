@@ -133,14 +133,7 @@ class TransformerEncoder(PretrainedEncoder):
 
 
 def encode_texts(encoder: TfidfEncoder | TransformerEncoder | Any, column: "pd.Series[Any]") -> NDArray[np.float32]:
-    """Encode a column of texts; every distinct text is encoded once, and a missing text is an empty text.
-
-    Examples
-    --------
-    >>> encoder = TfidfEncoder().fit(["good cast", "bad plot"])
-    >>> encode_texts(encoder, pd.Series(["good cast", None, "good cast"])).sum(1) > 0
-    array([ True, False,  True])
-    """
+    """Encode a column of texts; every distinct text is encoded once, and a missing text is an empty text."""
     codes, distinct = pd.factorize(column)
     texts = [str(value) for value in distinct]
     if column.empty or column.isna().any():
@@ -149,11 +142,5 @@ def encode_texts(encoder: TfidfEncoder | TransformerEncoder | Any, column: "pd.S
 
 
 def make_text_encoder(name: str | None, device: str = "cpu") -> TfidfEncoder | TransformerEncoder:
-    """Return a TF-IDF encoder, or a Hugging Face encoder by name or folder.
-
-    Examples
-    --------
-    >>> type(make_text_encoder(None)).__name__
-    'TfidfEncoder'
-    """
+    """Return a TF-IDF encoder, or a Hugging Face encoder by name or folder."""
     return TransformerEncoder(resolve_folder(name), device) if name else TfidfEncoder()

@@ -20,25 +20,12 @@ def is_number(column: Column) -> bool:
 
 
 def is_id(column: Column) -> bool:
-    """Return whether a column of numbers looks like ids of annotators, by its name and values.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> is_id(pd.Series([3, 7, 3], name="worker_id")), is_id(pd.Series([3, 7, 3], name="seconds"))
-    (True, False)
-    """
+    """Return whether a column of numbers looks like ids of annotators, by its name and values."""
     return bool(ID.search(str(column.name))) and bool((column.dropna() % 1 == 0).all())
 
 
 def as_text(value: Any) -> str:
-    """Return a value as a string. 3, 3.0 and "3" are equal, because missing values turn ids into floats.
-
-    Examples
-    --------
-    >>> as_text(3.0), as_text("3"), as_text(2.5)
-    ('3', '3', '2.5')
-    """
+    """Return a value as a string. 3, 3.0 and "3" are equal, because missing values turn ids into floats."""
     whole = isinstance(value, float | np.floating) and float(value).is_integer()
     return str(int(value) if whole else value)
 
@@ -103,14 +90,7 @@ def category_codes(column: Column, labels: list[str]) -> NDArray[np.signedintege
 
 
 def code_categories(column: Column) -> NDArray[np.int64]:
-    """Number the distinct values of a column from 0, in sorted order; missing values come last.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> code_categories(pd.Series(["bob", None, "ann", "bob"]))
-    array([1, 2, 0, 1])
-    """
+    """Number the distinct values of a column from 0, in sorted order; missing values come last."""
     return category_codes(column, category_labels(column)).astype(np.int64)
 
 

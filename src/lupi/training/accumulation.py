@@ -11,24 +11,7 @@ from lupi.data import Batch
 
 
 def split_batch(batch: Batch, parts: int, leading: int = 0) -> Iterator[Batch]:
-    """Split a batch into parts with nearly equal numbers of examples, each with its annotations.
-
-    Parameters
-    ----------
-    batch : Batch
-        The batch.
-    parts : int
-        Number of parts; fewer if there are fewer examples.
-    leading : int
-        Number of leading dimensions: 1 for replicas, else 0.
-
-    Examples
-    --------
-    >>> row = torch.tensor([0, 0, 1, 2])
-    >>> batch = Batch(torch.eye(3), row, torch.ones(4, 1), torch.arange(4))
-    >>> [part.y.tolist() for part in split_batch(batch, 2)]
-    [[0, 1, 2], [3]]
-    """
+    """Split a batch into parts with nearly equal numbers of examples, each with its annotations."""
 
     def take(values: Tensor, index: Tensor) -> Tensor:
         return values.index_select(leading, index)

@@ -42,21 +42,7 @@ class Step(NamedTuple):
 
 
 class Batches:
-    """The batches of a stage.
-
-    Parameters
-    ----------
-    data : Annotations or StackedAnnotations
-        The training set.
-    settings : Settings
-        How to train.
-    place : Fabric
-        The device, and the number of processes.
-    seeds : list of int
-        The seed of every member.
-    stage : int
-        Number of the stage.
-    """
+    """The batches of a stage."""
 
     def __init__(self, data: Data, settings: Settings, place: Any, *, seeds: list[int], stage: int) -> None:
         self.data, self.settings, self.place = data, settings, place

@@ -15,15 +15,6 @@ def group_by_loss(method: Method) -> list[list[Tensor]]:
 
     Losses that share a parameter form one group, since its gradient is a sum over them. Parameters that `gradients`
     does not mention form a separate group. The parameters of `Replicas` are the stacked ones.
-
-    Examples
-    --------
-    >>> from torch import nn
-    >>> from lupi.methods import TRAM
-    >>> from lupi.nn import Tower
-    >>> tram = TRAM(nn.Identity(), Tower(privileged=2, features=3), nn.Linear(64, 2), nn.Linear(3, 2))
-    >>> [len(group) for group in group_by_loss(tram)]  # tower and conditional head; marginal head
-    [6, 2]
     """
     one = method.members[0] if isinstance(method, Replicas) else method
     groups: list[tuple[set[str], list[Tensor]]] = []

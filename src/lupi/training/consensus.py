@@ -30,11 +30,6 @@ def add_consensus(stage: Stage) -> Iterator[Stage]:
 
     No PI starts from the weights of the predictor. The second stage monitors the loss of its predictor on P(true label
     | all held-out labels, x), whose prior is the prediction of No PI.
-
-    Parameters
-    ----------
-    stage : Stage
-        A stage of one or more methods with `predicts_truth`.
     """
     methods = list_methods(stage)
     networks = [NoPI(*copy.deepcopy((m.trunk, m.marginal)), likelihood=m.likelihood) for m in methods]
@@ -59,15 +54,7 @@ def add_consensus(stage: Stage) -> Iterator[Stage]:
 
 
 def form_consensus(network: NoPI, data: Annotations) -> Annotations:
-    """Replace the labels of each example with their consensus, P(true label | all labels, x).
-
-    Parameters
-    ----------
-    network : NoPI
-        The network whose predictions are the prior. It should not have been trained on the labels.
-    data : Annotations
-        Held-out annotations.
-    """
+    """Replace the labels of each example with their consensus, P(true label | all labels, x)."""
     rows = data.annotated
     prior = network.likelihood.moments(over_examples(network.predictor(), data.x, rows=rows)).double().cpu().numpy()
     target = explain(data, [prior], network.likelihood, weight=1.0, exponent=None).target

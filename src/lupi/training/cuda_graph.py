@@ -21,14 +21,6 @@ class GraphedSteps:
 
     The eager steps are ordinary training steps, so replayed training equals eager training. The result of a step is
     overwritten by the next step with the same shape.
-
-    Parameters
-    ----------
-    device : torch.device or str
-        The GPU.
-    only_if_possible : bool
-        Record steps only if they neither wait for the GPU nor draw random numbers on the CPU, which a graph would
-        repeat. Numbers drawn on the GPU differ between replays.
     """
 
     def __init__(self, device: torch.device | str, *, only_if_possible: bool = False) -> None:

@@ -79,13 +79,7 @@ def to_wandb(run: Any = None) -> Logger:
 
 
 def flatten_row(row: Epoch) -> dict[str, float]:
-    """Return the numbers of an epoch by stage and name and, for replicas that have not stopped, by replica.
-
-    Examples
-    --------
-    >>> flatten_row({"stage": "train", "epoch": 2, "learning_rate": 0.1, "train_marginal": [0.5, float("nan")]})
-    {'train/learning_rate': 0.1, 'train/train_marginal/0': 0.5}
-    """
+    """Return the numbers of an epoch by stage and name and, for replicas that have not stopped, by replica."""
     numbers: dict[str, float] = {}
     for name, value in row.items():
         if name not in ("stage", "epoch"):

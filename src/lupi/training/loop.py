@@ -100,13 +100,7 @@ def matrix_precision(precision: str) -> Iterator[None]:
 
 
 def format_losses(row: Epoch) -> str:
-    """Format the losses of an epoch, taking the median over replicas that have not stopped.
-
-    Examples
-    --------
-    >>> format_losses({"stage": "train", "epoch": 9, "learning_rate": 0.1, "train_marginal": [math.nan, 0.5, math.nan]})
-    'train_marginal 0.5000'
-    """
+    """Format the losses of an epoch, taking the median over replicas that have not stopped."""
     losses = {name: np.atleast_1d(value) for name, value in row.items() if name.startswith(("train_", "validation_"))}
     known = {name: values[~np.isnan(values)].tolist() for name, values in losses.items()}
     return ", ".join(f"{name} {statistics.median(values or [math.nan]):.4f}" for name, values in known.items())

@@ -23,22 +23,6 @@ class Mixup(nn.Module):
     λ. Each label has the weight of its annotation. The network runs once.
 
     Annotation i is paired with annotation (i + ⌊n / 2⌋) modulo n. The pairs are random because batches are shuffled.
-
-    Parameters
-    ----------
-    method : Method
-        The method, or `Replicas`.
-    leading : int
-        Number of leading dimensions of a batch: 1 for replicas, else 0.
-
-    Examples
-    --------
-    >>> from lupi.methods import NoPI
-    >>> method = NoPI(nn.Identity(), nn.Linear(2, 2))
-    >>> batch = Batch(torch.eye(2), torch.arange(2), torch.zeros(2, 0), torch.tensor([0, 1]), one_to_one=True)
-    >>> half = Mixup(method, 0).losses(batch, torch.tensor(0.5))["marginal"]
-    >>> bool(half >= torch.tensor(2.0).log())  # at one point, two labels that are equally probable
-    True
     """
 
     def __init__(self, method: Method, leading: int) -> None:
@@ -76,12 +60,6 @@ class Mixup(nn.Module):
 
 
 def draw_weights(alpha: float, steps: int, entropy: Sequence[int]) -> Tensor:
-    """Draw λ ~ Beta(α, α) for every step; `entropy` is the seed.
-
-    Examples
-    --------
-    >>> draw_weights(1e6, 3, (0,)).round(decimals=2)
-    tensor([0.5000, 0.5000, 0.5000])
-    """
+    """Draw λ ~ Beta(α, α) for every step; `entropy` is the seed."""
     source = np.random.SeedSequence(entropy, spawn_key=(1,))  # independent of the order of batches
     return torch.from_numpy(np.random.default_rng(source).beta(alpha, alpha, steps).astype(np.float32))

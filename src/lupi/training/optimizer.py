@@ -69,13 +69,7 @@ def check_optimizer(optimizer: Any, settings: Settings) -> torch.optim.Optimizer
 
 
 def works_elementwise(make: Callable[..., Any]) -> bool:
-    """Return whether an optimizer updates stacked weights as it would update each of them alone, by trying it out.
-
-    Examples
-    --------
-    >>> works_elementwise(torch.optim.RMSprop), works_elementwise(torch.optim.Adafactor)
-    (True, False)
-    """
+    """Return whether an optimizer updates stacked weights as it would update each of them alone, by trying it out."""
     generator = torch.Generator().manual_seed(0)
     start, gradients = torch.randn(2, 3, 4, generator=generator), torch.randn(3, 2, 3, 4, generator=generator)
 
@@ -97,13 +91,7 @@ def works_elementwise(make: Callable[..., Any]) -> bool:
 
 
 def describe_optimizer(value: Any) -> str:
-    """Describe an optimizer the same way in every process: its name, and its options if it is a `partial`.
-
-    Examples
-    --------
-    >>> describe_optimizer(partial(torch.optim.RMSprop, alpha=0.9))
-    'torch.optim.rmsprop.RMSprop(alpha=0.9)'
-    """
+    """Describe an optimizer the same way in every process: its name, and its options if it is a `partial`."""
     if isinstance(value, str):
         return value
     if isinstance(value, partial):

@@ -26,24 +26,12 @@ def name_parameters(method: Method, *, nested: bool = False) -> list[tuple[Tenso
 
 
 def belongs_to(names: Sequence[str], part: str) -> bool:
-    """Return whether a parameter with these names belongs to a part.
-
-    Examples
-    --------
-    >>> belongs_to(["trunk.0.weight"], "trunk"), belongs_to(["trunk.0.weight"], "trunk.1")
-    (True, False)
-    """
+    """Return whether a parameter with these names belongs to a part."""
     return any(f"{name}.".startswith(f"{part}.") for name in names)
 
 
 def find_rate(names: Sequence[str], rates: Mapping[str, float] | None, default: float) -> float:
-    """Return the learning rate of a parameter, that of the innermost part it belongs to.
-
-    Examples
-    --------
-    >>> find_rate(["trunk.1.weight"], {"trunk": 1e-5, "trunk.1": 1e-4}, default=1e-3)
-    0.0001
-    """
+    """Return the learning rate of a parameter, that of the innermost part it belongs to."""
     own = [part for part in rates or () if belongs_to(names, part)]
     return (rates or {})[max(own, key=lambda part: part.count("."))] if own else default
 

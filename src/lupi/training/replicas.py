@@ -266,12 +266,6 @@ def split_history(history: Sequence[dict[str, Any]], replicas: int) -> list[list
     """Split the history of replicas into one history per replica, which ends when the replica stopped.
 
     In a stage that trains several networks per replica, a loss is a list with one number per network.
-
-    Examples
-    --------
-    >>> rows = [{"epoch": 1, "train_marginal": [0.5, 0.6]}, {"epoch": 2, "train_marginal": [0.4, float("nan")]}]
-    >>> split_history(rows, 2)
-    [[{'epoch': 1, 'train_marginal': 0.5}, {'epoch': 2, 'train_marginal': 0.4}], [{'epoch': 1, 'train_marginal': 0.6}]]
     """
 
     def pick(value: Any, number: int) -> Any:

@@ -127,19 +127,7 @@ def load_cifar100n(folder: str | Path) -> CIFARN:
 def _load(
     folder: str | Path, classes: str, given: list[str], workers: Mapping[str, str], combined: dict[str, str]
 ) -> CIFARN:
-    """Load labels and workers, one row per label.
-
-    Parameters
-    ----------
-    folder, classes
-        The folder, and the number of classes as in the names of its files.
-    given : list of str
-        Names of the labels by workers.
-    workers : mapping
-        Columns of the workers who gave them, and of the seconds they spent.
-    combined : dict
-        Names of combinations of labels, as published and in `CIFARN.combined`.
-    """
+    """Load labels and workers, one row per label."""
     labels = _read_labels(folder, classes, ["clean_label", *given, *combined])
     images = len(labels)
     path = _find(folder, f"side_info_cifar{classes}N.csv")

@@ -8,19 +8,7 @@ import pandas as pd
 
 
 def find_file(argument: str, path: str | Path, names: Sequence[str], how: str) -> Path:
-    """Return the file `path`, or the first of the files `names` in the folder `path`.
-
-    Parameters
-    ----------
-    argument : str
-        Name of the argument that holds `path`, for the error.
-    path : str or Path
-        A file or folder.
-    names : sequence of str
-        Paths inside the folder.
-    how : str
-        How to get the file, for the error.
-    """
+    """Return the file `path`, or the first of the files `names` in the folder `path`."""
     for place in (Path(path), *(Path(path, name) for name in names)):
         if place.is_file():
             return place

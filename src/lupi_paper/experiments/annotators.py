@@ -42,13 +42,7 @@ MOMENTUM = 0.1
 
 
 def list_names(width: float = 1.0) -> list[str]:
-    """List the names of the sixteen networks.
-
-    Examples
-    --------
-    >>> list_names()[:5]
-    ['width 0.25, 1', 'width 0.25, 2', 'width 0.25, 3', 'width 0.25, 4', 'width 0.35, 1']
-    """
+    """List the names of the sixteen networks."""
     return [f"width {width * factor:g}, {number + 1}" for factor in WIDTHS for number in range(EACH)]
 
 
@@ -72,34 +66,7 @@ def train_annotators(
     device: torch.device,
     progress: bool = False,
 ) -> list[NDArray[np.float32]]:
-    """Train the networks that are not yet in the folder; return the predictions of each for its own images.
-
-    Parameters
-    ----------
-    images : Images
-        The images to learn from and to label.
-    who : ndarray
-        Result of `assign_annotators`.
-    folder : RunFolder
-        Folder for the predictions.
-    width : float
-        Factor of all widths.
-    size : int
-        Height and width of the images that networks see.
-    training : Settings
-        Training settings.
-    seed : int
-        Seed of the first network; the others have the following seeds.
-    device : torch.device
-        Device for training.
-    progress : bool
-        Whether to show progress.
-
-    Returns
-    -------
-    list of ndarray
-        [own images, classes] for each network.
-    """
+    """Train the networks that are not yet in the folder; return the predictions of each for its own images."""
     found = [folder.load("annotator", number) or {} for number in range(len(WIDTHS) * EACH)]
     if all(found):
         return [one["probabilities"] for one in found]
@@ -149,23 +116,7 @@ def draw_labels(
     right: float,
     seed: int,
 ) -> Labels:
-    """Draw one label for each image.
-
-    Parameters
-    ----------
-    predictions : sequence of ndarray
-        Result of `train_annotators`.
-    who : ndarray
-        Result of `assign_annotators`.
-    true : ndarray
-        True labels.
-    names : sequence of str
-        Names of the networks.
-    right : float
-        Target share of correct labels; 0 to draw from the unchanged distributions.
-    seed : int
-        Seed of the draws.
-    """
+    """Draw one label for each image."""
     classes, networks = predictions[0].shape[1], len(predictions)
     rows = [np.flatnonzero(who == number) for number in range(networks + 1)]
     hits = [p.argmax(1) == true[own] for p, own in zip(predictions, rows, strict=False)]
@@ -188,26 +139,14 @@ def draw_labels(
 
 
 def raise_to_power(p: NDArray[Any], power: float) -> NDArray[np.float64]:
-    """Raise distributions to a power, and normalize them.
-
-    Examples
-    --------
-    >>> raise_to_power(np.array([[0.8, 0.2]]), 2).round(3)
-    array([[0.941, 0.059]])
-    """
+    """Raise distributions to a power, and normalize them."""
     with np.errstate(divide="ignore"):
         result: NDArray[np.float64] = softmax(power * np.log(p.astype(np.float64)), axis=1)
     return result
 
 
 def find_power(p: NDArray[Any], true: NDArray[np.int64], share: float) -> float:
-    """Find the power of distributions for which true labels have the given mean probability, within limits.
-
-    Examples
-    --------
-    >>> round(find_power(np.array([[0.8, 0.2]]), np.array([0]), 16 / 17), 3)
-    2.0
-    """
+    """Find the power of distributions for which true labels have the given mean probability, within limits."""
     some = np.random.default_rng(0).permutation(len(p))[:SAMPLE]
 
     def excess(log: float) -> float:

@@ -100,40 +100,7 @@ SAME_RUNS = ("seeds", "methods", "ablation", "changes", "for_all", "device", "an
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of data, training and evaluation.
-
-    Parameters
-    ----------
-    seed, seeds : int
-        First seed and number of seeds for initial weights, batches and noise. The data are the same for all seeds.
-    methods : tuple of str
-        Methods to train, with No PI and TRAM among them.
-    epochs, batch_size : int
-        The paper's 20 epochs; its batch size is unknown.
-    learning_rate, l2 : float
-        Learning rate of Adam, and λ of λ‖w‖², both as in the paper.
-    momentum : float
-        Weight of a batch in the running statistics of batch norm; 0 keeps the initial ones.
-    precision : str
-        As in `lupi.settings.Settings`.
-    trunk : str
-        "" for the MobileNet weights beside the data, else a name for `lupi.nn.pretrained`.
-    others : int
-        Number of annotators besides those who agree with the truth less than 85 % of the time.
-    evaluate : int
-        Official training images to evaluate on, a multiple of 10,000.
-    ablation : int
-        Number of seeds of the ablation, 0 for none. It trains No PI and TRAM with each changed setting, and all methods
-        and other options of Het-TRAM with one of them.
-    changes : dict
-        The changes of settings in the ablation, by name.
-    for_all : str
-        The change with which all methods are trained.
-    annotators : str
-        For the report: "published", or "simulated" if the table of labels is a simulation.
-    device : str
-        "auto" is a GPU if there is one.
-    """
+    """Settings of data, training and evaluation."""
 
     seed: int = 0
     seeds: int = 20
@@ -291,23 +258,7 @@ def run(
     progress: bool,
     cluster: Cluster | None = None,
 ) -> Findings:
-    """Train every method with every seed, and the ablation; finished runs in the folder are not trained again.
-
-    Parameters
-    ----------
-    settings : Settings
-        The settings of the experiment.
-    data : Path
-        A folder with ``cifar-10-batches-py``, ``cifar10h-raw.csv`` and the weights of MobileNet.
-    folder : Path
-        Folder for finished runs.
-    overwrite : bool
-        Whether to start again if the folder has results of other settings or data.
-    progress : bool
-        Whether to show progress.
-    cluster : Cluster, optional
-        A `distributed.Client`, whose workers train the networks.
-    """
+    """Train every method with every seed, and the ablation; finished runs in the folder are not trained again."""
     if data is None:
         raise FileNotFoundError(
             "Expected `data` to be a folder with cifar-10-batches-py, cifar10h-raw.csv and mobilenet_v1_1.0_224.npz, "
@@ -412,14 +363,7 @@ def report(
 
 
 def correlate(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
-    """Return the correlation of two quantities, 0 if one of them is constant.
-
-    Examples
-    --------
-    >>> x = np.array([1.0, 2.0, 4.0])
-    >>> round(correlate(x, -x)), correlate(x, np.ones(3))
-    (-1, 0.0)
-    """
+    """Return the correlation of two quantities, 0 if one of them is constant."""
     constant = np.ptp(one) == 0 or np.ptp(other) == 0
     return 0.0 if constant else float(np.corrcoef(one, other)[0, 1])
 

@@ -78,25 +78,7 @@ ACCURACY_DIGITS = 2
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of data, encoder and training.
-
-    Parameters
-    ----------
-    seed, seeds : int
-        First seed and number of seeds for initial weights, batches and noise.
-    encoder : str
-        A folder with a Hugging Face model or its name on the Hub; "" for TF-IDF.
-    comments : int
-        Number of published comments to train on, drawn at random; 0 for all.
-    task : int
-        Seed of the stand-in's labels and attributes.
-    epochs, batch_size, learning_rate, l2
-        As in `lupi.settings.Settings`, with Adam.
-    shuffled : bool
-        Whether to also train every method with PI on shuffled PI, to see which part of its gain is due to PI.
-    device : str
-        "cpu", "cuda", or "auto" for a GPU where there is one.
-    """
+    """Settings of data, encoder and training."""
 
     seed: int = 0
     seeds: int = 10
@@ -271,23 +253,7 @@ def run(
     progress: bool,
     cluster: Cluster | None = None,
 ) -> Findings:
-    """Train every method with every seed on the comments or the stand-in, and report.
-
-    Parameters
-    ----------
-    settings : Settings
-        The settings of the experiment.
-    data : Path, optional
-        Folder with the published files, or with those of the stand-in.
-    folder : Path
-        Folder for finished runs.
-    overwrite : bool
-        Whether to start again if the folder has results of other settings or data.
-    progress : bool
-        Whether to show progress.
-    cluster : Cluster, optional
-        A `distributed.Client`, whose workers train the networks.
-    """
+    """Train every method with every seed on the comments or the stand-in, and report."""
     texts, device = read_texts(data, settings), pick_device(settings.device)
     encoder = make_text_encoder(settings.encoder or None, str(device)).fit(texts.train)
     about = dataclasses.asdict(settings) | {"data": texts.fingerprint()}

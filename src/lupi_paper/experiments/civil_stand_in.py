@@ -57,15 +57,7 @@ class Drawn(NamedTuple):
 
 @dataclass(frozen=True)
 class StandIn:
-    """Draw labels and attributes of sentences from their embeddings.
-
-    Parameters
-    ----------
-    severity, topic : ndarray
-        [features, labels] and [features, attributes] directions, in which the training sentences have variance 1.
-    threshold : ndarray
-        [labels] Values above which a label is on.
-    """
+    """Draw labels and attributes of sentences from their embeddings."""
 
     severity: Floats
     topic: Floats
@@ -98,18 +90,6 @@ class StandIn:
 
 
 def report_probability(clean: Floats, a: Floats) -> Floats:
-    """Return the probability that labels are reported as on, [sentences, labels], given clean labels and attributes.
-
-    Examples
-    --------
-    Without attributes there is no noise. The first attribute switches the first label on with its rate:
-
-    >>> nothing = np.zeros((1, ATTRIBUTES))
-    >>> report_probability(np.zeros((1, KINDS)), nothing).sum()
-    np.float64(0.0)
-    >>> nothing[0, 0] = 1
-    >>> report_probability(np.zeros((1, KINDS)), nothing)[0, :3].round(3)
-    array([0.3, 0.2, 0. ])
-    """
+    """Return the probability that labels are reported as on, [sentences, labels], given clean labels and attributes."""
     stays_off, stays_on = (np.prod(1 - a[:, :, np.newaxis] * part, axis=1) for part in (ADDED, REMOVED))
     return np.asarray(np.where(clean > 0, stays_on, 1 - stays_off))

@@ -41,19 +41,7 @@ FEATURES = 64
 
 @dataclass(frozen=True)
 class Settings:
-    """Annotators, data and training.
-
-    Parameters
-    ----------
-    seed, seeds : int
-        First seed, and number of seeds: of data, initial weights and batches.
-    annotators : int
-        Number of annotators, M.
-    annotations : int
-        Number of labels, one per example.
-    epochs, batch_size : int
-        How to train.
-    """
+    """Annotators, data and training."""
 
     seed: int = 0
     seeds: int = 3
@@ -68,14 +56,7 @@ class Settings:
 
 
 def annotator_means(x: Floats, annotators: int) -> Floats:
-    """Return μ_m(x) = sin 2πx + 3 s_m x, s_m evenly from −1 to 1, [x, annotators].
-
-    Examples
-    --------
-    >>> annotator_means(np.array([0.0, 1.0]), 3).round(6) + 0.0
-    array([[ 0.,  0.,  0.],
-           [-3.,  0.,  3.]])
-    """
+    """Return μ_m(x) = sin 2πx + 3 s_m x, s_m evenly from −1 to 1, [x, annotators]."""
     signal: Floats = np.sin(2 * np.pi * x)[:, None]
     return signal + SPREAD * x[:, None] * np.linspace(-1, 1, annotators)
 
@@ -84,35 +65,18 @@ def optimal_gaussian(means: Floats) -> tuple[Floats, Floats]:
     """Return mean and variance of the Gaussian nearest to a mixture of N(μ_m, 1): the moments of the mixture.
 
     μ* = mean(μ_m) and σ*² = 1 + mean(μ_m²) − mean(μ_m)².
-
-    Examples
-    --------
-    >>> optimal_gaussian(np.array([[-3.0, 0.0, 3.0]]))
-    (array([0.]), array([7.]))
     """
     mean = means.mean(-1)
     return mean, 1 + (means**2).mean(-1) - mean**2
 
 
 def printed_variance(means: Floats) -> Floats:
-    """Return the variance that the paper prints: (M − mean(μ_m)) + mean(μ_m²).
-
-    Examples
-    --------
-    >>> printed_variance(np.array([[-3.0, 0.0, 3.0]]))
-    array([9.])
-    """
+    """Return the variance that the paper prints: (M − mean(μ_m)) + mean(μ_m²)."""
     return np.asarray(means.shape[-1] - means.mean(-1) + (means**2).mean(-1))
 
 
 def cross_entropy(mean: Floats, variance: Floats, means: Floats) -> Floats:
-    """Return E −log N(y; mean, variance) for y from the mixture of N(μ_m, 1), by Gauss-Hermite quadrature.
-
-    Examples
-    --------
-    >>> cross_entropy(np.zeros(1), np.ones(1), np.zeros((1, 2))).round(4)  # ½ log 2πe
-    array([1.4189])
-    """
+    """Return E −log N(y; mean, variance) for y from the mixture of N(μ_m, 1), by Gauss-Hermite quadrature."""
     node, weight = np.polynomial.hermite_e.hermegauss(8)
     y = means[..., None] + node
     squared = ((y - mean[:, None, None]) ** 2 @ weight).mean(-1) / weight.sum()
@@ -120,14 +84,7 @@ def cross_entropy(mean: Floats, variance: Floats, means: Floats) -> Floats:
 
 
 def numerical_gaussian(means: Floats) -> tuple[Floats, Floats]:
-    """Return mean and variance of the nearest Gaussian by numerical minimization of the cross-entropy.
-
-    Examples
-    --------
-    >>> mean, variance = numerical_gaussian(np.array([[-3.0, 0.0, 3.0]]))
-    >>> variance.round(3)
-    array([7.])
-    """
+    """Return mean and variance of the nearest Gaussian by numerical minimization of the cross-entropy."""
     found = []
     for own in means:
 
@@ -140,14 +97,7 @@ def numerical_gaussian(means: Floats) -> tuple[Floats, Floats]:
 
 
 def run(settings: Settings, *, progress: bool) -> Findings:
-    """Compare the two formulas, and train heads with fixed and with learned variance.
-
-    Examples
-    --------
-    >>> small = Settings(seeds=1, annotations=100, epochs=1)
-    >>> run(small, progress=False).table["what"].unique().tolist()
-    ['no-pi, variance 1', 'no-pi, heteroscedastic', 'het-tram', 'printed variance', 'optimum']
-    """
+    """Compare the two formulas, and train heads with fixed and with learned variance."""
     means = annotator_means(GRID, settings.annotators)
     arms = [Arm(name=name, train=partial(train, make, settings)) for name, make in METHODS.items()]
     found = run_arms(arms, seed_range(settings), seeds_at_once=1, progress=progress)

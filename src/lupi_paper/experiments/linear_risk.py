@@ -27,25 +27,7 @@ BEYOND = 0.0027
 
 @dataclass(frozen=True)
 class Settings:
-    """A grid of linear models.
-
-    Parameters
-    ----------
-    seed : int
-        Seed of designs and simulations.
-    n, d, m : int
-        Rows, inputs, privileged features (at most d).
-    sigma : float
-        Standard deviation of ε.
-    pi_variance : tuple of float
-        Mean of v*ᵀΣ(x)v* over the rows; ‖v*‖ = 1.
-    overlap : tuple of float
-        Share of ‖μ(X)‖² in the span of X; ‖μ(X)v*‖² = n.
-    draws, repeats : int
-        Draws of ε in a simulation, and draws of A for each.
-    expectation_draws : int
-        Draws of A for the expectations in the closed forms.
-    """
+    """A grid of linear models."""
 
     seed: int = 0
     n: int = 40

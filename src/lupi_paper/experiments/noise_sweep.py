@@ -32,15 +32,7 @@ SHOWN: dict[Variant, str] = {"no PI": "no-pi", "PI": "pi", "zeros": "control"}
 
 @dataclass(frozen=True)
 class Settings:
-    """Noise levels; everything else is the default of `synthetic-regression`.
-
-    Parameters
-    ----------
-    seed, seeds, n, epochs : int
-        As there.
-    noise : tuple of float
-        Standard deviations of ε.
-    """
+    """Noise levels; everything else is the default of `synthetic-regression`."""
 
     seed: int = 0
     seeds: int = 20
@@ -59,14 +51,7 @@ class Settings:
 
 
 def run(settings: Settings, *, progress: bool) -> Findings:
-    """Learn at every noise level with PI, without, and with zeros in place of PI.
-
-    Examples
-    --------
-    >>> small = Settings(seeds=2, n=64, epochs=1, noise=(0.1, 1.0))
-    >>> sorted(run(small, progress=False).figures)
-    ['error', 'fits']
-    """
+    """Learn at every noise level with PI, without, and with zeros in place of PI."""
     arms = {arm_name(noise, variant): (settings.at(noise), variant) for noise in settings.noise for variant in SHOWN}
     table, curves = synthetic.train_variants(regression.train, arms, settings, progress=progress)
     table.insert(0, "noise", [arms[name][0].noise for name in table["variant"]])

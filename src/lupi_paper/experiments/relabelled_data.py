@@ -36,27 +36,7 @@ class Lesson(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Images:
-    """Images to learn from and to test on, with values from 0 to 255.
-
-    Parameters
-    ----------
-    x, x_test : Rows or Dataset
-        Training images and test images.
-    y_test : Tensor
-        True labels of the test images.
-    classes : int
-        Number of classes.
-    true : ndarray
-        True labels of `x`, for simulated annotators, and to count how many of the labels are right.
-    digest : str
-        Hash of everything that the results depend on; of images in files only their names and labels.
-    published : Relabelled, optional
-        Published labels of the training images, which then need no simulated annotators.
-    lesson : callable
-        Reads what annotators learn from and label, at a height and width.
-    learned : int
-        Number of images that annotators learn from.
-    """
+    """Images to learn from and to test on, with values from 0 to 255."""
 
     x: Any
     x_test: Any
@@ -77,21 +57,7 @@ def is_image_folder(data: Path) -> bool:
 def read_images(
     data: Path, *, size: int, images: int, annotators_images: int, noise: str = "high", seed: int = 0
 ) -> Images:
-    """Read an ImageNet-style folder if it is one, else CIFAR-10.
-
-    Parameters
-    ----------
-    data : Path
-        The folder.
-    size : int
-        Height and width of the images.
-    images, annotators_images : int
-        Maximum number of images to label anew, and of images that annotators learn from.
-    noise : {"high", "low"}
-        Which labels of ImageNet-PI.
-    seed : int
-        Seed of the draws of images, and among the labels of ImageNet-PI.
-    """
+    """Read an ImageNet-style folder if it is one, else CIFAR-10."""
     if is_image_folder(data):
         return read_folder(data, size, images, annotators_images, noise, seed)
     if not any((data / name).exists() for name in ("cifar-10-batches-py", "data_batch_1")):
@@ -128,13 +94,7 @@ def read_cifar(data: Path, size: int, images: int, annotators_images: int) -> Im
 
 
 def enlarge(images: Tensor, size: int) -> Tensor:
-    """Enlarge images by repeating their pixels.
-
-    Examples
-    --------
-    >>> enlarge(torch.zeros(2, 3, 32, 32), 64).shape
-    torch.Size([2, 3, 64, 64])
-    """
+    """Enlarge images by repeating their pixels."""
     times = size // images.shape[-1]
     return images.repeat_interleave(times, 2).repeat_interleave(times, 3)
 

@@ -85,58 +85,7 @@ WIDEST, DEEPEST, TALLEST = 16, 1000, 4096
 
 @dataclass(frozen=True)
 class Settings:
-    """Images, annotators, network and training.
-
-    Parameters
-    ----------
-    seed, seeds : int
-        First seed, also of the annotators and their labels, and number of seeds: of initial weights, batches and noise.
-    methods : tuple of str
-        The rows to train, among `CASES`; by default all or, of images in files, those of the paper.
-    images : int
-        Maximum number of images to label anew; by default 20,000 of CIFAR-10, and all of other sets.
-    annotators_images, annotators_epochs : int
-        Maximum number of true labels that annotators learn from, and epochs.
-    annotators_width : float
-        Factor of the number of channels of their MobileNets, besides their own factors.
-    annotators_size : int
-        Height and width of the images that annotators see, a multiple of 32.
-    malicious : float
-        Share of the labels that the malicious annotator gives.
-    right : float
-        Target share of correct labels; by default that of the paper. The distributions of the annotators are flattened
-        or sharpened to reach it; with 0 they are not changed.
-    noise : "high" or "low"
-        Which labels of ImageNet-PI.
-    trunk : str
-        "mobilenet", the default for CIFAR-10; "resnet", the default for images in files; or a name for
-        `lupi.nn.pretrained`: a timm model starts from random weights, a Hugging Face model from its published
-        weights.
-    width : float
-        Factor of the number of channels of the MobileNet or ResNet that learns from the labels.
-    depths : tuple of int
-        Number of blocks in each stage of the ResNet; the default is ResNet-50.
-    size : int
-        Height and width of the images; by default 224, or 32 for CIFAR-10, whose images are enlarged to a multiple.
-    epochs, batch_size : int
-        How to train; by default 90 epochs, as in the paper, in batches of 256, and for CIFAR-10 30 in batches of 128.
-    learning_rate : float
-        The paper's, divided by 10 after 1/3, 2/3 and 8/9 of the epochs.
-    het_longer : int
-        Factor of the epochs of Het-TRAM; 3 in the paper.
-    samples : int
-        Rows of privileged information that full marginalization averages over.
-    precision : str
-        As in `lupi.settings.Settings`.
-    device : str
-        "cpu", "cuda", or "auto" for a GPU where there is one.
-    devices : int
-        With several, a Lightning Fabric trains one seed after the other on all of them.
-    workers : int
-        Processes that read image files.
-    checkpoint : int
-        Steps between two checkpoints of a training on image files, or on several devices.
-    """
+    """Images, annotators, network and training."""
 
     seed: int = 0
     seeds: int = 5
@@ -341,22 +290,6 @@ def run(
     """Relabel the images, train every case with every seed, and compare.
 
     Annotators and runs that are kept in the folder are not trained again.
-
-    Parameters
-    ----------
-    settings : Settings
-        The settings of the experiment.
-    data : Path
-        A folder with ``cifar-10-batches-py``; or with images in ``train`` and ``validation``, a folder per class, and
-        optionally a clone of ImageNet-PI (``imagenet_pi``, or the folders ``high_noise`` and ``low_noise``).
-    folder : Path
-        Folder for finished runs.
-    overwrite : bool
-        Whether to start again if the folder has results of other settings or data.
-    progress : bool
-        Whether to show progress.
-    cluster : Cluster, optional
-        A `distributed.Client`, whose workers train the networks.
     """
     if data is None:
         raise ValueError(

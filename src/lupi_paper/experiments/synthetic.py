@@ -52,27 +52,7 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"tanh": nn.Tanh, "relu": nn.R
 
 @dataclass(frozen=True)
 class Protocol:
-    """Data, and how representations are learned.
-
-    Parameters
-    ----------
-    seed, seeds : int
-        First seed, and number of seeds: of data, initial weights and batches.
-    n : int
-        Training examples.
-    noise : float
-        Standard deviation of ε.
-    epochs, batch_size : int
-        The paper's 10 epochs; 32, the default of Keras.
-    learning_rate : float
-        Of Adam; the default of Keras.
-    initialization : "glorot" or "torch"
-        Glorot-uniform weights and zero biases, the default of Keras; or torch's default.
-    head : "tanh" or "relu"
-        Activation of the hidden layer of the head on [φ(x), a].
-    long : int
-        Epochs of the control that trains longer.
-    """
+    """Data, and how representations are learned."""
 
     seed: int = 0
     seeds: int = 20
@@ -110,15 +90,7 @@ def draw_samples(n: int, noise: float, seeds: Sequence[int], span: tuple[float, 
 
 
 class Representation(Method):
-    """φ(x) and a head on [φ(x), a]; the predictor is φ.
-
-    Parameters
-    ----------
-    trunk, head : Module
-        φ, and the head on [φ, a].
-    likelihood : Likelihood
-        The likelihood of the labels.
-    """
+    """φ(x) and a head on [φ(x), a]; the predictor is φ."""
 
     gradients: ClassVar = {"conditional": ("trunk", "head")}
 
@@ -137,14 +109,7 @@ class Representation(Method):
 
 
 def make_representation(variant: Variant, likelihood: Likelihood, protocol: Protocol, seed: int) -> Representation:
-    """Make the network of a variant; φ has two layers of 64 units and tanh.
-
-    Examples
-    --------
-    >>> from lupi.likelihoods import Gaussian
-    >>> make_representation("PI", Gaussian(), Protocol(), 0).head[0]
-    Linear(in_features=65, out_features=64, bias=True)
-    """
+    """Make the network of a variant; φ has two layers of 64 units and tanh."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         trunk = MLP(1, (WIDTH, WIDTH), activation=nn.Tanh)
@@ -180,30 +145,7 @@ def learn_representations(
     protocol: Protocol,
     seeds: Sequence[int],
 ) -> list[nn.Module]:
-    """Learn φ of a variant for all seeds together.
-
-    Parameters
-    ----------
-    variant : str
-        One of `VARIANTS`.
-    samples, targets : sequence
-        Training sets, and their labels for the likelihood.
-    likelihood : Likelihood
-        The likelihood.
-    protocol : Protocol
-        How to train.
-    seeds : sequence of int
-        Seeds of initial weights and batches.
-
-    Examples
-    --------
-    >>> from lupi.likelihoods import Gaussian
-    >>> samples = draw_samples(20, 0.1, [0, 1])
-    >>> one = Protocol(epochs=1)
-    >>> trunks = learn_representations("PI", samples, [sample.y for sample in samples], Gaussian(), one, [0, 1])
-    >>> compute_features(trunks[0], np.linspace(0, 1, 5)).shape
-    (5, 64)
-    """
+    """Learn φ of a variant for all seeds together."""
     methods = [make_representation(variant, likelihood, protocol, seed) for seed in seeds]
     data = [
         Annotations(
@@ -243,19 +185,7 @@ def train_variants(
     *,
     progress: bool = False,
 ) -> tuple[pd.DataFrame, dict[str, Floats]]:
-    """Train variants, all seeds of one together; return a table of the scores, and the curves by arm, [seeds, x].
-
-    Parameters
-    ----------
-    train : callable
-        From settings, a variant and seeds to the scores and the curve of each seed.
-    arms : mapping
-        Settings and variant by name.
-    settings : dataclass
-        With seed and seeds.
-    progress : bool
-        Whether to show progress.
-    """
+    """Train variants, all seeds of one together; return a table of the scores, and the curves by arm, [seeds, x]."""
     made = [Arm(name=name, train=partial(train, own, variant)) for name, (own, variant) in arms.items()]
     runs = run_arms(made, seed_range(settings), seeds_at_once=settings.seeds, progress=progress)
     curves = {name: np.stack([run.values["curve"] for run in runs if run.arm == name]) for name in arms}

@@ -29,17 +29,7 @@ LOSSES: dict[str, Likelihood] = {"cross-entropy": Bernoulli(), "squared error": 
 
 @dataclass(frozen=True)
 class Settings(synthetic.Protocol):
-    """Data, training and probe.
-
-    Parameters
-    ----------
-    seed, seeds, n, noise, epochs, batch_size, learning_rate, initialization, head, long
-        As in `lupi_paper.experiments.synthetic.Protocol`.
-    loss : "cross-entropy" or "squared error"
-        Loss of step 1. The paper states the squared error for its synthetic experiments, perhaps including this one.
-    c : float
-        C of the logistic regression, scikit-learn's default.
-    """
+    """Data, training and probe."""
 
     n: int = 20_000
     noise: float = 0.4
@@ -62,13 +52,7 @@ SENSITIVITY: dict[str, dict[str, Any]] = {
 
 
 def decide(x: Floats) -> Floats:
-    """Return the decision of the oracle, 1[sin 2πx > 0].
-
-    Examples
-    --------
-    >>> decide(np.array([0.25, 0.75, -0.75]))
-    array([1., 0., 1.])
-    """
+    """Return the decision of the oracle, 1[sin 2πx > 0]."""
     return np.asarray(np.sin(2 * np.pi * x) > 0, dtype=np.float64)
 
 
@@ -86,14 +70,7 @@ def train(settings: Settings, variant: Variant, seeds: Sequence[int]) -> list[di
 
 
 def run(settings: Settings, *, progress: bool) -> Findings:
-    """Learn with PI, without, and with the controls.
-
-    Examples
-    --------
-    >>> small = Settings(seeds=2, n=64, epochs=1, long=2)
-    >>> sorted(run(small, progress=False).figures)
-    ['agreement', 'fits']
-    """
+    """Learn with PI, without, and with the controls."""
     arms = synthetic.list_arms(settings, SENSITIVITY)
     table, curves = synthetic.train_variants(train, arms, settings, progress=progress)
 

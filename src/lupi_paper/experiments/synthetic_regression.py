@@ -29,15 +29,7 @@ GRID = synthetic.make_grid((0.0, 1.0))
 
 @dataclass(frozen=True)
 class Settings(synthetic.Protocol):
-    """Data, training and probe.
-
-    Parameters
-    ----------
-    seed, seeds, n, noise, epochs, batch_size, learning_rate, initialization, head, long
-        As in `lupi_paper.experiments.synthetic.Protocol`.
-    ridge : float
-        λ of the probe ‖y − φw − b‖² + λ‖w‖².
-    """
+    """Data, training and probe."""
 
     ridge: float = 0.5
 
@@ -78,14 +70,7 @@ def train(settings: Settings, variant: Variant, seeds: Sequence[int]) -> list[di
 
 
 def run(settings: Settings, *, progress: bool) -> Findings:
-    """Learn with PI, without, and with the controls.
-
-    Examples
-    --------
-    >>> small = Settings(seeds=2, n=64, epochs=1, long=2)
-    >>> sorted(run(small, progress=False).figures)
-    ['controls', 'fits']
-    """
+    """Learn with PI, without, and with the controls."""
     arms = synthetic.list_arms(settings, SENSITIVITY)
     table, curves = synthetic.train_variants(train, arms, settings, progress=progress)
     mse = synthetic.by_variant(table, "mse")

@@ -14,18 +14,7 @@ UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 
 def exchange(one: Path, other: Path) -> bool:
-    """Exchange two paths atomically; change nothing and return False if the operating system cannot.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as name:
-    ...     one, other = Path(name, "one"), Path(name, "other")
-    ...     _ = one.write_text("1"), other.write_text("2")
-    ...     done = exchange(one, other)
-    ...     (one.read_text(), other.read_text()) == (("2", "1") if done else ("1", "2"))
-    True
-    """
+    """Exchange two paths atomically; change nothing and return False if the operating system cannot."""
     system = ctypes.CDLL(None, use_errno=True)
     names = os.fsencode(one), os.fsencode(other)
     if sys.platform == "linux" and hasattr(system, "renameat2"):

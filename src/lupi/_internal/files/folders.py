@@ -14,28 +14,7 @@ from lupi._internal.files.writing import flush
 
 @contextmanager
 def replace_folder(path: str | Path, *, drop: Collection[str] = ()) -> Iterator[Path]:
-    """Yield a temporary folder beside `path`; after the block, flush its files to disk and move it into place.
-
-    Parameters
-    ----------
-    path : str or Path
-        The folder. A link is followed.
-    drop : collection of str
-        Names in the old folder that the new one replaces. All other files are kept and shared with the old folder, so
-        within the block they must be replaced rather than modified.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as name:
-    ...     model = Path(name, "model")
-    ...     model.mkdir()
-    ...     _ = [(model / file).write_text("old") for file in ("notes", "weights", "history")]
-    ...     with replace_folder(model, drop=["weights", "history"]) as partial:
-    ...         _ = (partial / "weights").write_text("new")
-    ...     {file.name: file.read_text() for file in sorted(model.iterdir())}
-    {'notes': 'old', 'weights': 'new'}
-    """
+    """Yield a temporary folder beside `path`; after the block, flush its files to disk and move it into place."""
     path = resolve(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with lock_output(path):
@@ -87,18 +66,7 @@ def current_folder(path: Path) -> Path:
 
 
 def is_blank(folder: Path) -> bool:
-    """Return whether a path is a folder that contains at most folders and empty hidden files.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as name:
-    ...     Path(name, "runs").mkdir()
-    ...     before = is_blank(Path(name))
-    ...     _ = Path(name, "runs", "0.npz").write_bytes(b"")
-    ...     before, is_blank(Path(name))
-    (True, False)
-    """
+    """Return whether a path is a folder that contains at most folders and empty hidden files."""
     for place, _, names in os.walk(folder):
         files = [Path(place, name) for name in names]
         if any(not file.name.startswith(".") or file.lstat().st_size for file in files):

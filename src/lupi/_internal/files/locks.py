@@ -14,13 +14,7 @@ PATIENCE = 0.2
 
 
 def hidden_path(path: Path, what: str) -> Path:
-    """Return a hidden name beside `path`.
-
-    Examples
-    --------
-    >>> hidden_path(Path("run/model"), LOCK).as_posix()
-    'run/.model.lupi-lock'
-    """
+    """Return a hidden name beside `path`."""
     return path.with_name(f".{path.name}.{what}")
 
 
@@ -44,23 +38,6 @@ def lock_output(path: str | Path, argument: str = "output") -> Iterator[None]:
     """Lock a file or folder for writing by one thread of one process at a time.
 
     The lock is reentrant. Files that dead processes have left beside the output are removed first.
-
-    Parameters
-    ----------
-    path : str or Path
-        The output, in an existing folder.
-    argument : str
-        Name of the argument that holds the path, for messages.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as name:
-    ...     with lock_output(Path(name, "model")):
-    ...         print(os.listdir(name))
-    ...     print(os.listdir(name))
-    ['.model.lupi-lock']
-    []
     """
     own = resolve(path)
     lock = FileLock(hidden_path(own, LOCK), timeout=PATIENCE, is_singleton=True)

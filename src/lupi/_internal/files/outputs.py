@@ -20,26 +20,7 @@ def claim_output(
     ours: Callable[[Path], bool] = lambda _: True,
     kind: str = "output",
 ) -> Iterator[None]:
-    """Check that an output is new or may be replaced, and hold its lock until the work is done.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file or folder to be written. Missing parent folders are created.
-    argument : str
-        Name of the argument that holds the path, for messages.
-    overwrite, folder, ours, kind
-        As for `check_output`.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile() as file, claim_output(file.name):  # doctest: +ELLIPSIS
-    ...     pass
-    Traceback (most recent call last):
-    ...
-    FileExistsError: Expected `output` to be new, but ... exists; pass `overwrite=True` to replace it.
-    """
+    """Check that an output is new or may be replaced, and hold its lock until the work is done."""
     path = Path(path)
     with ExitStack() as stack:
         with explain_os_errors(path, argument):
@@ -60,23 +41,7 @@ def check_output(
     ours: Callable[[Path], bool] = lambda _: True,
     kind: str = "output",
 ) -> None:
-    """Check that an output is new or may be replaced.
-
-    Parameters
-    ----------
-    path : Path
-        The file or folder to be written.
-    argument : str
-        Name of the argument that holds the path, for messages.
-    overwrite : bool
-        Whether an existing output may be replaced.
-    folder : bool
-        Whether the output is a folder. A folder without files counts as new.
-    ours : callable
-        Whether an existing output was written by lupi. Nothing else is ever replaced.
-    kind : str
-        Name of such outputs in messages.
-    """
+    """Check that an output is new or may be replaced."""
     with explain_os_errors(path, argument), suppress(FileNotFoundError):
         path.stat()  # raises an error for a loop of links, which does not exist according to `exists`
     if not path.exists():

@@ -25,28 +25,12 @@ def read_results(folder: Path) -> dict[str, Any]:
 
 
 def to_records(table: pd.DataFrame) -> Any:
-    """Convert the rows of a table to JSON types; missing values become null.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> to_records(pd.DataFrame({"a": [1.5, None]}))
-    [{'a': 1.5}, {'a': None}]
-    """
+    """Convert the rows of a table to JSON types; missing values become null."""
     return json.loads(table.to_json(orient="records", double_precision=15))
 
 
 def to_csv(table: pd.DataFrame, *, index: bool = False) -> str:
-    """Convert a table to CSV for readers; an apostrophe keeps spreadsheets from running a text as a formula.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> print(to_csv(pd.DataFrame({"annotator": ["ann", "=1+1"], "gain": [-0.5, 1.0]})), end="")
-    annotator,gain
-    ann,-0.5
-    '=1+1,1.0
-    """
+    """Convert a table to CSV for readers; an apostrophe keeps spreadsheets from running a text as a formula."""
     safe = table.rename(columns=quote_formula, index=quote_formula if index else None)
     for place, dtype in enumerate(safe.dtypes):
         if dtype.kind not in "biufmM":
@@ -63,11 +47,5 @@ def quote_formula(value: Any) -> Any:
 
 
 def is_formula(text: str) -> bool:
-    """Return whether spreadsheets run a text as a formula; numbers are not formulas.
-
-    Examples
-    --------
-    >>> is_formula("=1+1"), is_formula("-1"), is_formula("ann")
-    (True, False, False)
-    """
+    """Return whether spreadsheets run a text as a formula; numbers are not formulas."""
     return bool(FORMULA.match(text)) and not NUMBER.fullmatch(text)

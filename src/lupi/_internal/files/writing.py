@@ -10,16 +10,7 @@ from lupi._internal.files.locks import lock_output, partial_path, remove, resolv
 
 
 def write_atomic(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Write a file under a temporary name and move it into place once it is on disk.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as name:
-    ...     write_atomic(Path(name, "a.txt"), lambda file: file.write(b"content"))
-    ...     [path.name for path in Path(name).iterdir()]
-    ['a.txt']
-    """
+    """Write a file under a temporary name and move it into place once it is on disk."""
     with replace_file(path) as partial, partial.open("wb") as file:
         write(file)
 

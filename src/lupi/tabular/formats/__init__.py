@@ -23,15 +23,7 @@ FORMATS: tuple[type[SeparatedFile | JsonLinesFile | JsonFile | ParquetFile | Wor
 
 
 def open_file(path: str | Path, types: Mapping[str, pa.DataType] | None = None) -> TableFile:
-    """Open a table in a file or folder, reading only the names and types of its columns where possible.
-
-    Parameters
-    ----------
-    path : str or Path
-        The table.
-    types : mapping, optional
-        Types of columns of a CSV or JSON Lines file. The types of other columns are inferred.
-    """
+    """Open a table in a file or folder, reading only the names and types of its columns where possible."""
     path = Path(path)
     if not os.fsencode(path).decode("utf-8", "ignore") == str(path):  # Arrow accepts only UTF-8 paths
         raise ValueError(f"Expected the path of a table to be UTF-8, but got {os.fsencode(path)!r}.")

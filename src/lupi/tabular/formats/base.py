@@ -17,15 +17,7 @@ ROWS_AT_ONCE = 65_536
 
 
 class TableFile(ABC):
-    """A table in a file or folder.
-
-    Parameters
-    ----------
-    path : Path
-        The existing file or folder.
-    types : mapping
-        Types of columns, for formats that do not store them.
-    """
+    """A table in a file or folder."""
 
     suffixes: ClassVar[tuple[str, ...]]
     """Suffixes of file names, in lower case."""

@@ -58,16 +58,7 @@ class JsonFile(MemoryTable):
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:
-    """Read the objects of a JSON or JSON Lines file.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "a.json").write_text('{"x": [1, 2], "y": ["a", NaN]}')
-    ...     read_records(Path(folder, "a.json"))
-    [{'x': 1, 'y': 'a'}, {'x': 2, 'y': None}]
-    """
+    """Read the objects of a JSON or JSON Lines file."""
     text = read_text(path)
     try:
         found = _parse(text)

@@ -101,13 +101,6 @@ def sniff(text: str, default: str = ",") -> Dialect:
 
     A separator must give all lines the same number of values, two or more. If the default does, it is used; otherwise
     the separator that gives the most values is used.
-
-    Examples
-    --------
-    >>> sniff("name;price\nlamp, red;1,50\nsofa;99,00\n")
-    Dialect(separator=';', decimal=',')
-    >>> sniff("a,b\n1,x;y\n").separator, sniff("text\nonly one column; no separator\n").separator
-    (',', ',')
     """
     widths = {separator: count_values(text, separator) for separator in dict.fromkeys((default, *SEPARATORS))}
     possible = [separator for separator, width in widths.items() if width > 1]

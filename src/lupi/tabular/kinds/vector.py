@@ -33,13 +33,7 @@ class Vector(Kind):
 
 
 def holds_vectors(column: Column) -> bool:
-    """Return whether the first known value of a column is a list or an array of numbers.
-
-    Examples
-    --------
-    >>> holds_vectors(pd.Series([None, [0.5, 1.5]])), holds_vectors(pd.Series([["a"]])), holds_vectors(pd.Series([0.5]))
-    (True, False, False)
-    """
+    """Return whether the first known value of a column is a list or an array of numbers."""
     if column.dtype != object:
         return False
     first = next((value for value in column if not is_missing(value)), None)
@@ -47,22 +41,7 @@ def holds_vectors(column: Column) -> bool:
 
 
 def expand_vectors(frame: pd.DataFrame, also: Collection[str] = ()) -> pd.DataFrame:
-    """Replace each column of vectors with one column per number: ``name[0]``, ``name[1]``, and so on.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        A table, whose columns of vectors are recognized.
-    also : collection of str
-        Other columns to read as vectors, such as strings of the form ``[0.5, 1.5]``.
-
-    Examples
-    --------
-    >>> expand_vectors(pd.DataFrame({"age": [20, 40], "embedding": [[0.5, 1.5], [2.5, 3.5]]}))
-       age  embedding[0]  embedding[1]
-    0   20           0.5           1.5
-    1   40           2.5           3.5
-    """
+    """Replace each column of vectors with one column per number: ``name[0]``, ``name[1]``, and so on."""
     found = [name for name in frame.columns if name in also or holds_vectors(frame[name])]
     if not found:
         return frame
@@ -81,25 +60,7 @@ def expand(column: Column, vectors: NDArray[Any]) -> pd.DataFrame:
 def stack_vectors(
     column: Column, rows: RowNumbers | None = None, *, width: int | None = None, may_be_missing: bool = False
 ) -> NDArray[Any]:
-    """Return the vectors of a column as an array, [rows, width], or raise a `ValueError` that names a row.
-
-    Parameters
-    ----------
-    column : Series
-        Lists or arrays of numbers, or strings such as ``[0.5, 1.5]``.
-    rows : sequence of int, optional
-        Numbers of the rows, for messages; by default they are counted from 0.
-    width : int, optional
-        Length of the vectors in training; by default that of the first one.
-    may_be_missing : bool
-        Whether vectors may be missing, and become NaN.
-
-    Examples
-    --------
-    >>> stack_vectors(pd.Series([[0.5, 1.5], "[2, 3]"]))
-    array([[0.5, 1.5],
-           [2. , 3. ]])
-    """
+    """Return the vectors of a column as an array, [rows, width], or raise a `ValueError` that names a row."""
     rows = range(len(column)) if rows is None else rows
     missing = np.array([is_missing(value) for value in column])
     vectors = [None if absent else to_vector(value) for value, absent in zip(column, missing, strict=True)]
@@ -145,13 +106,7 @@ def is_missing(value: Any) -> bool:
 
 
 def as_bytes(column: Column) -> Column:
-    """Convert the vectors of a column to bytes, so that they can be compared and hashed; return others unchanged.
-
-    Examples
-    --------
-    >>> as_bytes(pd.Series([[0.5], [0.5], [1.5]])).nunique()
-    2
-    """
+    """Convert the vectors of a column to bytes, so that they can be compared and hashed; return others unchanged."""
     if not holds_vectors(column):
         return column
     return column.map(lambda value: None if is_missing(value) else np.asarray(value).tobytes())
