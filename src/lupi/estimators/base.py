@@ -27,11 +27,9 @@ from lupi.estimators import arguments
 from lupi.estimators.folder import save_model_folder
 from lupi.estimators.held_out import check_eval_set, encode_eval_set, hold_out, stops_by_consensus
 from lupi.estimators.onnx_export import Deployed, check_numeric, draw_inputs, export_onnx
-from lupi.estimators.precision import DTYPES, check_dtype, convert
 from lupi.estimators.rows import LabelledRows, select_labelled
 from lupi.estimators.storing import pack_model
 from lupi.estimators.truth import check_trust, read_gold
-from lupi.estimators.warm_start import find_weights, restore_weights
 from lupi.likelihoods import Likelihood
 from lupi.nn import MLP, Parts
 from lupi.nn.inference import ROWS_AT_ONCE, measure_width, over_annotations, over_examples, take_first
@@ -81,12 +79,10 @@ class PrivilegedEstimator(BaseEstimator, ABC):
     patience: int | None = None
     validation_fraction: float = 0.1
     training: Mapping[str, Any] | None = None
-    dtype: str = "float32"
     device: str = "cpu"
     fabric: Any = None
     checkpoint: Checkpoint | None = None
     random_state: int | np.random.RandomState | None = None
-    warm_start: bool = False
     verbose: bool = False
     callbacks: Sequence[Callable[[dict[str, Any], methods.Method], Any]] | None = None
 
@@ -161,13 +157,11 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         Returns the annotations to train on, those held out if training may stop early, the settings and the seed.
         """
         self._check_parameters()
-        before = find_weights(self) if self.warm_start else None
-        warm = before is not None
         for name in ("predictor_", "_mixture"):  # so that a fit that fails leaves no model
             self.__dict__.pop(name, None)
         X, privileged = by_column(X), by_column(privileged)
         arguments.check_index(X, y=y, privileged=privileged, example=example)
-        inputs = self._check_inputs(X, reset=not warm)
+        inputs = self._check_inputs(X, reset=True)
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
         names = getattr(as_pandas(y), "columns", None)
@@ -182,9 +176,9 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         seed = int(check_random_state(self.random_state).randint(2**31))
         if self.fabric is not None:
             seed = self.fabric.broadcast(seed)  # all processes take the seed of the first
-        data = self._annotate(rows, names, gold, warm=warm)
+        data = self._annotate(rows, names, gold)
         held_out = None if eval_set is None else encode_eval_set(self, eval_set, data.a.shape[1])
-        self._build_network(data.x, seed, before)
+        self._build_network(data.x, seed)
         settings = self._check_parameters(len(data))
         if self.method_.stops_itself:
             settings = replace(settings, patience=None)
@@ -198,33 +192,29 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             warnings.warn(f"Method {self.method!r} has no model of annotators: `trust` has no effect.", stacklevel=3)
         return data, held_out, settings, seed
 
-    def _annotate(self, rows: LabelledRows, names: Any, gold: Any, *, warm: bool) -> Annotations:
-        """Fit the encoders, unless the model goes on from another fit, and encode the rows."""
+    def _annotate(self, rows: LabelledRows, names: Any, gold: Any) -> Annotations:
+        """Fit the encoders, and encode the rows."""
         inputs, privileged = rows.inputs, rows.privileged
         n = inputs.shape[0]
-        if warm:
-            target, outputs = self._code_targets(rows.y, "y"), self.widths_["outputs"]
-        else:
-            target, self.likelihood_, outputs = self._fit_targets(rows.y, names)
+        target, self.likelihood_, outputs = self._fit_targets(rows.y, names)
         by_class = self._weigh_classes(target)
         weight = by_class if rows.weight is None else rows.weight if by_class is None else rows.weight * by_class
         row = np.arange(n)
         if rows.example is not None:
             first, row = arguments.find_examples(rows.example, inputs)
             inputs = take_rows(inputs, first)
-        a = self._fit_privileged(privileged, n, warm=warm)
+        a = self._fit_privileged(privileged, n)
         who = arguments.find_annotators(privileged, self.annotator, self.numbers)
         trust = None
         if self.trust is not None:
             column = arguments.find_annotator_column(privileged, self.annotator, self.numbers)
             trust = check_trust(self.trust, column)
-        if not warm:
-            self.input_encoder_ = None
-        if self.trunk is None and not warm:
+        self.input_encoder_ = None
+        if self.trunk is None:
             self.input_encoder_ = InputEncoder(arguments.recognize_inputs(inputs, self.kind)).fit(inputs)
         x = self._encode_inputs(inputs)
         annotator = None if who is None else torch.from_numpy(who)
-        weights = None if weight is None else torch.from_numpy(weight / weight.mean()).to(self._dtype)
+        weights = None if weight is None else torch.from_numpy(weight / weight.mean()).float()
         self.widths_: dict[str, int] = {"inputs": x.shape[1], "privileged": a.shape[1], "outputs": outputs}
         data = Annotations(x, torch.from_numpy(row), a, target, annotator, weights, trust=trust)
         if gold is None:
@@ -233,15 +223,13 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         true = read_gold(gold, rows.kept, row, lambda labels: self._code_targets(labels, "gold"), classes)
         return replace(data, gold=true)
 
-    def _build_network(self, x: Any, seed: int, weights: Any) -> None:
-        """Build the network; `weights` are those of another fit, to go on from."""
+    def _build_network(self, x: Any, seed: int) -> None:
+        """Build the network."""
         with seeded(seed, torch.device(self.device)):
-            trunk = convert(self._make_trunk(), self.dtype)
+            trunk = self._make_trunk()
             self.widths_ |= {"features": measure_width(trunk, x), "odd": int(getattr(trunk, "odd", False))}
         with seeded(seed, torch.device(self.device)):
             self.method_: methods.Method = self._build()
-            if weights is not None:
-                restore_weights(self.method_, weights)
             if self.widths_["odd"]:
                 check_flips(self.method_.predictor(), self.likelihood_, take_first(x, ROWS_AT_ONCE))
 
@@ -256,7 +244,6 @@ class PrivilegedEstimator(BaseEstimator, ABC):
                 raise ValueError(f"Expected `{name}` to be a dict, but got {options!r}.")
         if not (isinstance(self.callbacks, Sequence | None) and all(map(callable, self.callbacks or ()))):
             raise ValueError(f"Expected `callbacks` to be a list of callables, but got {self.callbacks!r}.")
-        check_dtype(self.dtype)
         check_device(self.device)
         arguments.check_widths("hidden", self.hidden)
         arguments.check_widths("tower", self.tower, count=2)
@@ -276,7 +263,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         vectors = [name for name, kind in (self.kind or {}).items() if kind == "vector"]
         X = as_pandas(X) if vectors or self.trunk is not None else by_column(X)
         if isinstance(X, Tensor):
-            X = (X.to(self._dtype) if X.is_floating_point() else X).numpy(force=True)
+            X = (X.float() if X.is_floating_point() else X).numpy(force=True)
         if self.trunk is None and isinstance(X, Frame):
             if isinstance(X, pd.DataFrame):
                 X = expand_vectors(X, vectors)
@@ -292,18 +279,14 @@ class PrivilegedEstimator(BaseEstimator, ABC):
 
     def _encode_inputs(self, inputs: NDArray[Any] | Frame) -> Tensor | CodedRows:
         encoder = self.input_encoder_
-        return self._own_inputs(inputs) if encoder is None else encoder.encode(inputs, self.dtype)
+        return self._own_inputs(inputs) if encoder is None else encoder.encode(inputs)
 
     def _own_inputs(self, inputs: Any) -> Tensor:
         """Return the inputs of a trunk of the user's own."""
         x = torch.from_numpy(np.require(np.ascontiguousarray(inputs), requirements="W"))  # torch takes no other memory
-        return x.to(self._dtype) if x.is_floating_point() else x
+        return x.float() if x.is_floating_point() else x
 
-    def _fit_privileged(self, privileged: Any, n: int, *, warm: bool) -> Tensor | SparseRows:
-        if warm:
-            if (privileged is None) != (self.privileged_encoder_ is None):
-                raise ValueError("Expected `privileged` in all fits or in none, to continue with `warm_start`.")
-            return self._encode_privileged(privileged, n)
+    def _fit_privileged(self, privileged: Any, n: int) -> Tensor | SparseRows:
         self.privileged_encoder_: PrivilegedEncoder | None = None
         if privileged is not None:
             frame = arguments.check_values(as_frame(privileged), "privileged column")
@@ -319,8 +302,8 @@ class PrivilegedEstimator(BaseEstimator, ABC):
 
     def _encode_privileged(self, privileged: Any, n: int) -> Tensor | SparseRows:
         if self.privileged_encoder_ is None:
-            return torch.zeros(n, 1, dtype=self._dtype)
-        a = self.privileged_encoder_.encode(privileged, self.dtype).sparse()
+            return torch.zeros(n, 1)
+        a = self.privileged_encoder_.encode(privileged).sparse()
         arguments.check_length("privileged", a.shape[0], n)
         return a
 
@@ -342,7 +325,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             odd=bool(self.widths_.get("odd")),
         )
         networks = [self._build_one(parts) for _ in range(self.members)]
-        return convert(networks[0] if self.members == 1 else methods.Ensemble(networks), self.dtype)
+        return networks[0] if self.members == 1 else methods.Ensemble(networks)
 
     def _build_one(self, parts: Parts) -> methods.Method:
         if isinstance(self.method, str):
@@ -351,10 +334,6 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         if not isinstance(method, methods.Method):
             raise ValueError(f"Expected `method` to make a lupi.methods.Method, but got {type(method).__name__}.")
         return method
-
-    @property
-    def _dtype(self) -> torch.dtype:
-        return DTYPES[self.dtype]
 
     @property
     def n_iter_(self) -> int:
@@ -439,9 +418,8 @@ class PrivilegedEstimator(BaseEstimator, ABC):
     def export_onnx(self, path: str | Path, *, X: Any = None) -> None:
         """Write the predictor as an ONNX file, from unscaled inputs `x` to probabilities or real numbers `y`.
 
-        Both are of type `dtype`, unless a trunk of your own takes integers. The file is compared with torch before it
-        is moved into place. In double precision, onnxruntime lacks some layers, such as those of "het-tram", and the
-        model is refused. Needs the extra `export`.
+        Both are of type float32, unless a trunk of your own takes integers. The file is compared with torch before it
+        is moved into place. Needs the extra `export`.
         """
         check_is_fitted(self, "predictor_")
         encoder = self.input_encoder_
@@ -453,8 +431,8 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             raise ValueError("Expected `X` to be a few inputs, since the trunk is your own, but got None.")
         else:
             X = draw_inputs(encoder, self.n_features_in_)
-        x = self._own_inputs(X) if encoder is None else torch.from_numpy(np.array(X, dtype=self.dtype))
-        export_onnx(Deployed(copy.deepcopy(self.predictor_).cpu(), self._decode, encoder, self._dtype), x, path)
+        x = self._own_inputs(X) if encoder is None else torch.from_numpy(np.array(X, dtype=np.float32))
+        export_onnx(Deployed(copy.deepcopy(self.predictor_).cpu(), self._decode, encoder), x, path)
 
 
 def needs_privileged(kind: type[methods.Method]) -> bool:

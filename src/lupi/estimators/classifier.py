@@ -89,9 +89,6 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
         Fraction of the examples to hold out, with their noisy labels, if `patience` is given and the method uses it.
     training : dict, optional
         Further options of `lupi.settings.Settings`: optimizer, schedule, clip, precision and so on.
-    dtype : {"float32", "float64"}
-        Data type for training and prediction. "float64" is more exact, but slower, and takes more memory; `precision`
-        in `training` then has no effect.
     device : str
         Device for training and prediction.
     fabric : lightning.fabric.Fabric, optional
@@ -100,14 +97,11 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
         Where to save the state of training, and to resume from.
     random_state : int, RandomState or None
         Seed for initial weights, batches and noise.
-    warm_start : bool
-        Whether the next call of `fit` continues from the current weights, with the same classes and encodings. The
-        optimizer is reset, and so are networks that only teach others.
     verbose : bool
         Whether to show progress.
     callbacks : sequence of callable, optional
-        Functions to call after every epoch with its row of `history_` and the network, for instance to log it
-        (`lupi.training.to_tensorboard`). If one returns true, the current stage of the method ends.
+        Functions to call after every epoch with its row of `history_` and the network, for instance to log it. If
+        one returns true, the current stage of the method ends.
     class_weight : dict or "balanced", optional
         Weights of the classes, as for scikit-learn's `compute_sample_weight`; they multiply `sample_weight`. The weight
         of a soft label is the expected weight of its classes.
@@ -156,7 +150,7 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
             if len(np.unique(self.classes_)) != p.shape[1] or self.classes_.ndim != 1:
                 got = f"{list(labels)!r}"
                 raise ValueError(f"Expected `classes` to be {p.shape[1]} labels, one per column of y, but got {got}.")
-            return torch.from_numpy(p).to(self._dtype), Categorical(), p.shape[1]
+            return torch.from_numpy(p).float(), Categorical(), p.shape[1]
         if self.classes is not None:
             raise ValueError("Expected `classes` to be None without `soft`, since y holds the class labels.")
         self.multi_label_ = y.ndim == 2 and y.shape[1] > 1
@@ -167,7 +161,7 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
                 got = f"{to_python(y[row, column])!r} in row {row}, column {column}"
                 raise ValueError(f"Expected a y with several columns to be 0 or 1, but got {got}.")
             self.classes_ = np.arange(y.shape[1])
-            return torch.from_numpy(np.array(y, dtype=self.dtype)), Bernoulli(), y.shape[1]
+            return torch.from_numpy(np.array(y, dtype=np.float32)), Bernoulli(), y.shape[1]
         self.classes_, codes = number_classes(y if isinstance(y, pd.Categorical) else check_labels(y))
         if len(self.classes_) < 2:
             only = to_python(self.classes_[0])
@@ -180,7 +174,7 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
                 got = f"shape {list(y.shape)}"
                 raise ValueError(f"Expected `{name}` to have {len(self.classes_)} columns as y has, but got {got}.")
             known = check_probabilities(y) if self.soft else np.array(y, dtype=np.float64)
-            return torch.from_numpy(known).to(self._dtype)
+            return torch.from_numpy(known).float()
         y = column_or_1d(y)
         codes = pd.Index(self.classes_).get_indexer(pd.Index(y))
         if (codes < 0).any():

@@ -40,7 +40,7 @@ def encode_eval_set(model: Any, eval_set: Any, width: int) -> Annotations:
         raise ValueError(f"Expected `eval_set` to have {len(inputs)} labels as its X has rows, but got {len(y)}.")
     labelled = arguments.find_labelled(y, classes=is_classifier(model))
     rows, x = torch.from_numpy(labelled).nonzero().squeeze(1), model._encode_inputs(inputs)
-    a = torch.zeros(len(y), width, dtype=model._dtype)
+    a = torch.zeros(len(y), width)
     if len(eval_set) == 3:
         a = model._encode_privileged(as_pandas(eval_set[2]), len(y))
     a = a[rows] if isinstance(a, torch.Tensor) else a.take(rows)

@@ -65,7 +65,7 @@ class PrivilegedRegressor(RegressorMixin, PrivilegedEstimator):
             y = column_or_1d(y).astype(np.float64)
         except ValueError as error:
             raise ValueError(f"Expected `{name}` to be numbers, one per row, but got: {error}") from error
-        return torch.from_numpy(((y - self.y_mean_) / self.y_scale_).astype(self.dtype))
+        return torch.from_numpy(((y - self.y_mean_) / self.y_scale_).astype(np.float32))
 
     def _decode(self, output: Tensor) -> Tensor:
         # Use tensors, since an ONNX export rounds plain numbers to float32.

@@ -25,7 +25,6 @@ NOT_STORED = (
     "classes",
     "callbacks",
     "trust",
-    "warm_start",
 )
 """Parameters that a model folder does not store, or stores elsewhere."""
 LIKELIHOODS: dict[str, Likelihood] = {type(kind).__name__: kind for kind in (Categorical(), Bernoulli(), Gaussian())}
