@@ -23,8 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lupi._internal.evaluation import evaluation
-from lupi._internal.seeding import seeded
+from lupi._internal.devices import evaluation, seeded
 from lupi.data import Annotations, Batch
 from lupi.likelihoods import Bernoulli, Categorical, Likelihood
 from lupi.methods.base import Conditional, Method

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from lupi._internal.evaluation import evaluation
+from lupi._internal.devices import evaluation
 
 
 def modes(module):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from lupi._internal.files import writing
+from lupi._internal import files
 from lupi.cli import app
 from lupi.methods import names
 from tests.cli.helpers import refused, run
@@ -62,7 +62,7 @@ def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch, make):
 
     found = make.compared(["no-pi", "tram"])
     monkeypatch.setattr("lupi.cli.digits.compare_digits", lambda *_, **__: replace(found, notes=[""]))
-    monkeypatch.setattr(writing, "flush", no_space)
+    monkeypatch.setattr(files, "flush", no_space)
     refused(run("demo", "-o", tmp_path / "run"), "`--output` to be writable, but got ", "run: No space left on device.")
     assert not os.listdir(tmp_path)
 

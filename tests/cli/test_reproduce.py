@@ -7,7 +7,8 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from lupi._internal.files import lock_output, writing
+from lupi._internal import files
+from lupi._internal.files import lock_output
 from lupi.cli import app
 from lupi_paper import EXPERIMENTS
 from tests.cli.helpers import refused, run
@@ -65,7 +66,7 @@ def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch):
     def no_space(*_):
         raise OSError(errno.ENOSPC, "no")
 
-    monkeypatch.setattr(writing, "flush", no_space)
+    monkeypatch.setattr(files, "flush", no_space)
     refused(run("reproduce", "information", *SMALL, "-o", tmp_path / "run"), "`--output`", "No space left on device.")
     assert not os.listdir(tmp_path)
 

@@ -13,7 +13,7 @@ import pytest
 
 import lupi
 from lupi import PrivilegedClassifier, methods
-from lupi._internal.files import locks, writing
+from lupi._internal import files
 from lupi.estimators import folder as model_folder
 from lupi.serving import prediction, training
 from lupi.tabular import text
@@ -465,7 +465,7 @@ def test_a_folder_that_cannot_be_written(table, model, monkeypatch):
     def read_only(*_, **__):
         raise PermissionError(errno.EACCES, "no")
 
-    monkeypatch.setattr(locks.FileLock, "acquire", read_only)
+    monkeypatch.setattr(files.FileLock, "acquire", read_only)
     sentence = "to be writable, but got"
     refused(train(table), "`--output`", sentence, "Permission denied.")
     refused(run("predict", model, table, "-o", table.parent / "p.csv"), "`--output`", sentence, "Permission denied.")
@@ -495,7 +495,7 @@ def test_a_full_disk_while_predictions_are_written(name, table, model, monkeypat
 
 
 def test_a_full_disk_while_a_model_is_exported(model, tmp_path, monkeypatch):
-    monkeypatch.setattr(writing, "flush", no_space)
+    monkeypatch.setattr(files, "flush", no_space)
     refused(run("export", model, "--onnx", tmp_path / "m.onnx"), "`--onnx` to be writable", "No space left on device.")
 
 

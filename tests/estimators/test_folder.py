@@ -15,7 +15,7 @@ from torch import nn
 
 import lupi
 from lupi import PrivilegedClassifier, methods
-from lupi._internal.files import folders, locks
+from lupi._internal import files
 from lupi.estimators import folder as model_folder
 from lupi.estimators.storing import pack_model
 from tests.estimators.helpers import A_NEW, IMAGES, LABELS, QUICK, RNG, X_NEW, A, Net, X, Y
@@ -307,7 +307,7 @@ def test_a_save_that_fails_leaves_the_old_model(where, error, models, tmp_path, 
     targets = {
         "encoding": (skops.io, "dumps", fail),
         "copying": (shutil, "copytree", fail),
-        "moving": (folders, "exchange", fail),
+        "moving": (files, "exchange", fail),
     }
     with monkeypatch.context() as patch:
         patch.setattr(*targets[where])
@@ -322,7 +322,7 @@ def test_a_save_that_fails_leaves_the_old_model(where, error, models, tmp_path, 
 def test_death_between_two_renames_loses_no_model(models, tmp_path):
     """Where folders cannot be exchanged in one step."""
     models[0].save(tmp_path / "model")
-    (tmp_path / "model").rename(locks.hidden_path(tmp_path / "model", locks.OLD))
+    (tmp_path / "model").rename(files.hidden_path(tmp_path / "model", files.OLD))
     assert same(tmp_path / "model", models[0])
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from lupi import methods, testing
-from lupi._internal.evaluation import evaluation
+from lupi._internal.devices import evaluation
 from lupi.data import Batch
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 from lupi.methods import NoPI

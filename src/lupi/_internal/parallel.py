@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import joblib
 
-from lupi._internal.versions import library_versions
+from lupi._internal.files import library_versions
 
 if TYPE_CHECKING:
     from distributed import Client, Future

@@ -85,6 +85,6 @@ def write_comparison(comparison: Any, output: Path) -> None:
 
 def describe_command() -> dict[str, Any]:
     """Return the command line and the versions that results depend on."""
-    from lupi._internal.versions import library_versions
+    from lupi._internal.files import library_versions
 
     return {"command": shlex.join(["lupi", *sys.argv[1:]]), "versions": library_versions()}

@@ -20,8 +20,7 @@ from torch import Tensor, nn
 
 from lupi import methods
 from lupi._internal.checks import check_integer, check_number
-from lupi._internal.devices import check_device
-from lupi._internal.seeding import seeded
+from lupi._internal.devices import check_device, seeded
 from lupi.data import Annotations, Batch, CodedRows, SparseRows
 from lupi.estimators import arguments
 from lupi.estimators.folder import save_model_folder

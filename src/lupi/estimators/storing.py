@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from lupi import __version__, methods
-from lupi._internal.seeding import seeded
+from lupi._internal.devices import seeded
 from lupi.estimators.facts import FITTED, check_facts, explain_contents, restore
 from lupi.estimators.folder import StoredModel
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lupi._internal.checks import check_integer, check_number
-from lupi._internal.seeding import seeded
+from lupi._internal.devices import seeded
 from lupi.data import Annotations, Batch
 from lupi.likelihoods import Bernoulli, Categorical, Likelihood
 from lupi.methods.base import Method, Stage, join_stages

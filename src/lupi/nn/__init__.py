@@ -1,7 +1,7 @@
 """The parts of networks: trunks, towers and heads, and `Parts`, which makes them for a method."""
 
+from lupi._internal.pretrained import pretrained, resnet, token_ids
 from lupi.nn.heads import GaussianHead, HeteroscedasticHead, ProbitHead, heteroscedastic_head
-from lupi.nn.hub import pretrained, resnet, token_ids
 from lupi.nn.pairwise import Pairwise, extract_reward
 from lupi.nn.parts import Parts
 from lupi.nn.towers import Tower

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor, nn
 
-from lupi._internal.evaluation import evaluation
+from lupi._internal.devices import evaluation
 from lupi._internal.inputs import Inputs, Source, count_rows, in_memory, map_inputs, take_rows
 from lupi.data import Annotations, Batch, CodedRows
 from lupi.nn.reading import Request, read_ahead

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, get_worker_info
 
+from lupi._internal.devices import seeded
 from lupi._internal.inputs import Inputs, Source, map_inputs, take_rows
-from lupi._internal.seeding import seeded
 
 workers: ContextVar[int] = ContextVar("workers", default=0)
 """Number of worker processes that read inputs; 0 to read them in this process."""

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from lupi._internal.files import claim_output, explain_os_errors, replace_file
-from lupi._internal.files.records import is_formula
+from lupi._internal.files import claim_output, explain_os_errors, is_formula, replace_file
 from lupi._internal.progress import Steps
 from lupi.serving.model import TableModel
 from lupi.serving.unseen import UnseenCategories

@@ -12,9 +12,7 @@ import pandas as pd
 
 from lupi import methods
 from lupi._internal.devices import check_device
-from lupi._internal.files import claim_output, explain_os_errors
-from lupi._internal.files.locks import hidden_path, remove, resolve
-from lupi._internal.versions import library_versions
+from lupi._internal.files import claim_output, explain_os_errors, hidden_path, library_versions, remove, resolve
 from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
 from lupi.estimators.base import needs_privileged
 from lupi.estimators.folder import is_replaceable

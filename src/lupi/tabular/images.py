@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from lupi._internal.pretrained import ImageTrunk, load_pretrained
+from lupi._internal.pretrained import ImageTrunk, pretrained
 from lupi.tabular.embeddings import PretrainedEncoder, hash_folder, resolve_folder
 
 TRUSTED = ("lupi.tabular.images.PixelEncoder", "lupi.tabular.images.VisionEncoder")
@@ -122,7 +122,7 @@ class VisionEncoder(PretrainedEncoder):
     def _load(self) -> tuple[Any, Any, str]:
         if "_parts" not in vars(self):
             try:
-                trunk = load_pretrained(self.name)
+                trunk = pretrained(self.name)
                 if not isinstance(trunk, ImageTrunk):
                     raise ValueError("it is a text model")
             except ValueError as error:

@@ -13,7 +13,7 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
-from lupi._internal.tokens import limit_tokens
+from lupi._internal.pretrained import limit_tokens
 from lupi.tabular.embeddings import PretrainedEncoder, hash_folder, resolve_folder
 
 TRUSTED = ("lupi.tabular.text.TfidfEncoder", "lupi.tabular.text.TransformerEncoder")

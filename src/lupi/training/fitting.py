@@ -10,8 +10,7 @@ from typing import Any
 import torch
 
 from lupi._internal.checks import check_integer
-from lupi._internal.evaluation import evaluation
-from lupi._internal.seeding import seeded
+from lupi._internal.devices import evaluation, seeded
 from lupi.data import Annotations
 from lupi.methods.base import Method, Stage, list_methods
 from lupi.nn.reading import use_workers

@@ -18,10 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lupi._internal.evaluation import evaluation
+from lupi._internal.devices import evaluation, get_random_state, set_random_state
 from lupi._internal.inputs import Inputs, map_inputs
 from lupi._internal.progress import Steps
-from lupi._internal.seeding import get_random_state, set_random_state
 from lupi.data import Annotations, Batch, SparseRows
 from lupi.likelihoods import at_least_float32
 from lupi.methods.base import Method, Stage

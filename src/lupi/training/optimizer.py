@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lupi._internal.seeding import seeded
+from lupi._internal.devices import seeded
 from lupi.methods.base import Method
 from lupi.settings import Settings
 from lupi.training.parts import find_rate, name_parameters

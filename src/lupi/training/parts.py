@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from torch import Tensor
 
-from lupi._internal.seeding import seeded
+from lupi._internal.devices import seeded
 from lupi.methods.base import Method
 from lupi.training.replicas import Replicas
 

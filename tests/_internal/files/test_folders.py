@@ -3,13 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from lupi._internal.files import current_folder, folders, is_blank, locks, replace_folder
+from lupi._internal import files
+from lupi._internal.files import current_folder, is_blank, replace_folder
 
 
 @pytest.fixture(params=["exchange", "two renames"], autouse=True)
 def way(request, monkeypatch):
     if request.param == "two renames":
-        monkeypatch.setattr(folders, "exchange", lambda *_: False)
+        monkeypatch.setattr(files, "exchange", lambda *_: False)
     return request.param
 
 
@@ -82,10 +83,10 @@ def test_a_file_is_not_replaced_by_a_folder(tmp_path):
 
 def test_death_between_two_renames_loses_nothing(folder):
     """Readers find the old folder, and the next writer puts it back."""
-    folder.rename(locks.hidden_path(folder, locks.OLD))
-    locks.partial_path(folder).mkdir()
+    folder.rename(files.hidden_path(folder, files.OLD))
+    files.partial_path(folder).mkdir()
     assert content(current_folder(folder)) == OLD
-    with locks.lock_output(folder):
+    with files.lock_output(folder):
         assert content(folder) == OLD
     assert current_folder(folder) == folder
     assert os.listdir(folder.parent) == ["run"]

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lupi._internal.files import to_csv
-from lupi._internal.files.records import is_formula
+from lupi._internal.files import is_formula, to_csv
 
 
 @pytest.mark.parametrize(

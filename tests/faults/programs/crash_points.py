@@ -93,7 +93,7 @@ def count_points(folder, fatal):
         ):
             os._exit(DEAD)
 
-    fsync, exchange = os.fsync, files.folders.exchange
+    fsync, exchange = os.fsync, files.exchange
 
     def die_at_fsync(number):
         path = os.readlink(f"/proc/self/fd/{number}")
@@ -108,7 +108,7 @@ def count_points(folder, fatal):
             os._exit(DEAD)
         return exchange(one, other)
 
-    os.fsync, files.folders.exchange = die_at_fsync, die_at_exchange
+    os.fsync, files.exchange = die_at_fsync, die_at_exchange
     sys.addaudithook(look)
     return counted
 
@@ -124,7 +124,7 @@ def run(folder, arguments, *, fatal=0, exchange=True, checkpoint=False):
             sys.argv, sys.stdout, sys.stderr = ["lupi"], io.StringIO(), io.StringIO()  # results name the command
             time.time = time.perf_counter = lambda: 1e9
             if not exchange:
-                files.folders.exchange = lambda *_: False
+                files.exchange = lambda *_: False
             if checkpoint:
                 training.INTERVAL = 0
             counted = count_points(folder, fatal)
