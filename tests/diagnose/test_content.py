@@ -7,7 +7,7 @@ from PIL import Image
 
 from lupi.diagnose.content import MOST_PICTURES, add_content, choose_content, draw_pictures
 from lupi.tabular import TableSpec
-from lupi.tabular.columns import InputColumn
+from lupi.tabular.schema import InputColumn
 
 TEXT, NUMBER = InputColumn("text", "string"), InputColumn("number", "number")
 

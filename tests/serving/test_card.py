@@ -4,8 +4,8 @@ import pytest
 
 from lupi.serving.card import write_card
 from lupi.tabular import Schema
-from lupi.tabular.columns import InputColumn
-from lupi.tabular.roles import Roles
+from lupi.tabular.schema import InputColumn
+from lupi.tabular.spec import Roles
 
 ROLES = Roles(target=("label",), privileged=("worker",), example="id", ignored=("gold",), inputs=("age", "note"))
 INPUTS = {"age": InputColumn("number", "number"), "note": InputColumn("text", "string")}

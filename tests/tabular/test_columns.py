@@ -5,8 +5,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from lupi.tabular.columns import InputColumn, Schema, check_matches, clean_inputs
-from lupi.tabular.roles import Roles
+from lupi.tabular.schema import InputColumn, Schema, check_matches, clean_inputs
+from lupi.tabular.spec import Roles
 
 
 def test_values_get_the_types_of_their_kinds():

@@ -6,7 +6,7 @@ import pytest
 
 from lupi.tabular import InputEncoder, TableSpec, read_dataset
 from lupi.tabular import reading as module
-from lupi.tabular.columns import InputColumn
+from lupi.tabular.schema import InputColumn
 from lupi.tabular.dataset import fingerprint, read_annotations
 from lupi.tabular.features import encode_columns, fit_encoders
 

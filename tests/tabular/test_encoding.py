@@ -15,7 +15,7 @@ from skops.io.exceptions import UntrustedTypesFoundException
 
 from lupi.tabular.encoding import TRUSTED, InputEncoder, PrivilegedEncoder
 from lupi.tabular.frames import as_frame
-from lupi.tabular.standardizing import FARTHEST
+from lupi.tabular.kinds.number import FARTHEST
 from lupi.tabular.values import is_id
 
 NUMBERS = st.floats(-1e6, 1e6).map(lambda value: round(value, 3)) | st.integers(-3, 3).map(float)

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from PIL import Image
 
 from lupi.tabular import images
-from lupi.tabular.columns import InputColumn, clean_inputs
+from lupi.tabular.schema import InputColumn, clean_inputs
 from lupi.tabular.features import encode_columns, fit_encoders
 from lupi.tabular.images import UnreadableImageError, read_image
 

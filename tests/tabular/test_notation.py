@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from lupi.tabular.notation import find_notation
+from lupi.tabular.recognizing import find_notation
 
 
 def looks_like_numbers(values, name="x"):

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lupi.tabular.columns import stored_as
-from lupi.tabular.containers import to_pandas
+from lupi.tabular.schema import stored_as
+from lupi.tabular.frames import to_pandas
 from lupi.tabular.formats import base, open_file
 from lupi.tabular.reading import read_batches, read_table
 

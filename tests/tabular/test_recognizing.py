@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from lupi.tabular import recognizing
-from lupi.tabular.containers import to_pandas
+from lupi.tabular.frames import to_pandas
 from lupi.tabular.recognizing import (
     check_kinds,
     check_types,
@@ -13,7 +13,7 @@ from lupi.tabular.recognizing import (
     recognize_inputs,
     recognize_privileged,
 )
-from lupi.tabular.roles import Roles
+from lupi.tabular.spec import Roles
 
 
 def roles_of(inputs, **others):

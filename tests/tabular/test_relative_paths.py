@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from lupi.tabular.relative_paths import find_files, folder_of, resolve_beside_table
+from lupi.tabular.kinds.image import find_files, folder_of, resolve_beside_table
 
 
 @pytest.mark.parametrize("name", ["", "..", "../a", "a/../../b", "/etc/passwd", "a\0b", "./../x"])

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from lupi.tabular import TableSpec
-from lupi.tabular.roles import Roles
+from lupi.tabular.spec import Roles
 
 
 def spec_of(**options):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lupi.tabular.soft_labels import check_probabilities, check_weights
+from lupi.tabular.targets import check_probabilities, check_weights
 
 
 @given(st.integers(2, 6), st.integers(0, 1000), st.sampled_from([np.float16, np.float32, np.float64]))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lupi import PrivilegedRegressor
 from lupi.tabular import InputEncoder, PrivilegedEncoder
-from lupi.tabular.standardizing import FARTHEST, LARGEST, Standardizer
+from lupi.tabular.kinds.number import FARTHEST, LARGEST, Standardizer
 
 DATE = 1700000000123456789
 CONSTANTS = [DATE, float(DATE), 1e30, -0.1, 1e-300, np.float32(0.1), True]

@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 
 import lupi
 from lupi.tabular import InputEncoder, PrivilegedEncoder
-from lupi.tabular.columns import InputColumn, clean_inputs, stored_as
+from lupi.tabular.schema import InputColumn, clean_inputs, stored_as
 from lupi.tabular.kinds.vector import expand_vectors, stack_vectors
 
 NUMBERS = st.floats(-1e6, 1e6, width=32)

@@ -6,28 +6,27 @@ examples have several labels, No PI on aggregated labels. With controls, every m
 zeros, shuffled values and random values instead of PI. A gain of a control cannot come from the content of PI.
 """
 
+import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from lupi import methods as known
-from lupi.compare.arrays import AGGREGATED, SETTINGS, Task, fit_and_score, is_baseline
-from lupi.compare.consensus import first_rows, take_gold
+from lupi._internal.devices import one_thread
+from lupi.compare.arrays import SETTINGS, Result, is_baseline, score
+from lupi.compare.consensus import first_rows
 from lupi.compare.plan import ALL, Plan
 from lupi.compare.statistics import BASELINE, Floats
-from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
+from lupi.estimators import PrivilegedClassifier
+from lupi.estimators.table_estimator import TableEstimator, fit_tables
 from lupi.likelihoods import Categorical, Gaussian
 from lupi.metrics import Posterior, reliability
-from lupi.tabular.columns import estimator_kinds, privileged_encoding
-from lupi.tabular.dataset import TableDataset
+from lupi.tabular import TableData
 from lupi.tabular.encoding import MissingValuesWarning
-from lupi.tabular.features import encode_columns, fit_encoders
-from lupi.tabular.folds import Rows
-from lupi.tabular.values import as_text
+from lupi.tabular.grouping import Rows
 
 DEFAULT = ("tram", "pi-transition", "pi-dual", "mean-imputation", "label-posterior", "auto")
 """Methods to compare by default, if they are registered and support the target."""
@@ -57,11 +56,6 @@ class Variant(NamedTuple):
         """Whether this is a baseline without privileged information."""
         return is_baseline(self.method)
 
-    @property
-    def uses_privileged(self) -> bool:
-        """Whether the method learns from privileged information, including the annotators."""
-        return known.kind(self.method).uses_privileged
-
 
 def list_variants(plan: Plan, task: str, *, several: bool = False) -> list[Variant]:
     """List the baselines without privileged information, the methods of a plan and their controls."""
@@ -72,7 +66,7 @@ def list_variants(plan: Plan, task: str, *, several: bool = False) -> list[Varia
     for name in requested:
         if name not in possible:
             raise ValueError(f"Expected `methods` for a target of real numbers, but {name!r} is for classes.")
-    aggregated = [name for name in AGGREGATED if several and name in possible]
+    aggregated = [name for name in possible if several and known.kind(name).aggregates]
     changes = [change for change, how in SETTINGS.items() if how.get("method", BASELINE) in possible]
     alone = [Variant(BASELINE), *(Variant(BASELINE, change) for change in changes), *map(Variant, aggregated)]
     chosen = list(dict.fromkeys([*alone, *map(Variant, requested)]))
@@ -80,22 +74,19 @@ def list_variants(plan: Plan, task: str, *, several: bool = False) -> list[Varia
     return [*chosen, *(Variant(method, control) for method in with_pi for control in CONTROLS)]
 
 
-def make_privileged(
-    variant: Variant, real: pd.DataFrame, kinds: Mapping[str, str], seed: int
-) -> tuple[pd.DataFrame | None, Any]:
-    """Return the privileged information for training a variant, and the encoding of its numbers.
+def change_privileged(variant: Variant, data: TableData, seed: int) -> TableData:
+    """Return the rows to train a variant on; controls have other privileged information.
 
     Shuffling permutes whole rows. Random values are drawn independently: categories uniformly from their values, and
     numbers uniformly between 0 and 1.
     """
+    real, kinds = data.privileged, data.schema.privileged
+    assert isinstance(real, pd.DataFrame)
     rng = np.random.default_rng([seed, len(real)])
-    numbers = privileged_encoding(kinds)
-    if not variant.uses_privileged:
-        return None, "quantile"
     if variant.change == ZEROS:
-        return pd.DataFrame({"nothing": np.zeros(len(real))}), {"nothing": "standardize"}
+        return data.with_privileged(pd.DataFrame({"nothing": np.zeros(len(real))}), {"nothing": "standardized"})
     if variant.change == SHUFFLED:
-        return real.iloc[rng.permutation(len(real))].reset_index(drop=True), numbers
+        return data.with_privileged(real.iloc[rng.permutation(len(real))], kinds)
     if variant.change == RANDOM:
         for name, kind in kinds.items():
             known = real[name].dropna()
@@ -103,92 +94,65 @@ def make_privileged(
             if len(values):
                 drawn = rng.random(len(real)) if kind == "number" else rng.choice(values, len(real))
                 real = real.assign(**{name: drawn})
-    return real, numbers
+        return data.with_privileged(real, kinds)
+    return data
 
 
 # -------------------------------------------------------------------------------- training
 
 
-def make_tasks(
-    data: TableDataset, splits: Sequence[tuple[Rows, Rows]], truth: Sequence[Floats] | None = None
-) -> list[Task]:
-    """Make the task of each split. With a test table all splits are equal, and one task is made for all."""
-    if data.test is not None:
-        return [make_task(data, *splits[0])] * len(splits)
-    if truth is None:
-        return [make_task(data, *split) for split in splits]
-    tasks = []
-    for (train, test), own in zip(splits, truth, strict=True):
-        task = make_task(data, train, test[first_rows(data.train.example[test])])
-        tasks.append(replace(task, y_test=Posterior(own)))
-    return tasks
-
-
-def make_task(data: TableDataset, train_rows: Rows, test_rows: Rows) -> Task:
-    """Make the task of a split; encoders are fitted on the training rows only."""
-    train, test = data.train.take(train_rows), (data.test or data.train).take(test_rows)
-    encoders = fit_encoders(train.X, data.unencoded)
-    return Task(
-        X_train=encode_columns(train.X, encoders),
-        y_train=train.y if train.soft is None else train.soft,
-        privileged=data.privileged.iloc[train_rows].reset_index(drop=True),
-        example=train.example,
-        X_test=encode_columns(test.X, encoders),
-        y_test=test.y if test.soft is None else Posterior(test.soft),
-        sample_weight=train.weight,
-        gold=take_gold(data, train_rows, np.unique(train.y)),
-    )
-
-
-def choose_trust(
-    variant: Variant, plan: Plan, privileged: pd.DataFrame | None, annotator: str | None
-) -> dict[str, float] | None:
-    """Return the trust in the annotators of a training set, for methods with a model of the annotators."""
-    if not known.kind(variant.method).models_annotators or privileged is None or annotator is None:
-        return None
-    names = {as_text(name) for name in privileged[annotator].dropna().unique()}
-    return {name: value for name, value in plan.spec.trust.items() if name in names} or None
-
-
 def train_variant(
     variant: Variant,
     plan: Plan,
-    data: TableDataset,
+    data: TableData,
+    test: TableData | None,
     splits: Sequence[tuple[Rows, Rows]],
     truth: Mapping[int, Floats] | None,
     seeds: Sequence[int],
 ) -> list[dict[str, Any]]:
     """Train a variant with a group of seeds, together if possible, and score it."""
-    make = PrivilegedRegressor if data.task == "regression" else PrivilegedClassifier
-    parameters = {"method": variant.method, **plan.settings, **SETTINGS.get(variant.change, {}), "device": plan.device}
-    if data.train.soft is not None:
-        parameters["soft"] = True
-    models, tasks = [], []
-    own = None if truth is None else [truth[seed] for seed in seeds]
-    for task, seed in zip(make_tasks(data, [splits[seed] for seed in seeds], own), seeds, strict=True):
-        privileged, numbers = make_privileged(variant, task.privileged, data.schema.privileged, seed)
-        annotator = data.annotator if privileged is not None and data.annotator in privileged else None
-        options = {"numbers": numbers, "annotator": annotator, "random_state": seed}
-        options["kind"] = estimator_kinds(data.schema.inputs)
-        options["trust"] = choose_trust(variant, plan, privileged, annotator)
-        models.append(make(**options, **parameters))
-        tasks.append(replace(task, privileged=privileged))
+    common = {**plan.settings, **SETTINGS.get(variant.change, {}), "device": plan.device}
+    method = common.pop("method", variant.method)
+    rows = [change_privileged(variant, data.take(splits[seed][0]), seed) for seed in seeds]
+    models = [
+        TableEstimator(one.schema, method, {**common, "random_state": seed})
+        for one, seed in zip(rows, seeds, strict=True)
+    ]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        if data.test is None:
+        if test is None:
             warnings.simplefilter("ignore", MissingValuesWarning)
         try:
-            results = fit_and_score(models, tasks)
+            with one_thread():
+                begin = time.perf_counter()
+                fit_tables(models, rows)
+                seconds = (time.perf_counter() - begin) / len(models)
+                results = [
+                    score_table(model, test or data, splits[seed][1], None if truth is None else truth[seed], seconds)
+                    for model, seed in zip(models, seeds, strict=True)
+                ]
         except (ValueError, FloatingPointError) as error:
             raise ValueError(f"Expected {variant.name} to train, but got: {error}") from error
     found = [result.values() for result in results]
     found[0]["warnings"] = np.array(sorted({str(warning.message) for warning in caught}), dtype=str)
-    if data.test is not None:
+    if test is not None:
         for metric in results[0].scores:
-            rows = [score.rows for result in results if (score := result.scores[metric]).rows is not None]
-            if rows:
-                found[0][f"rows_{metric}"] = np.sum(rows, axis=0)
-    if data.task != "regression":
+            per_row = [score.rows for result in results if (score := result.scores[metric]).rows is not None]
+            if per_row:
+                found[0][f"rows_{metric}"] = np.sum(per_row, axis=0)
+    if data.schema.task != "regression":
         tables = [reliability(result.y, np.asarray(result.prediction)) for result in results]
         found[0]["bins"] = np.sum([table[SUMS].to_numpy(float) for table in tables], axis=0)
     return found
+
+
+def score_table(model: TableEstimator, data: TableData, rows: Rows, truth: Floats | None, seconds: float) -> Result:
+    """Score a model on rows of a table or, if their true labels are uncertain, on the first row of each example."""
+    held_out = data.take(rows if truth is None else rows[first_rows(data.group[rows])])
+    y: Any = held_out.labels
+    if data.schema.soft:
+        truth = np.asarray(y, dtype=np.float64)
+    if truth is not None:  # its columns are all classes, some of which the training rows may lack
+        assert isinstance(model.estimator, PrivilegedClassifier)
+        y = Posterior(truth[:, pd.Index(data.classes).get_indexer(pd.Index(model.estimator.classes_))])
+    return score(model.estimator, held_out.inputs, y, seconds)

@@ -27,10 +27,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 """Other ways to train No PI, which are separate baselines, and their estimator parameters."""
 
-AGGREGATED = ("majority-vote", "dawid-skene")
-"""No PI on aggregated labels. These count as baselines without PI, although Dawid–Skene uses the annotators."""
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Task:
     """Annotations to train on, and a test set to score on.
@@ -111,7 +107,7 @@ def compare_methods(
 
 def is_baseline(method: str) -> bool:
     """Return whether a method is a baseline without privileged information."""
-    return method in AGGREGATED or not kind(method).uses_privileged
+    return kind(method).aggregates or not kind(method).uses_privileged
 
 
 def train_method(tasks: Mapping[int, Any], parameters: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[str, Any]]:
@@ -150,11 +146,13 @@ def fit_and_score(models: Sequence[PrivilegedClassifier | PrivilegedRegressor], 
         begin = time.perf_counter()
         fit_together(models, sets)
         seconds = (time.perf_counter() - begin) / len(models)
-        results = []
-        for model, task in zip(models, tasks, strict=True):
-            y, prediction = predict_test(model, task.X_test, task.y_test)
-            results.append(Result(y, prediction, evaluate(y, prediction), seconds))
-    return results
+        return [score(model, task.X_test, task.y_test, seconds) for model, task in zip(models, tasks, strict=True)]
+
+
+def score(model: PrivilegedClassifier | PrivilegedRegressor, X: Any, y: Any, seconds: float) -> Result:
+    """Score a fitted estimator on a test set."""
+    y, prediction = predict_test(model, X, y)
+    return Result(y, prediction, evaluate(y, prediction), seconds)
 
 
 def predict_test(
@@ -163,11 +161,11 @@ def predict_test(
     """Return the labels in the form that `lupi.metrics` takes, and predicted probabilities or normal distributions."""
     if isinstance(model, PrivilegedRegressor):
         output = model._outputs(X).numpy()
-        variance = output[:, 1] * model.y_scale_**2 if output.shape[1] == 2 else None
+        variance = output[:, 1] * model._scale**2 if output.shape[1] == 2 else None
         return np.asarray(y), Normal(model.predict(X), variance)
     p = model.predict_proba(X)
-    if isinstance(y, Posterior):  # its columns are codes of classes, some of which the training set may lack
-        return Posterior(y.p[:, model.classes_]), p
+    if isinstance(y, Posterior):
+        return y, p
     y = np.asarray(y)
     if not model.multi_label_:
         codes = pd.Index(model.classes_).get_indexer(pd.Index(y))

@@ -28,9 +28,9 @@ from lupi.compare.results import BIN_COLUMNS, Comparison, conclude
 from lupi.compare.statistics import Uncertainty
 from lupi.crowd.agreement import describe_agreement
 from lupi.metrics import BINS, METRICS
-from lupi.tabular.dataset import TableDataset, read_dataset
+from lupi.tabular import TableData, read_data
 from lupi.tabular.embeddings import hash_folder, resolve_folder
-from lupi.tabular.sampling import sample_examples
+from lupi.tabular.table_data import read_test
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -85,20 +85,21 @@ def compare_table(
     ('nll', 'accuracy', 'brier', 'ece')
     """
     check_jobs(jobs)
-    data = read_dataset(plan.spec, test=plan.test, device=plan.device)
-    check_trust(plan.spec, data)
-    several = len(np.unique(data.train.example)) < len(data.train.y)
-    variants = list_variants(plan, data.task, several=several)
+    data = read_data(plan.spec)
+    check_trust(data)
+    test = None if plan.test is None else read_test(plan.test, data).load(plan.device)
+    data = data.load(plan.device)
+    variants = list_variants(plan, data.schema.task, several=data.examples < len(data))
     if plan.sample is not None:
-        data = sample_examples(data, plan.sample)
+        data = data.sample(plan.sample)
     if notify is not None:
         for choice in data.choices:
             notify(choice)
-    splits = make_splits(plan, data)
-    about = describe_plan(plan, data, variants)
+    splits = make_splits(plan, data, test)
+    about = describe_plan(plan, data, test, variants)
     with open_run_folder(folder, about, same_runs=SAME_RUNS, overwrite=overwrite) as runs:
         if progress:
-            show_work(plan, data, variants, runs)
+            show_work(plan, data, variants, runs, with_consensus=uses_consensus(data, test))
         run = partial(
             run_arms,
             seeds=range(plan.runs),
@@ -110,30 +111,36 @@ def compare_table(
             progress=progress,
         )
         truth = None
-        if uses_consensus(data):
+        if uses_consensus(data, test):
             consensus = run([Arm(name="consensus", train=partial(infer_consensus, plan, data, splits))])
             truth = {seed: values["truth"] for _, seed, values in consensus}
-        arms = [Arm(name=one.name, train=partial(train_variant, one, plan, data, splits, truth)) for one in variants]
+        train = partial(train_variant, plan=plan, data=data, test=test, splits=splits, truth=truth)
+        arms = [Arm(name=one.name, train=partial(train, one)) for one in variants]
         found = run(arms, notify=notify)
-    return summarize_runs(plan, data, variants, found, about)
+    return summarize_runs(plan, data, test, variants, found, about)
 
 
-def show_work(plan: Plan, data: TableDataset, variants: Sequence[Variant], folder: RunFolder) -> None:
+def show_work(
+    plan: Plan, data: TableData, variants: Sequence[Variant], folder: RunFolder, *, with_consensus: bool
+) -> None:
     """Print how many networks will be trained, unless all are finished."""
     groups = map_groups(range(plan.runs), SEEDS_AT_ONCE).items()
     if any(not folder.file(one.name, seed, group).exists() for one in variants for seed, group in groups):
-        show_trainings(plan.runs * (len(variants) + uses_consensus(data)), len(data.rows))
+        show_trainings(plan.runs * (len(variants) + with_consensus), len(data))
 
 
-def describe_plan(plan: Plan, data: TableDataset, variants: Sequence[Variant]) -> dict[str, Any]:
+def describe_plan(
+    plan: Plan, data: TableData, test: TableData | None, variants: Sequence[Variant]
+) -> dict[str, Any]:
     """Return everything that the results depend on."""
     encoders = {kind: name and resolve_folder(name) for kind, name in plan.spec.pretrained.items()}
     return {
         "data": data.digest[:16],
+        **({} if test is None else {"test data": test.digest[:16]}),
         **({} if plan.sample is None else {"sample": plan.sample}),
         "target": list(data.schema.roles.target),
         "privileged": dict(data.schema.privileged),
-        "annotator": data.annotator,
+        "annotator": data.schema.annotator,
         "weight": plan.spec.weight,
         "gold": plan.spec.gold,
         "trust": dict(sorted(plan.spec.trust.items())),
@@ -141,10 +148,10 @@ def describe_plan(plan: Plan, data: TableDataset, variants: Sequence[Variant]) -
         "example": plan.spec.example,
         "inputs": list(data.schema.roles.inputs),
         "kind": dict(sorted(plan.spec.kind.items())),
-        "task": data.task,
+        "task": "multi-label" if data.schema.several else data.schema.task,
         "scored on": "test table"
-        if data.test is not None
-        else f"{'consensus of held-out' if uses_consensus(data) else 'held-out noisy'} labels",
+        if test is not None
+        else f"{'consensus of held-out' if uses_consensus(data, test) else 'held-out noisy'} labels",
         "methods": [variant.name for variant in variants],
         **({"folds": plan.folds} if plan.folds else {"seeds": plan.seeds}),
         **{
@@ -158,25 +165,31 @@ def describe_plan(plan: Plan, data: TableDataset, variants: Sequence[Variant]) -
 
 
 def summarize_runs(
-    plan: Plan, data: TableDataset, variants: Sequence[Variant], runs: Sequence[Run], about: dict[str, Any]
+    plan: Plan,
+    data: TableData,
+    test: TableData | None,
+    variants: Sequence[Variant],
+    runs: Sequence[Run],
+    about: dict[str, Any],
 ) -> Comparison:
     """Compute the differences between methods with their uncertainty, and draw conclusions."""
-    if data.test is None:
+    if test is None:
         uncertainty = Uncertainty(overlap=1 / (plan.folds - 1) if plan.folds else HELD_OUT / (1 - HELD_OUT))
     else:
         sums = {metric: add_arrays(runs, f"rows_{metric}") for metric in METRICS}
         rows = {(arm, metric): value / plan.seeds for metric, own in sums.items() for arm, value in own.items()}
-        uncertainty = Uncertainty(rows=rows, example=data.test.example)
+        uncertainty = Uncertainty(rows=rows, example=test.group)
     warned = dict.fromkeys(f"{run.arm}: {text}" for run in runs for text in run.values.get("warnings", ()))
-    agreement = describe_agreement(data.train.y, data.train.example) if data.task == "classification" else []
+    classes = data.schema.task == "classification" and not data.schema.several
+    agreement = describe_agreement(data.y, data.group) if classes else []
     return conclude(
         runs,
         [variant.name for variant in variants if not (variant.is_control or variant.is_baseline)],
         baselines=[variant.name for variant in variants if variant.is_baseline],
         controls=[variant.name for variant in variants if variant.is_control],
-        first="nll" if data.test is not None or uses_consensus(data) else "accuracy",  # see `describe_scoring`
+        first="nll" if test is not None or uses_consensus(data, test) else "accuracy",  # see `describe_scoring`
         uncertainty=uncertainty,
-        notes=[*describe_scoring(plan, data), *data.notes, *agreement, *warned],
+        notes=[*describe_scoring(plan, data, test), *data.notes, *(test.notes if test else []), *agreement, *warned],
         reliability=average_bins(add_arrays(runs, "bins")),
         about=about,
     )
@@ -204,19 +217,19 @@ def average_bins(sums: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:
     return table.assign(**means)[BIN_COLUMNS]
 
 
-def describe_scoring(plan: Plan, data: TableDataset) -> list[str]:
+def describe_scoring(plan: Plan, data: TableData, test: TableData | None) -> list[str]:
     """Describe what the scores are computed on and what the intervals cover."""
-    if data.test is not None:
+    if test is not None:
         return [
-            f"Scored on {len(data.test.y):,} labels of {plan.test}.",
+            f"Scored on {len(test):,} labels of {plan.test}.",
             f"Intervals cover {plan.seeds} seeds of training on one training table and the choice of test examples "
             "(ECE: seeds only); another training table would widen them.",
         ]
     how = f"{plan.folds} folds" if plan.folds else f"{plan.seeds} splits, each of which holds out {HELD_OUT:.0%}"
-    what = "the consensus of held-out labels" if uses_consensus(data) else "held-out noisy labels"
+    what = "the consensus of held-out labels" if uses_consensus(data, test) else "held-out noisy labels"
     notes = [
         f"Scored on {what}, not on true labels (pass a table of those as `test`): {how} of "
-        f"{len(np.unique(data.train.example)):,} examples."
+        f"{data.examples:,} examples."
     ]
     if plan.spec.soft:
         notes.append("Methods learn from soft labels; the consensus uses the most probable class of held-out labels.")
@@ -225,12 +238,12 @@ def describe_scoring(plan: Plan, data: TableDataset) -> list[str]:
             "Methods learn from the known true labels of their training rows. If the true label of a held-out example "
             "is known, it is the consensus."
         )
-    if uses_consensus(data):
+    if uses_consensus(data, test):
         notes.append(
             "The consensus is the probability of each class, given the labels of an example, their annotators, and a "
             "No PI model that was not trained on them. It may favour No PI."
         )
-    elif data.task == "multi-label":
+    elif data.schema.several:
         notes.append(
             "The verdict puts accuracy first: on noisy labels, NLL penalizes methods that predict the true label "
             "instead of the noisy one, such as pi-dual and pi-transition."

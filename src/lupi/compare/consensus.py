@@ -14,10 +14,11 @@ baselines like No PI. docs/results/consensus.md measures how well it ranks metho
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from lupi._internal.devices import one_thread
@@ -26,22 +27,19 @@ from lupi.compare.plan import Plan
 from lupi.compare.statistics import BASELINE, Floats
 from lupi.crowd import infer
 from lupi.crowd.trusted import read_trust
-from lupi.estimators import PrivilegedClassifier, fit_together
-from lupi.tabular.columns import estimator_kinds
-from lupi.tabular.dataset import TableDataset
+from lupi.estimators import PrivilegedClassifier
+from lupi.estimators.table_estimator import TableEstimator, fit_tables
+from lupi.tabular import TableData
 from lupi.tabular.encoding import MissingValuesWarning
-from lupi.tabular.features import encode_columns, fit_encoders
-from lupi.tabular.folds import Rows
-from lupi.tabular.spec import TableSpec
-from lupi.tabular.targets import code_gold
+from lupi.tabular.grouping import Rows
 
 SEED = 1_000_000
 """Added to the seeds of the comparison, so that the model of the consensus differs from all arms."""
 
 
-def uses_consensus(data: TableDataset) -> bool:
+def uses_consensus(data: TableData, test: TableData | None) -> bool:
     """Return whether methods are scored on the consensus of held-out labels."""
-    return data.test is None and data.task == "classification"
+    return test is None and data.schema.task == "classification" and not data.schema.several
 
 
 def first_rows(example: NDArray[Any]) -> NDArray[np.int64]:
@@ -49,57 +47,36 @@ def first_rows(example: NDArray[Any]) -> NDArray[np.int64]:
     return np.sort(np.unique(example, return_index=True)[1])
 
 
-def take_gold(data: TableDataset, rows: Rows, classes: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """Return the true classes of the given rows, −1 where they are unknown or not among `classes`."""
-    if data.gold is None:
-        return None
-    codes = np.nan_to_num(code_gold(data.gold, data.classes), nan=-1).astype(np.int64)[rows]
-    return np.where(np.isin(codes, classes), codes, -1)
-
-
-def check_trust(spec: TableSpec, data: TableDataset) -> None:
+def check_trust(data: TableData) -> None:
     """Check the names and values of the trust in annotators before any training."""
-    if spec.trust and data.annotators is not None:
-        read_trust(spec.trust, np.unique(data.annotators.astype(str)))
-
-
-def take_trust(trust: Mapping[str, float], annotators: NDArray[Any] | None) -> dict[str, float] | None:
-    """Return the trust in the given annotators only, since a part of a table may lack some annotators."""
-    if annotators is None:
-        return None
-    names = set(annotators.tolist())
-    return {name: value for name, value in trust.items() if name in names} or None
+    if data.trust and data.annotators is not None:
+        read_trust(data.trust, np.unique(data.annotators.astype(str)))
 
 
 def infer_consensus(
-    plan: Plan, data: TableDataset, splits: Sequence[tuple[Rows, Rows]], seeds: Sequence[int]
+    plan: Plan, data: TableData, splits: Sequence[tuple[Rows, Rows]], seeds: Sequence[int]
 ) -> list[dict[str, Any]]:
     """Infer the true labels of held-out examples for a group of seeds."""
-    parameters = {**plan.settings, "patience": PATIENCE, "device": plan.device, "soft": data.train.soft is not None}
-    parameters["kind"] = estimator_kinds(data.schema.inputs)
-    models = [PrivilegedClassifier(BASELINE, random_state=SEED + seed, **parameters) for seed in seeds]
-    sets, held_out = [], []
-    for train, test in (splits[seed] for seed in seeds):
-        rows = data.train.take(train)
-        encoders = fit_encoders(rows.X, data.unencoded)
-        y = rows.y if rows.soft is None else rows.soft
-        X = encode_columns(rows.X, encoders)
-        gold = take_gold(data, train, np.unique(rows.y))
-        sets.append({"X": X, "y": y, "example": rows.example, "sample_weight": rows.weight, "gold": gold})
-        held_out.append(encode_columns(data.train.take(test).X, encoders))
+    settings = {**plan.settings, "patience": PATIENCE, "device": plan.device}
+    models = [TableEstimator(data.schema, BASELINE, {**settings, "random_state": SEED + seed}) for seed in seeds]
+    held_out = [data.take(splits[seed][1]) for seed in seeds]
     with one_thread(), warnings.catch_warnings(action="ignore", category=MissingValuesWarning):
-        fit_together(models, sets)
-        predictions = [model.predict_proba(X) for model, X in zip(models, held_out, strict=True)]
+        fit_tables(models, [data.take(splits[seed][0]) for seed in seeds])
+        predictions = [model.estimator._predict(rows.inputs) for model, rows in zip(models, held_out, strict=True)]
     found = []
-    for model, seed, p in zip(models, seeds, predictions, strict=True):
-        test = splits[seed][1]
-        rows, who = data.train.take(test), None if data.annotators is None else data.annotators[test]
-        label = np.searchsorted(model.classes_, rows.y)
-        gold = take_gold(data, test, model.classes_)
-        gold = None if gold is None else np.where(gold < 0, -1, np.searchsorted(model.classes_, gold))
-        trust = take_trust(plan.spec.trust, who)
-        truth: Floats = np.zeros((len(np.unique(rows.example)), len(data.classes)))
-        found_truth = infer(p, label, example=rows.example, annotator=who, gold=gold, trust=trust)
-        truth[:, model.classes_] = found_truth.truth
+    for model, rows, p in zip(models, held_out, predictions, strict=True):
+        assert isinstance(model.estimator, PrivilegedClassifier)
+        known = pd.Index(data.classes).get_indexer(pd.Index(model.estimator.classes_))
+        place = np.full(len(data.classes) + 1, -1)  # −1, an unknown true label, is the last
+        place[known] = np.arange(len(known))
+        truth: Floats = np.zeros((rows.examples, len(data.classes)))
+        truth[:, known] = infer(
+            p,
+            place[rows.y],
+            example=rows.group,
+            annotator=rows.annotators,
+            gold=None if rows.true_labels is None else place[rows.true_labels],
+            trust=rows.trusted or None,
+        ).truth
         found.append({"truth": truth})
     return found

@@ -11,9 +11,8 @@ from sklearn.model_selection import GroupShuffleSplit
 from lupi import methods as known
 from lupi._internal.checks import check_integer
 from lupi._internal.devices import check_device
-from lupi.tabular.dataset import TableDataset
-from lupi.tabular.folds import Rows, grouped_folds
-from lupi.tabular.spec import TableSpec
+from lupi.tabular import TableData, TableSpec
+from lupi.tabular.grouping import Rows, grouped_folds
 
 HELD_OUT = 0.2
 """Share of the examples to hold out for scoring if there is no test table."""
@@ -93,28 +92,28 @@ class Plan:
         return self.folds or self.seeds
 
 
-def make_splits(plan: Plan, data: TableDataset) -> list[tuple[Rows, Rows]]:
+def make_splits(plan: Plan, data: TableData, test: TableData | None) -> list[tuple[Rows, Rows]]:
     """Return the rows to train on and to score on for every run. No example is in both.
 
     Held-out labels of a class that the training rows lack are not scored.
     """
-    group, rows = data.train.example, np.arange(len(data.train.y))
-    if data.test is not None:
-        if len(np.unique(data.test.example)) < 2:
+    rows = np.arange(len(data))
+    if test is not None:
+        if test.examples < 2:
             raise ValueError("Expected `test` to be a table of at least two examples, but got 1.")
-        return [(rows, np.arange(len(data.test.y)))] * plan.seeds
-    examples, fewest = len(np.unique(group)), max(FEWEST_EXAMPLES, plan.folds or 0)
-    if examples < fewest:
-        raise ValueError(f"Expected at least {fewest} examples to hold some out, but got {examples}.")
+        return [(rows, np.arange(len(test)))] * plan.seeds
+    fewest = max(FEWEST_EXAMPLES, plan.folds or 0)
+    if data.examples < fewest:
+        raise ValueError(f"Expected at least {fewest} examples to hold some out, but got {data.examples}.")
     if plan.folds is not None:
-        found = grouped_folds(group, plan.folds)
+        found = grouped_folds(data.group, plan.folds)
     else:
         found = [
-            next(GroupShuffleSplit(1, test_size=HELD_OUT, random_state=seed).split(rows, groups=group))
+            next(GroupShuffleSplit(1, test_size=HELD_OUT, random_state=seed).split(rows, groups=data.group))
             for seed in range(plan.seeds)
         ]
-    if data.task == "classification":
-        y = data.train.y
+    if data.schema.task == "classification" and not data.schema.several:
+        y = data.y
         found = [(train, test[np.isin(y[test], y[train])]) for train, test in found]
         if any(len(np.unique(y[train])) < 2 or len(test) == 0 for train, test in found):
             raise ValueError("Expected enough examples of two classes to hold some out, but got too few.")

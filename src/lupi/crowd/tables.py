@@ -14,8 +14,8 @@ from lupi.crowd.labels_alone import approximate_reliability, expected_confusions
 from lupi.crowd.trusted import read_trust
 from lupi.crowd.votes import Votes
 from lupi.importers import to_long
-from lupi.tabular.containers import as_pandas
-from lupi.tabular.roles import check_name
+from lupi.tabular.frames import as_pandas
+from lupi.tabular.spec import check_name
 from lupi.tabular.targets import find_unlabelled
 from lupi.tabular.values import as_text, is_number
 

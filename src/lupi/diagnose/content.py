@@ -8,10 +8,10 @@ import pandas as pd
 import pyarrow as pa
 
 from lupi.tabular import TableSpec, read_table
-from lupi.tabular.columns import InputColumn
-from lupi.tabular.containers import to_pandas
+from lupi.tabular.schema import InputColumn
+from lupi.tabular.frames import to_pandas
 from lupi.tabular.images import UnreadableImageError, draw_thumbnail
-from lupi.tabular.relative_paths import folder_of, resolve_beside_table
+from lupi.tabular.kinds.image import folder_of, resolve_beside_table
 
 MOST = 3
 """Maximum number of input columns to show."""

@@ -26,7 +26,7 @@ from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
 from lupi.metrics import clustered_error
 from lupi.nn.inference import over_annotations
 from lupi.tabular.encoding import MissingValuesWarning
-from lupi.tabular.folds import grouped_folds, number_examples, take_rows
+from lupi.tabular.grouping import grouped_folds, number_examples, take_rows
 
 SMALLEST = 1e-7
 """Smallest probability of a label, so that a class missing from a fold costs both models the same."""

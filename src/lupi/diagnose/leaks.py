@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from lupi.tabular.folds import grouped_folds
+from lupi.tabular.grouping import grouped_folds
 from lupi.tabular.kinds.vector import as_bytes
 
 Floats = NDArray[np.float64]

@@ -13,7 +13,7 @@ from lupi._internal.parallel import run_parallel
 from lupi._internal.progress import Steps
 from lupi.estimators import PrivilegedClassifier
 from lupi.tabular.encoding import MissingValuesWarning
-from lupi.tabular.folds import grouped_folds, number_examples, take_rows
+from lupi.tabular.grouping import grouped_folds, number_examples, take_rows
 
 
 def predict_out_of_fold(

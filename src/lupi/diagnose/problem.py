@@ -15,8 +15,8 @@ from lupi._internal.devices import one_thread
 from lupi.crowd.trusted import read_trust
 from lupi.diagnose.information import STEPS, Floats, Information, cross_entropy_gap, held_out_losses
 from lupi.diagnose.leaks import code_values
-from lupi.tabular.columns import privileged_encoding
-from lupi.tabular.folds import grouped_folds, number_examples
+from lupi.tabular.schema import privileged_encoding
+from lupi.tabular.grouping import grouped_folds, number_examples
 
 FEWEST_EXAMPLES = 20
 WIDTH = (64, 64)

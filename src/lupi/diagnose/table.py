@@ -22,7 +22,7 @@ from lupi.diagnose.page import diagnosis_page
 from lupi.diagnose.problem import Problem
 from lupi.report import write_report
 from lupi.tabular import TableDataset, TableSpec, read_dataset
-from lupi.tabular.columns import estimator_kinds
+from lupi.tabular.schema import estimator_kinds
 from lupi.tabular.features import encode_columns, fit_encoders
 from lupi.tabular.sampling import sample_examples
 

@@ -3,6 +3,6 @@
 from lupi.estimators.classifier import PrivilegedClassifier
 from lupi.estimators.regressor import PrivilegedRegressor
 from lupi.estimators.svm_plus import SVMPlusClassifier
-from lupi.estimators.together import fit_together
+from lupi.estimators.base import fit_together
 
 __all__ = ["PrivilegedClassifier", "PrivilegedRegressor", "SVMPlusClassifier", "fit_together"]

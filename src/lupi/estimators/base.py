@@ -22,28 +22,29 @@ from lupi import methods
 from lupi._internal.checks import check_integer, check_number
 from lupi._internal.devices import check_device, seeded
 from lupi.data import Annotations, Batch, CodedRows, SparseRows
-from lupi.estimators import arguments
+from lupi.estimators import fit_arguments
+from lupi.estimators.fit_arguments import LabelledRows
 from lupi.estimators.folder import save_model_folder
-from lupi.estimators.held_out import check_eval_set, encode_eval_set, hold_out, stops_by_consensus
-from lupi.estimators.onnx_export import Deployed, check_numeric, draw_inputs, export_onnx
-from lupi.estimators.rows import LabelledRows, select_labelled
-from lupi.estimators.storing import pack_model
-from lupi.estimators.truth import check_trust, read_gold
-from lupi.likelihoods import Likelihood
+from lupi.estimators.onnx_export import Deployed, draw_inputs, export_onnx
+from lupi.estimators.packing import pack_model
+from lupi.estimators.targets import Target
 from lupi.nn import MLP, Parts
 from lupi.nn.inference import ROWS_AT_ONCE, measure_width, over_annotations, over_examples, take_first
 from lupi.nn.pairwise import check_flips
 from lupi.settings import Settings, choose_batch_size
-from lupi.tabular.containers import as_pandas
-from lupi.tabular.encoding import InputEncoder, PrivilegedEncoder
-from lupi.tabular.folds import take_rows
-from lupi.tabular.frames import as_frame, check_inputs
-from lupi.tabular.kinds.vector import expand_vectors
-from lupi.tabular.lazy import Frame, by_column
-from lupi.training import Checkpoint, fit
+from lupi.tabular.encoding import TableEncoder
+from lupi.tabular.frames import Frame, as_frame, as_pandas, by_column
+from lupi.tabular.grouping import take_rows
+from lupi.tabular.recognizing import PYTHON_ADVICE, check_kinds, recognize_inputs, recognize_privileged
+from lupi.tabular.values import code_categories
+from lupi.training import fit, fit_seeds
 
 Trunk = nn.Module | Callable[[], nn.Module]
 MethodMaker = Callable[..., methods.Method]
+OF_FIT = ("fabric", "checkpoint", "callbacks")
+"""Arguments of `lupi.training.fit` that `training` may have."""
+VALIDATION_FRACTION = 0.1
+"""Fraction of the examples to hold out by default, if training may stop early."""
 
 
 @dataclass(eq=False, repr=False)
@@ -66,40 +67,25 @@ class PrivilegedEstimator(BaseEstimator, ABC):
     hidden: Sequence[int] = (64, 64)
     tower: Sequence[int] = (64, 64)
     tower_skip: bool = False
-    numbers: str | Mapping[str, str] = "quantile"
-    quantiles: int = 10
     annotator: str | int | None = None
     trust: Mapping[Any, float] | None = None
     epochs: int = 50
     batch_size: int | None = None
     learning_rate: float = 1e-3
-    learning_rates: Mapping[str, float] | None = None
     l2: float = 0.0
     patience: int | None = None
-    validation_fraction: float = 0.1
     training: Mapping[str, Any] | None = None
     device: str = "cpu"
-    fabric: Any = None
-    checkpoint: Checkpoint | None = None
     random_state: int | np.random.RandomState | None = None
     verbose: bool = False
-    callbacks: Sequence[Callable[[dict[str, Any], methods.Method], Any]] | None = None
 
     @abstractmethod
-    def _fit_targets(self, y: Any, names: Sequence[Any] | None) -> tuple[Tensor, Likelihood, int]:
-        """Check y, and return it as a tensor with its likelihood and the number of outputs; `names` its columns."""
+    def _make_target(self, y: Any, names: Sequence[Any] | None) -> Target:
+        """Return what y means; `names` are its columns."""
 
-    @abstractmethod
-    def _code_targets(self, y: NDArray[Any], name: str) -> Tensor:
-        """Return other labels as a tensor, as `_fit_targets` does for y; `name` is their argument in messages."""
-
-    def _weigh_classes(self, y: Tensor) -> NDArray[np.float64] | None:  # noqa: ARG002 - classifiers do
-        """Return the weight of each label's class, or None."""
+    def _weigh(self, y: Tensor) -> NDArray[np.float64] | None:  # noqa: ARG002 - classifiers do
+        """Return the weight of each label, or None."""
         return None
-
-    @abstractmethod
-    def _decode(self, output: Tensor) -> Tensor:
-        """Return the expected y of an output of the network, on the scale of the user's y."""
 
     def fit(
         self,
@@ -121,10 +107,8 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             validation=held_out,
             seed=seed,
             device=self.device,
-            fabric=self.fabric,
-            checkpoint=self.checkpoint,
             progress=bool(self.verbose),
-            callbacks=self.callbacks or (),
+            **self._options(OF_FIT),
         )
         self._finish(data)
         return self
@@ -133,7 +117,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         """Make the predictor of a trained network, unless it predicts NaN or infinity for training rows."""
         predictor = self.method_.predictor().eval()
         some = torch.arange(min(ROWS_AT_ONCE, data.examples))
-        output = self._decode(over_examples(predictor, data.x, rows=some).cpu().double())
+        output = self.target_.decode(over_examples(predictor, data.x, rows=some).cpu().double())
         if not bool(output.isfinite().all()):
             raise FloatingPointError(
                 "Expected finite predictions, but the trained network predicts NaN or infinity for rows that it was "
@@ -159,68 +143,127 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         for name in ("predictor_", "_mixture"):  # so that a fit that fails leaves no model
             self.__dict__.pop(name, None)
         X, privileged = by_column(X), by_column(privileged)
-        arguments.check_index(X, y=y, privileged=privileged, example=example)
-        inputs = self._check_inputs(X, reset=True)
+        fit_arguments.check_index(X, y=y, privileged=privileged, example=example)
+        inputs = self._read_inputs(X, reset=True)
         if y is None:
             raise ValueError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
         names = getattr(as_pandas(y), "columns", None)
-        rows = select_labelled(
+        rows = fit_arguments.select_labelled(
             inputs,
             y,
-            privileged=privileged,
+            privileged=None if privileged is None else as_frame(privileged),
             example=example,
             sample_weight=sample_weight,
             classes=is_classifier(self),
         )
         seed = int(check_random_state(self.random_state).randint(2**31))
-        if self.fabric is not None:
-            seed = self.fabric.broadcast(seed)  # all processes take the seed of the first
+        fabric = self._options(OF_FIT).get("fabric")
+        if fabric is not None:
+            seed = fabric.broadcast(seed)  # all processes take the seed of the first
         data = self._annotate(rows, names, gold)
-        held_out = None if eval_set is None else encode_eval_set(self, eval_set, data.a.shape[1])
+        held_out = None if eval_set is None else self._encode_eval_set(eval_set, data.a.shape[1])
         self._build_network(data.x, seed)
         settings = self._check_parameters(len(data))
+        forms_consensus = self.method_.predicts_truth and settings.stops_on_consensus
         if self.method_.stops_itself:
             settings = replace(settings, patience=None)
-        elif eval_set is not None:
-            assert held_out is not None
-            held_out = check_eval_set(self, eval_set, held_out, settings)
+        elif held_out is not None:
+            if forms_consensus and not getattr(self, "soft", False):
+                held_out = fit_arguments.take_as_true(held_out)
+            elif self.method_.uses_privileged and "marginal" not in self.method_.gradients and len(eval_set) == 2:
+                raise ValueError(
+                    f"Expected `eval_set` to be (X, y, privileged) for method {self.method!r}, whose loss needs "
+                    "privileged information, but got (X, y)."
+                )
         elif self.patience is not None:
-            data, held_out = hold_out(data, self.validation_fraction, seed)
-        forms_consensus = stops_by_consensus(self.method_, settings)
+            fraction = (self.training or {}).get("validation_fraction", VALIDATION_FRACTION)
+            data, held_out = fit_arguments.hold_out(data, fraction, seed)
         if self.trust and not (self.method_.models_annotators or forms_consensus):
             warnings.warn(f"Method {self.method!r} has no model of annotators: `trust` has no effect.", stacklevel=3)
         return data, held_out, settings, seed
 
     def _annotate(self, rows: LabelledRows, names: Any, gold: Any) -> Annotations:
-        """Fit the encoders, and encode the rows."""
+        """Learn the target and the encodings of columns, and encode the rows."""
         inputs, privileged = rows.inputs, rows.privileged
-        n = inputs.shape[0]
-        target, self.likelihood_, outputs = self._fit_targets(rows.y, names)
-        by_class = self._weigh_classes(target)
+        kinds, privileged_kinds = self._recognize(inputs, privileged)
+        self.target_ = self._make_target(rows.y, names)
+        y = self.target_.code(rows.y, "y")
+        by_class = self._weigh(y)
         weight = by_class if rows.weight is None else rows.weight if by_class is None else rows.weight * by_class
-        row = np.arange(n)
+        row = np.arange(inputs.shape[0])
         if rows.example is not None:
-            first, row = arguments.find_examples(rows.example, inputs)
+            first, row = fit_arguments.find_examples(rows.example, inputs)
             inputs = take_rows(inputs, first)
-        a = self._fit_privileged(privileged, n)
-        who = arguments.find_annotators(privileged, self.annotator, self.numbers)
-        trust = None
-        if self.trust is not None:
-            column = arguments.find_annotator_column(privileged, self.annotator, self.numbers)
-            trust = check_trust(self.trust, column)
+        self.privileged_encoder_ = None
+        if privileged is not None:
+            encoder = TableEncoder(privileged_kinds, privileged=True, device=self.device)
+            self.privileged_encoder_ = encoder.fit(privileged)
+        elif not isinstance(self.method, str) or methods.kind(self.method).needs_privileged:
+            warnings.warn(
+                f"{type(self).__name__}.fit got no `privileged` information: method {self.method!r} trains "
+                "without it, as if it were all zeros.",
+                stacklevel=4,
+            )
+        a = self._encode_privileged(privileged, len(row))
+        who = fit_arguments.find_annotators(privileged, self.annotator, privileged_kinds)
+        trust = None if self.trust is None else fit_arguments.check_trust(self.trust, who)
         self.input_encoder_ = None
         if self.trunk is None:
-            self.input_encoder_ = InputEncoder(arguments.recognize_inputs(inputs, self.kind)).fit(inputs)
+            self.input_encoder_ = TableEncoder(kinds, device=self.device).fit(inputs)
         x = self._encode_inputs(inputs)
-        annotator = None if who is None else torch.from_numpy(who)
-        weights = None if weight is None else torch.from_numpy(weight / weight.mean()).float()
-        self.widths_: dict[str, int] = {"inputs": x.shape[1], "privileged": a.shape[1], "outputs": outputs}
-        data = Annotations(x, torch.from_numpy(row), a, target, annotator, weights, trust=trust)
+        self.widths_ = {"inputs": x.shape[1], "privileged": a.shape[1], "outputs": self.target_.outputs}
+        data = Annotations(
+            x,
+            torch.from_numpy(row),
+            a,
+            y,
+            None if who is None else torch.from_numpy(code_categories(who)),
+            None if weight is None else torch.from_numpy(weight / weight.mean()).float(),
+            trust=trust,
+        )
         if gold is None:
             return data
         classes = getattr(self, "classes_", None)
-        true = read_gold(gold, rows.kept, row, lambda labels: self._code_targets(labels, "gold"), classes)
+        true = fit_arguments.read_gold(
+            gold, rows.kept, row, lambda labels: self.target_.code(labels, "gold"), classes
+        )
         return replace(data, gold=true)
+
+    def _recognize(self, inputs: Any, privileged: Frame | None) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the kinds of input and of privileged columns; warn of other notations."""
+        chosen = {str(name): kind for name, kind in (self.kind or {}).items()}
+        tables = [inputs if self.trunk is None else None, privileged]
+        names = [list(map(str, table.columns)) if table is not None else [] for table in tables]
+        check_kinds(chosen, [*names[0], *names[1]], "X or `privileged`")
+        kinds: dict[str, str] = {}
+        privileged_kinds: dict[str, str] = {}
+        notes: list[str] = []
+        if self.trunk is None:
+            kinds, notes = recognize_inputs(inputs, chosen, PYTHON_ADVICE)
+        if privileged is not None:
+            annotator = self.annotator
+            named = None if annotator is None else fit_arguments.name_annotator(privileged, annotator)
+            privileged_kinds, more = recognize_privileged(privileged, chosen, PYTHON_ADVICE, named)
+            notes += more
+        for note in notes:
+            warnings.warn(note, stacklevel=5)
+        return kinds, privileged_kinds
+
+    def _encode_eval_set(self, eval_set: Any, width: int) -> Annotations:
+        """Encode held-out data, (X, y) or (X, y, privileged); by default, privileged features are zero."""
+        if not isinstance(eval_set, Sequence) or isinstance(eval_set, str) or len(eval_set) not in (2, 3):
+            got = f"{len(eval_set)} values" if isinstance(eval_set, Sequence) else type(eval_set).__name__
+            raise ValueError(f"Expected `eval_set` to be (X, y) or (X, y, privileged), but got {got}.")
+        inputs, y = self._read_inputs(eval_set[0], reset=False), fit_arguments.read_targets(eval_set[1])
+        if len(y) != len(inputs):
+            raise ValueError(f"Expected `eval_set` to have {len(inputs)} labels as its X has rows, but got {len(y)}.")
+        labelled = fit_arguments.find_labelled(y, classes=is_classifier(self))
+        rows, x = torch.from_numpy(labelled).nonzero().squeeze(1), self._encode_inputs(inputs)
+        a: Tensor | SparseRows = torch.zeros(len(y), width)
+        if len(eval_set) == 3:
+            a = self._encode_privileged(as_pandas(eval_set[2]), len(y))
+        a = a[rows] if isinstance(a, Tensor) else a.take(rows)
+        return Annotations(x, rows, a, self.target_.code(y[labelled], "eval_set"))
 
     def _build_network(self, x: Any, seed: int) -> None:
         """Build the network."""
@@ -230,7 +273,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         with seeded(seed, torch.device(self.device)):
             self.method_: methods.Method = self._build()
             if self.widths_["odd"]:
-                check_flips(self.method_.predictor(), self.likelihood_, take_first(x, ROWS_AT_ONCE))
+                check_flips(self.method_.predictor(), self.target_.likelihood, take_first(x, ROWS_AT_ONCE))
 
     def _check_parameters(self, annotations: int = 0) -> Settings:
         """Check the parameters before looking at data, and return the settings of training on some annotations."""
@@ -241,70 +284,59 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         for name in ("method_options", "training", "kind"):
             if not isinstance(options := getattr(self, name), Mapping | None):
                 raise ValueError(f"Expected `{name}` to be a dict, but got {options!r}.")
-        if not (isinstance(self.callbacks, Sequence | None) and all(map(callable, self.callbacks or ()))):
-            raise ValueError(f"Expected `callbacks` to be a list of callables, but got {self.callbacks!r}.")
         check_device(self.device)
-        arguments.check_widths("hidden", self.hidden)
-        arguments.check_widths("tower", self.tower, count=2)
-        parameters, options = self.get_params(deep=False), self.training or {}
+        fit_arguments.check_widths("hidden", self.hidden)
+        fit_arguments.check_widths("tower", self.tower, count=2)
+        check_integer("members", self.members, 1)
+        parameters, options = self.get_params(deep=False), dict(self.training or {})
         if self.batch_size is None:
             parameters["batch_size"] = choose_batch_size(annotations)
         names = [field.name for field in fields(Settings)]
         for name in options:
-            if name in parameters or name not in names:
-                known = ", ".join(name for name in names if name not in parameters)
+            if name in parameters or name not in (*names, *OF_FIT, "validation_fraction"):
+                known = ", ".join(name for name in (*names, *OF_FIT, "validation_fraction") if name not in parameters)
                 raise ValueError(f"Expected `training` to have options among {known}, but got {name!r}.")
-        check_number("validation_fraction", self.validation_fraction, maximum=1)
-        check_integer("members", self.members, 1)
-        return Settings(**{name: value for name, value in parameters.items() if name in names}, **options)
+        callbacks = options.get("callbacks")
+        if not (isinstance(callbacks, Sequence | None) and all(map(callable, callbacks or ()))):
+            raise ValueError(f"Expected `callbacks` to be a list of callables, but got {callbacks!r}.")
+        check_number("validation_fraction", options.get("validation_fraction", VALIDATION_FRACTION), maximum=1)
+        given = {name: value for name, value in parameters.items() if name in names}
+        return Settings(**given, **self._options(names))
 
-    def _check_inputs(self, X: Any, *, reset: bool) -> NDArray[Any] | Frame:
-        vectors = [name for name, kind in (self.kind or {}).items() if kind == "vector"]
-        X = as_pandas(X) if vectors or self.trunk is not None else by_column(X)
+    def _options(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return those of the options in `training` that have the given names, without None."""
+        return {name: value for name, value in (self.training or {}).items() if name in names and value is not None}
+
+    def _read_inputs(self, X: Any, *, reset: bool) -> Any:
+        """Return X as a frame or, for a trunk of the user's own, as an array; check its columns as scikit-learn does."""
+        X = by_column(X) if self.trunk is None else as_pandas(X)
         if isinstance(X, Tensor):
             X = (X.float() if X.is_floating_point() else X).numpy(force=True)
-        if self.trunk is None and isinstance(X, Frame):
-            if isinstance(X, pd.DataFrame):
-                X = expand_vectors(X, vectors)
-            named = X if isinstance(X, pd.DataFrame) else pd.DataFrame(columns=X.columns)
-            validate_data(self, named, reset=reset, skip_check_array=True)
-            return arguments.check_values(check_inputs(X), "input column")
-        X = validate_data(self, X, reset=reset, ensure_all_finite=False, allow_nd=self.trunk is not None)
         if self.trunk is None:
-            check_inputs(X)
-        elif not (finite := np.isfinite(X).reshape(len(X), -1).all(axis=1)).all():
+            if isinstance(X, Frame):
+                named = X if isinstance(X, pd.DataFrame) else pd.DataFrame(columns=X.columns)
+                validate_data(self, named, reset=reset, skip_check_array=True)
+            else:
+                X = validate_data(self, X, reset=reset, ensure_all_finite=False)
+            return as_frame(X, "x", "X")
+        X = validate_data(self, X, reset=reset, ensure_all_finite=False, allow_nd=True)
+        if not (finite := np.isfinite(X).reshape(len(X), -1).all(axis=1)).all():
             raise ValueError(f"Input X contains NaN or infinity in row {finite.argmin()}.")
-        return X  # type: ignore[no-any-return]
+        return X
 
-    def _encode_inputs(self, inputs: NDArray[Any] | Frame) -> Tensor | CodedRows:
-        encoder = self.input_encoder_
-        return self._own_inputs(inputs) if encoder is None else encoder.encode(inputs)
-
-    def _own_inputs(self, inputs: Any) -> Tensor:
-        """Return the inputs of a trunk of the user's own."""
+    def _encode_inputs(self, inputs: Any) -> Tensor | CodedRows:
+        if self.input_encoder_ is not None:
+            return self.input_encoder_.encode(inputs)
         x = torch.from_numpy(np.require(np.ascontiguousarray(inputs), requirements="W"))  # torch takes no other memory
         return x.float() if x.is_floating_point() else x
-
-    def _fit_privileged(self, privileged: Any, n: int) -> Tensor | SparseRows:
-        self.privileged_encoder_: PrivilegedEncoder | None = None
-        if privileged is not None:
-            frame = arguments.check_values(as_frame(privileged), "privileged column")
-            numbers = arguments.choose_numbers(frame, self.numbers, self.annotator)
-            self.privileged_encoder_ = PrivilegedEncoder(numbers, self.quantiles).fit(frame)
-        elif not isinstance(self.method, str) or needs_privileged(methods.kind(self.method)):
-            warnings.warn(
-                f"{type(self).__name__}.fit got no `privileged` information: method {self.method!r} trains "
-                "without it, as if it were all zeros.",
-                stacklevel=5,
-            )
-        return self._encode_privileged(privileged, n)
 
     def _encode_privileged(self, privileged: Any, n: int) -> Tensor | SparseRows:
         if self.privileged_encoder_ is None:
             return torch.zeros(n, 1)
-        a = self.privileged_encoder_.encode(privileged).sparse()
-        arguments.check_length("privileged", a.shape[0], n)
-        return a
+        rows = self.privileged_encoder_.encode(privileged)
+        assert isinstance(rows, CodedRows)
+        fit_arguments.check_length("privileged", rows.shape[0], n)
+        return rows.sparse()
 
     def _make_trunk(self) -> nn.Module:
         if self.trunk is None:
@@ -318,7 +350,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             features=self.widths_["features"],
             privileged=self.widths_.get("privileged", 1),
             outputs=self.widths_["outputs"],
-            likelihood=self.likelihood_,
+            likelihood=self.target_.likelihood,
             tower_widths=(first, second),
             tower_skip=self.tower_skip,
             odd=bool(self.widths_.get("odd")),
@@ -341,19 +373,19 @@ class PrivilegedEstimator(BaseEstimator, ABC):
 
     @property
     def mixture_(self) -> dict[str, float]:
-        """Weights of the methods that "auto", "stack" or "label-posterior" has mixed."""
+        """Weights of the methods that the method has mixed."""
         check_is_fitted(self, "predictor_")
         if getattr(self, "_mixture", None) is not None:  # it was loaded without the whole network
             return dict(self._mixture)
-        method = getattr(self, "method_", None)
-        if not isinstance(method, methods.LabelPosterior):
+        mixture = self.method_.mixture() if hasattr(self, "method_") else {}
+        if not mixture:
             raise AttributeError(f"Expected a method that mixes others, such as 'auto', but got {self.method!r}.")
-        return dict(zip(method.members, method.weights.tolist(), strict=True))
+        return mixture
 
     def _outputs(self, X: Any) -> Tensor:
         """Return the outputs of the network; in double precision probabilities sum to one as scikit-learn expects."""
         check_is_fitted(self, "predictor_")
-        x = self._encode_inputs(self._check_inputs(X, reset=False))
+        x = self._encode_inputs(self._read_inputs(X, reset=False))
         return over_examples(self.predictor_, x).cpu().double()
 
     def _predict(self, X: Any, *, names: Sequence[Any] | None = None, start: int = 0) -> NDArray[np.float64]:
@@ -361,7 +393,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
 
         `names` are those of the classes or labels in messages, and `start` is the number of the first row.
         """
-        return self._check_finite(self._decode(self._outputs(X)).numpy(), names, start)
+        return self._check_finite(self.target_.decode(self._outputs(X)).numpy(), names, start)
 
     def _check_finite(
         self, expected: NDArray[np.float64], names: Sequence[Any] | None = None, start: int = 0
@@ -389,8 +421,8 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             )
         if self.privileged_encoder_ is None:
             raise ValueError("Expected a model that was fitted with `privileged`, but this one was not.")
-        arguments.check_index(X, privileged=privileged)
-        x = self._encode_inputs(self._check_inputs(X, reset=False))
+        fit_arguments.check_index(X, privileged=privileged)
+        x = self._encode_inputs(self._read_inputs(X, reset=False))
         n = x.shape[0]
         data = Annotations(x, torch.arange(n), self._encode_privileged(privileged, n), torch.zeros(n))
 
@@ -398,7 +430,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             a = F.pad(batch.a, (0, method.random))  # no random features for new rows
             return method.conditional_output(batch._replace(a=a))
 
-        return self._check_finite(self._decode(over_annotations(method, conditional, data).cpu().double()).numpy())
+        return self._check_finite(self.target_.decode(over_annotations(method, conditional, data).cpu().double()).numpy())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -422,18 +454,54 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         """
         check_is_fitted(self, "predictor_")
         encoder = self.input_encoder_
-        if encoder is not None:
-            check_numeric(encoder)
         if X is not None:
-            X = self._check_inputs(X, reset=False)
+            X = self._read_inputs(X, reset=False)
         elif encoder is None:
             raise ValueError("Expected `X` to be a few inputs, since the trunk is your own, but got None.")
+        module = Deployed(copy.deepcopy(self.predictor_).cpu(), self.target_.decode, encoder)
+        if encoder is None:
+            x = self._encode_inputs(X)
+            assert isinstance(x, Tensor)
         else:
-            X = draw_inputs(encoder, self.n_features_in_)
-        x = self._own_inputs(X) if encoder is None else torch.from_numpy(np.array(X, dtype=np.float32))
-        export_onnx(Deployed(copy.deepcopy(self.predictor_).cpu(), self._decode, encoder), x, path)
+            x = draw_inputs(encoder) if X is None else torch.from_numpy(np.array(X, dtype=np.float32))
+        export_onnx(module, x, path)
 
 
-def needs_privileged(kind: type[methods.Method]) -> bool:
-    """Return whether a method is of no use without privileged information."""
-    return kind.uses_privileged and not issubclass(kind, (methods.LabelPosterior, methods.AggregatedNoPI))
+def fit_together(models: Sequence[PrivilegedEstimator], sets: Sequence[Mapping[str, Any]]) -> None:
+    """Fit estimators that differ in their seeds and data, as one stacked network where possible.
+
+    Parameters
+    ----------
+    models : sequence of estimators
+        Estimators that are identical except for `random_state`, on one device and without a checkpoint.
+    sets : sequence of mapping
+        The arguments of `fit` for each estimator: X, y, privileged, example, sample_weight, gold and eval_set.
+
+    Examples
+    --------
+    >>> from lupi import PrivilegedClassifier
+    >>> from lupi.datasets import load_digits_annotated
+    >>> digits = load_digits_annotated()
+    >>> one = {"X": digits.X_train, "y": digits.y_train, "privileged": digits.privileged}
+    >>> models = [PrivilegedClassifier("tram", epochs=1, random_state=seed) for seed in range(3)]
+    >>> fit_together(models, [one] * 3)
+    >>> models[2].predict(digits.X_test).shape
+    (500,)
+    """
+    first = models[0]
+    for name in first._options(OF_FIT):
+        raise ValueError(f"Expected `{name}` to be None for models that train together.")
+    prepared = [model._prepare(**one) for model, one in zip(models, sets, strict=True)]
+    data, held_out, settings, seeds = zip(*prepared, strict=True)
+    histories = fit_seeds(
+        [model.method_ for model in models],
+        data,
+        settings[0],
+        validation=held_out,
+        seeds=seeds,
+        device=first.device,
+        progress=bool(first.verbose),
+    )
+    for model, part, history in zip(models, data, histories, strict=True):
+        model.history_ = history
+        model._finish(part)

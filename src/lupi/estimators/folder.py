@@ -7,6 +7,7 @@ file is found before it is used.
 import hashlib
 import io
 import json
+import re
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,12 +18,31 @@ import safetensors.torch
 from torch import Tensor
 
 from lupi._internal.files import current_folder, is_blank, replace_folder
-from lupi.estimators.archive import dump_encoders
-from lupi.tabular import encoding, images, text
+from lupi.estimators import targets
+from lupi.tabular.encoding import TableEncoder
+from lupi.tabular.images import PixelEncoder, VisionEncoder
+from lupi.tabular.kinds import ENCODINGS, KINDS
+from lupi.tabular.text import TfidfEncoder, TransformerEncoder
 
-FORMAT = 3
+FORMAT = 4
 FACTS, WEIGHTS, ENCODERS = "model.json", "weights.safetensors", "encoders.skops"
-TRUSTED = (*encoding.TRUSTED, *text.TRUSTED, *images.TRUSTED)
+STORED = (
+    TableEncoder,
+    *KINDS.values(),
+    *ENCODINGS,
+    TfidfEncoder,
+    TransformerEncoder,
+    PixelEncoder,
+    VisionEncoder,
+    targets.Classes,
+    targets.SoftClasses,
+    targets.SeveralLabels,
+    targets.Numbers,
+)
+TRUSTED = tuple(f"{one.__module__}.{one.__qualname__}" for one in STORED)
+"""Classes of lupi that a model folder may hold."""
+SCHEMA = "schema.json"
+NUMBERS = re.compile(r'(?<=[ {]"__id__": )\d+|(?<=[ {]"file": ")\d+')
 
 
 class StoredModel(NamedTuple):
@@ -56,6 +76,24 @@ def save_model_folder(path: str | Path, model: StoredModel, notes: Mapping[str, 
     with replace_folder(path, drop={*files, *list_notes(path)}) as partial:
         for name, content in files.items():
             (partial / name).write_bytes(content)
+
+
+def dump_encoders(encoders: dict[str, Any]) -> bytes:
+    """Return encoders in the skops format.
+
+    skops names objects by their addresses in memory. Here they are numbered in the order of the schema instead, and
+    files have no date.
+    """
+    import skops.io  # slow to import, and training does not need it
+
+    numbers: dict[str, str] = {}
+    archive = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(skops.io.dumps(encoders))) as source, zipfile.ZipFile(archive, "w") as target:
+        schema = NUMBERS.sub(lambda id_: numbers.setdefault(id_[0], str(len(numbers))), source.read(SCHEMA).decode())
+        members = {re.sub(r"^\d+", lambda id_: numbers[id_[0]], name): name for name in source.namelist()}
+        for name in sorted(members):
+            target.writestr(zipfile.ZipInfo(name), schema if name == SCHEMA else source.read(members[name]))
+    return archive.getvalue()
 
 
 def list_notes(path: Path) -> list[str]:
@@ -113,8 +151,8 @@ def check_archive(content: bytes) -> None:
         stored = all(member.compress_type == zipfile.ZIP_STORED for member in archive.infolist())
         if not stored or sum(sizes.values()) > len(content):
             raise ValueError("Expected encoders that are stored without compression, but they are compressed.")
-        schema = json.loads(archive.read("schema.json"))
-        for name in sizes.keys() - {"schema.json"}:
+        schema = json.loads(archive.read(SCHEMA))
+        for name in sizes.keys() - {SCHEMA}:
             if not archive.read(name).startswith(b"\x93NUMPY"):
                 raise ValueError(f"Expected encoders to consist of arrays, but {name} is something else.")
     used, open_nodes = 0, [schema]

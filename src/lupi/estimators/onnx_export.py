@@ -2,7 +2,7 @@
 
 import logging
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,27 +13,34 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lupi._internal.files import replace_file
-from lupi.tabular import InputEncoder
-from lupi.tabular.standardizing import FARTHEST
+from lupi.tabular.encoding import TableEncoder
+from lupi.tabular.kinds.boolean import Boolean
+from lupi.tabular.kinds.embedded import Embedded
+from lupi.tabular.kinds.number import FARTHEST, Number, Standard, Standardized
+from lupi.tabular.kinds.vector import Vector
+
+NUMERIC = (Number, Standardized, Boolean, Vector)
+"""Kinds of columns that an ONNX file can hold."""
 
 
 class Deployed(nn.Module):
-    """A predictor that takes unscaled inputs and returns probabilities or real numbers."""
+    """A predictor that takes unscaled numbers and returns probabilities or real numbers."""
 
     def __init__(
-        self,
-        predictor: nn.Module,
-        decode: Callable[[Tensor], Tensor],
-        encoder: InputEncoder | None,
+        self, predictor: nn.Module, decode: Callable[[Tensor], Tensor], encoder: TableEncoder | None
     ) -> None:
         super().__init__()
         self.predictor, self.decode, self.encoded = predictor, decode, encoder is not None
         if encoder is not None:
-            mean = torch.from_numpy(encoder.mean_)
+            encodings = check_numeric(encoder)
+            mean = torch.from_numpy(np.concatenate([one.mean for one in encodings]))
             self.mean = nn.Buffer(mean.float())
             self.rest = nn.Buffer((mean - self.mean).float())  # one float32 number cannot hold a date in seconds
-            self.scale = nn.Buffer(torch.from_numpy(encoder.scale_).float())
-            self.missing = nn.Buffer(torch.from_numpy(encoder.missing_))
+            self.scale = nn.Buffer(torch.from_numpy(np.concatenate([one.scale for one in encodings])).float())
+            starts = np.cumsum([0, *(one.numbers for one in encodings)])
+            missing = [start + one.missing for start, one in zip(starts, encodings, strict=False)]
+            self.missing = nn.Buffer(torch.from_numpy(np.concatenate(missing)))
+            self.order = nn.Buffer(torch.from_numpy(order_features(encodings)))
         self.eval()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -41,24 +48,37 @@ class Deployed(nn.Module):
         if self.encoded:
             x = ((x - self.mean - self.rest) / self.scale).clamp(-FARTHEST, FARTHEST)
             absent = torch.isnan(x)
-            x = torch.cat([torch.where(absent, 0.0, x), absent[:, self.missing].to(x.dtype)], dim=1)
+            x = torch.cat([torch.where(absent, 0.0, x), absent[:, self.missing].to(x.dtype)], dim=1)[:, self.order]
         return self.decode(self.predictor(x))
 
 
-def check_numeric(encoder: InputEncoder) -> None:
-    """Raise an error unless an encoder takes numbers alone, which an ONNX file needs."""
-    if not encoder.numeric_:
-        name, kind = next(item for item in encoder.encoder_.kinds_.items() if item[1] != "standardize")
-        what = f"{name!r} is {'text' if kind == 'text' else 'a category'}"
-        raise ValueError(f"Expected all columns of X to be numbers for an ONNX file, but {what}.")
+def order_features(encodings: Sequence[Standard]) -> NDArray[np.int64]:
+    """Return the position of each feature among all numbers, which come first, and all indicators of missing values."""
+    number, indicator, order = 0, sum(one.numbers for one in encodings), []
+    for one in encodings:
+        order += [*range(number, number + one.numbers), *range(indicator, indicator + one.codes)]
+        number, indicator = number + one.numbers, indicator + one.codes
+    return np.array(order, dtype=np.int64)
 
 
-def draw_inputs(encoder: InputEncoder, columns: int) -> NDArray[np.float64]:
+def check_numeric(encoder: TableEncoder) -> list[Standard]:
+    """Return the encodings of numbers; raise a `ValueError` if a column is of another kind, which ONNX cannot hold."""
+    for one in encoder.encodings_:
+        if isinstance(one, Embedded) or not isinstance(one, Standard) or type(one.kind) not in NUMERIC:
+            what = f"{one.columns[0]!r} is {'a category' if one.kind.name == 'category' else one.kind.name}"
+            raise ValueError(f"Expected all columns of X to be numbers for an ONNX file, but {what}.")
+    return [one for one in encoder.encodings_ if isinstance(one, Standard)]
+
+
+def draw_inputs(encoder: TableEncoder) -> Tensor:
     """Draw ten rows with the mean and scale of the training set; the first misses every value that may be missing."""
-    scale = np.where(np.isinf(encoder.scale_), 0.0, encoder.scale_)  # a constant column stays constant
-    x = np.random.default_rng(0).normal(encoder.mean_, scale, size=(10, columns))
-    x[0, encoder.missing_] = np.nan
-    return x
+    parts = []
+    for one in check_numeric(encoder):
+        scale = np.where(np.isinf(one.scale), 0.0, one.scale)  # a constant column stays constant
+        x = np.random.default_rng(0).normal(one.mean, scale, size=(10, one.numbers))
+        x[0, one.missing] = np.nan
+        parts.append(x)
+    return torch.from_numpy(np.hstack(parts)).float()
 
 
 def export_onnx(module: nn.Module, x: Tensor, path: str | Path, *, tolerance: float = 1e-5) -> None:

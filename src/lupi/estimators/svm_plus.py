@@ -17,14 +17,15 @@ from scipy.linalg import cho_factor, cho_solve
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import pairwise_kernels
-from sklearn.preprocessing import label_binarize
+from sklearn.preprocessing import StandardScaler, label_binarize
 from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
-from lupi.estimators.arguments import check_index
-from lupi.tabular.encoding import PrivilegedEncoder
-from lupi.tabular.standardizing import Standardizer
+from lupi.estimators.fit_arguments import check_index
+from lupi.tabular.encoding import TableEncoder
+from lupi.tabular.frames import as_frame
+from lupi.tabular.values import is_number
 
 KERNELS = ("linear", "poly", "rbf", "laplacian", "cosine", "precomputed")
 Array = NDArray[np.float64]
@@ -145,7 +146,7 @@ class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
     support_, support_vectors_ : ndarray
         The rows of X that f depends on: their indices and values, scaled if `standardize`. The values are empty if the
         kernel is precomputed.
-    scaler_ : Standardizer or None
+    scaler_ : StandardScaler or None
         Scales X if `standardize`.
     dual_coef_ : ndarray of shape (1 or classes, support vectors)
         αᵢyᵢ.
@@ -213,7 +214,7 @@ class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"Expected y to have at least two classes, but got one class, {self.classes_[0]!r}.")
         if self.standardize and self.kernel == "precomputed":
             raise ValueError("Expected `standardize` to be False with a precomputed kernel, but got True.")
-        self.scaler_ = Standardizer().fit(X) if self.standardize else None
+        self.scaler_ = StandardScaler().fit(X) if self.standardize else None
         X = self._scale(X)
         self.gamma_ = kernel_coefficient("gamma", self.gamma, X)
         K = kernel_matrix("kernel", self.kernel, X, X, self.gamma_)
@@ -274,8 +275,10 @@ class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
     def _encode_privileged(self, privileged: Any) -> Array:
         """Return a as numbers; the kernel matrix itself if it is precomputed."""
         if self.privileged_standardize and self.privileged_kernel != "precomputed":
-            encoder = PrivilegedEncoder(numbers="standardize").fit(privileged)
-            return np.asarray(encoder.transform(privileged).toarray(), dtype=np.float64)
+            columns = as_frame(privileged)
+            kind = {str(name): "standardized" for name, column in columns.items() if is_number(column)}
+            rows = TableEncoder(kind, privileged=True).fit_transform(columns)
+            return np.asarray(rows.toarray(), dtype=np.float64)
         A = check_array(privileged, dtype=np.float64, ensure_2d=False, input_name="privileged")
         return np.asarray(A.reshape(len(A), -1))
 

@@ -15,7 +15,7 @@ def write_card(schema: Schema, facts: Mapping[str, Any]) -> str:
     """Return a model card in Markdown."""
     kinds: dict[str, list[str]] = {}
     for name, column in schema.inputs.items():
-        kinds.setdefault(column.kind, []).append(name)
+        kinds.setdefault(column.kind.partition(":")[0], []).append(name)
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
     environment.filters |= {"names": list_names, "plain": escape, "code": sanitize}
     template = environment.from_string(files("lupi.serving").joinpath("card.md").read_text("utf-8"))

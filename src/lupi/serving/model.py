@@ -16,24 +16,14 @@ from lupi._internal.files import claim_output, explain_os_errors, to_csv
 from lupi._internal.json_types import from_json
 from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor, folder
 from lupi.estimators.base import MethodMaker, Trunk
-from lupi.estimators.facts import explain_contents
-from lupi.estimators.storing import pack_model, unpack_model
+from lupi.estimators.packing import explain_contents, pack_model, unpack_model
 from lupi.serving.card import write_card
-from lupi.tabular import Schema, TransformerEncoder
-from lupi.tabular.columns import clean_inputs
-from lupi.tabular.containers import as_pandas
+from lupi.tabular import Schema, VisionEncoder
 from lupi.tabular.embeddings import PretrainedEncoder, resolve_folder
-from lupi.tabular.features import encode_columns
-from lupi.tabular.images import PixelEncoder, VisionEncoder
-from lupi.tabular.kinds import ColumnEncoder
-from lupi.tabular.text import TfidfEncoder
+from lupi.tabular.frames import as_pandas
+from lupi.tabular.kinds.embedded import Embedded
 
 Estimator = PrivilegedClassifier | PrivilegedRegressor
-ENCODERS: dict[str, tuple[type, ...]] = {
-    "text": (TfidfEncoder, TransformerEncoder),
-    "image": (PixelEncoder, VisionEncoder),
-}
-"""The possible encoders of columns, by kind."""
 ESTIMATORS: dict[str, type[Estimator]] = {kind.__name__: kind for kind in (PrivilegedClassifier, PrivilegedRegressor)}
 
 
@@ -65,15 +55,12 @@ class TableModel:
         The trained estimator.
     schema : Schema
         The columns of the training table, their roles and kinds.
-    encoders : dict
-        The fitted encoders of text and image columns.
     record : mapping
         The training record: the table and its size, classes, settings, notes, losses and versions.
     """
 
     estimator: Estimator
     schema: Schema
-    encoders: dict[str, ColumnEncoder]
     record: Mapping[str, Any]
 
     def predict(self, table: pd.DataFrame, *, start: int = 0, folder: str | Path = ".") -> pd.DataFrame:
@@ -143,8 +130,9 @@ class TableModel:
 
     def _predict(self, table: pd.DataFrame, start: int, folder: str | Path) -> NDArray[np.float64]:
         """Return the expected y."""
-        X = clean_inputs(table, self.schema.inputs, range(start, start + len(table)), Path(folder))
-        return self.estimator._predict(encode_columns(X, self.encoders), names=self.record["classes"], start=start)
+        rows = table.set_axis(range(start, start + len(table)), axis="index")  # as messages name them
+        X = self.schema.clean(rows, Path(folder))
+        return self.estimator._predict(X, names=self.record["classes"], start=start)
 
     def save(self, path: str | Path, *, privileged: bool = True) -> None:
         """Write the model to a folder that `lupi.load` reads, with a model card and the training record.
@@ -165,7 +153,7 @@ class TableModel:
             "results.json": json.dumps(self.record, indent=2, default=folder.to_plain) + "\n",
             "results.csv": to_csv(pd.DataFrame(self.record["history"])),
         }
-        stored = folder.StoredModel(facts, weights, fitted | {"text_encoders_": self.encoders})
+        stored = folder.StoredModel(facts, weights, fitted)
         folder.save_model_folder(path, stored, notes)
 
 
@@ -221,26 +209,20 @@ def load(
     with explain_contents(path):
         schema = Schema.from_json(stored.facts["table"])
         record = from_json(stored.facts.get("record"), Record, "record")
-        encoders = check_encoders(stored.encoders.get("text_encoders_"), schema)
         if isinstance(estimator, PrivilegedClassifier) and len(record["classes"] or ()) != len(estimator.classes_):
             raise ValueError(f"Expected `record.classes` to be {len(estimator.classes_)} names, but got others.")
-    for encoder in encoders.values():
-        if isinstance(encoder, PretrainedEncoder):
-            encoder.device = device
-            moved = image_encoder if isinstance(encoder, VisionEncoder) else text_encoder
-            encoder.name = resolve_folder(moved) if moved else encoder.name
-    return TableModel(estimator=estimator, schema=schema, encoders=encoders, record=record)
+    for encoder in list_encoders(estimator):
+        encoder.device = device
+        moved = image_encoder if isinstance(encoder, VisionEncoder) else text_encoder
+        encoder.name = resolve_folder(moved) if moved else encoder.name
+    return TableModel(estimator=estimator, schema=schema, record=record)
 
 
-def check_encoders(encoders: Any, schema: Schema) -> dict[str, ColumnEncoder]:
-    """Return the encoders of columns; raise a `ValueError` if they are invalid."""
-    kinds = {name: column.kind for name, column in schema.inputs.items() if column.kind in ENCODERS}
-    if not isinstance(encoders, dict) or set(encoders) != set(kinds):
-        raise ValueError(f"Expected encoders of the columns {sorted(kinds)}, but got others.")
-    for name, encoder in encoders.items():
-        if not isinstance(encoder, ENCODERS[kinds[name]]):
-            raise ValueError(f"Expected an encoder of column {name!r}, but got a {type(encoder).__name__}.")
-    return encoders
+def list_encoders(estimator: Estimator) -> list[PretrainedEncoder]:
+    """Return the pretrained encoders of columns of an estimator."""
+    tables = [one for one in (estimator.input_encoder_, getattr(estimator, "privileged_encoder_", None)) if one]
+    encoders = [one.encoder for table in tables for one in table.encodings_ if isinstance(one, Embedded)]
+    return [encoder for encoder in encoders if isinstance(encoder, PretrainedEncoder)]
 
 
 def export_onnx(model: Estimator | TableModel, onnx: str | Path, *, overwrite: bool = False) -> list[str]:
@@ -261,15 +243,13 @@ def export_onnx(model: Estimator | TableModel, onnx: str | Path, *, overwrite: b
         A description of the graph's input and output.
     """
     if isinstance(model, TableModel):
-        for name in model.encoders:
-            kind = model.schema.inputs[name].kind
-            raise ValueError(f"Expected all input columns to be numbers for an ONNX file, but {name!r} is {kind}.")
         estimator, classes = model.estimator, model.record["classes"]
     else:
         estimator, classes = model, getattr(model, "classes_", None)
     with claim_output(onnx, argument="onnx", overwrite=overwrite), explain_os_errors(onnx, "onnx"):
         estimator.export_onnx(onnx)
-    columns = getattr(estimator, "feature_names_in_", [f"x{i}" for i in range(estimator.n_features_in_)])
+    encoder = estimator.input_encoder_
+    columns = [] if encoder is None else [name for one in encoder.encodings_ for name in one.features[: one.numbers]]
     y = "real numbers, [rows]"
     if classes is not None:
         y = f"probabilities, [rows, {len(classes)}]: {', '.join(map(str, classes))}"

@@ -14,12 +14,12 @@ from lupi._internal.files import claim_output, explain_os_errors, is_formula, re
 from lupi._internal.progress import Steps
 from lupi.serving.model import TableModel
 from lupi.serving.unseen import UnseenCategories
-from lupi.tabular.columns import check_matches, stored_as
-from lupi.tabular.containers import to_pandas
+from lupi.tabular.schema import stored_as
+from lupi.tabular.frames import to_pandas
 from lupi.tabular.formats import open_file
 from lupi.tabular.reading import count_rows, read_batches, read_schema
-from lupi.tabular.relative_paths import folder_of
-from lupi.tabular.roles import check_name, split_names
+from lupi.tabular.kinds.image import folder_of
+from lupi.tabular.spec import check_name, split_names
 
 
 def predict_table(
@@ -65,7 +65,7 @@ def predict_table(
     for name in kept:
         check_name(name, schema.names, "keep")
     kept = list(dict.fromkeys([example, *kept] if example and example in schema.names else kept))
-    check_matches(schema, inputs, table)
+    model.schema.check_table(schema, table)
     source = open_file(table, model.schema.csv_types(name for name in kept if name not in inputs))
     total, done, writer, warned = count_rows(source), 0, None, False
     unseen = UnseenCategories(model)

@@ -13,17 +13,10 @@ import pandas as pd
 from lupi import methods
 from lupi._internal.devices import check_device
 from lupi._internal.files import claim_output, explain_os_errors, hidden_path, library_versions, remove, resolve
-from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
-from lupi.estimators.base import needs_privileged
 from lupi.estimators.folder import is_replaceable
+from lupi.estimators.table_estimator import TableEstimator
 from lupi.serving.model import TableModel
-from lupi.tabular import TableSpec
-from lupi.tabular.columns import clean_inputs, estimator_kinds, privileged_encoding
-from lupi.tabular.dataset import read_annotations
-from lupi.tabular.examples import check_examples, group_equal_inputs
-from lupi.tabular.features import encode_columns, fit_encoders
-from lupi.tabular.relative_paths import folder_of
-from lupi.tabular.targets import list_classes, match_gold
+from lupi.tabular import TableSpec, read_data
 from lupi.training import Checkpoint
 
 CHECKPOINT = "lupi-checkpoint"
@@ -97,7 +90,7 @@ def train(
     ['prediction', 'probability_n', 'probability_y']
     """
     check_device(device)
-    if needs_privileged(methods.kind(method)) and not (spec.privileged or spec.annotator):
+    if methods.kind(method).needs_privileged and not (spec.privileged or spec.annotator):
         raise ValueError(f"Expected `privileged` to name columns, since method {method!r} learns from them.")
     if output is not None and not save_privileged and methods.kind(method).ships_privileged:
         raise ValueError(
@@ -153,66 +146,36 @@ def fit_table(
     progress: bool,
     checkpoint: Checkpoint | None,
 ) -> TableModel:
-    """Read a table, encode it and fit a model; the parameters are those of `train`."""
-    table = read_annotations(spec)
-    columns, schema, roles = table.columns, table.schema, table.schema.roles
-    for line in (*table.choices, *(f"Note: {note}" for note in table.notes)):
+    """Read a table and fit a model; the parameters are those of `train`."""
+    data = read_data(spec)
+    for line in (*data.choices, *(f"Note: {note}" for note in data.notes)):
         notify(line)
-    X = clean_inputs(columns, schema.inputs, folder=folder_of(spec.table))
-    ids = columns[roles.example] if roles.example else None
-    if ids is not None:
-        check_examples(ids, X, ids.index)
-    example, grouped = (ids, []) if ids is not None else group_equal_inputs(X)
-    for note in grouped:
-        notify(f"Note: {note}")
-    encoders = fit_encoders(X, schema.inputs, spec.pretrained, device)
-    kind = PrivilegedRegressor if schema.task == "regression" else PrivilegedClassifier
-    uses_privileged = bool(roles.privileged) and methods.kind(method).uses_privileged
-    annotator = table.annotator if uses_privileged and table.annotator in roles.privileged else None
-    options = {"numbers": privileged_encoding(schema.privileged), "annotator": annotator, **settings}
-    options["kind"] = estimator_kinds(schema.inputs)
-    if spec.soft:
-        options["soft"] = True
-    if spec.trust and methods.kind(method).models_annotators:
-        options["trust"] = dict(spec.trust)
-    elif spec.trust:
+    training = {**(settings.get("training") or {}), "checkpoint": checkpoint}
+    options = {**settings, "device": device, "random_state": seed, "verbose": progress, "training": training}
+    model = TableEstimator(data.schema, method, options)
+    if spec.trust and not model.uses_trust:
         notify(f"Note: method {method} has no model of annotators, so `trust` has no effect.")
-    gold = None
-    if spec.gold is not None:
-        gold = match_gold(columns[spec.gold], list_classes(columns, roles.target, soft=spec.soft))
     if checkpoint is not None and Path(checkpoint.path).exists():
         notify(f"Resuming from {checkpoint.path}.")
-    estimator = kind(method, device=device, random_state=seed, verbose=progress, checkpoint=checkpoint, **options)
-    estimator.fit(
-        encode_columns(X, encoders),
-        columns[roles.target[0]] if len(roles.target) == 1 else columns.select(roles.target).to_frame().astype(float),
-        privileged=columns.select(roles.privileged) if uses_privileged else None,
-        example=example,
-        sample_weight=None if spec.weight is None else columns[spec.weight],
-        gold=gold,
-    )
-    estimator.set_params(verbose=False, checkpoint=None)
-    mixture = describe_mixture(estimator.mixture_) if isinstance(estimator.method_, methods.Auto) else None
+    estimator = model.fit(data).estimator
+    estimator.set_params(verbose=False, training=settings.get("training"))
+    mixture = describe_mixture(estimator.mixture_) if estimator.method_.mixes else None
     if mixture is not None:
         notify(mixture)
-    classes = None
-    if isinstance(estimator, PrivilegedClassifier):
-        classes = list(roles.target) if estimator.multi_label_ else [str(name) for name in estimator.classes_]
     return TableModel(
         estimator=estimator,
-        schema=schema if uses_privileged else replace(schema, privileged={}),
-        encoders=encoders,
+        schema=data.schema if model.uses_privileged else replace(data.schema, privileged={}),
         record={
             "table": str(spec.table),
-            "rows": len(columns),
-            "examples": len(columns) if example is None else len(pd.unique(example)),
-            "classes": classes,
+            "rows": len(data),
+            "examples": data.examples,
+            "classes": model.classes,
             "epochs": estimator.epochs,
             "mixture": mixture,
             "seed": seed,
             "text_encoder": spec.text_encoder or "TF-IDF, reduced by a truncated singular value decomposition",
             "image_encoder": spec.image_encoder or "the pixels of a thumbnail",
-            "notes": [*table.notes, *grouped],
+            "notes": data.notes,
             "command": command,
             "versions": library_versions(),
             "history": [{name: average(value) for name, value in row.items()} for row in estimator.history_],

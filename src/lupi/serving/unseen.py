@@ -3,8 +3,7 @@
 import pandas as pd
 
 from lupi.serving.model import TableModel
-from lupi.tabular.kinds.category import Category
-from lupi.tabular.values import category_codes
+from lupi.tabular.values import as_text
 
 
 class UnseenCategories:
@@ -12,20 +11,19 @@ class UnseenCategories:
 
     def __init__(self, model: TableModel) -> None:
         encoder = model.estimator.input_encoder_
-        self.labels = {} if encoder is None else encoder.categories()
-        self.stored = {name: model.schema.inputs[name].stored for name in self.labels}
-        self.counts = dict.fromkeys(self.labels, 0)
+        self.encodings = {} if encoder is None else encoder.categories()
+        self.counts = dict.fromkeys(self.encodings, 0)
         self.examples: dict[str, str] = {}
 
     def add(self, batch: pd.DataFrame) -> None:
         """Count the rows of a batch."""
-        for name, labels in self.labels.items():
+        for name, encoding in self.encodings.items():
             counts = batch[name].value_counts(sort=False)  # without missing values
-            distinct = Category().clean(counts.index.to_series(), self.stored[name], range(len(counts)))
-            unseen = category_codes(distinct, labels) == -1
+            distinct = counts.index.to_series()
+            unseen = encoding.code(distinct) == -1
             if unseen.any():
                 self.counts[name] += int(counts[unseen].sum())
-                self.examples.setdefault(name, distinct[unseen].iloc[0])
+                self.examples.setdefault(name, as_text(distinct[unseen].iloc[0]))
 
     def describe(self) -> list[str]:
         """Return a sentence for every column with unseen categories."""

@@ -1,17 +1,192 @@
-"""Convert any table to a pandas DataFrame with distinct names and typed columns. Messages count rows from 0."""
+"""Any table as typed pandas columns: from pandas, polars, Arrow, Hugging Face or arrays, at once or by column.
 
-from collections.abc import Iterator
-from typing import Any, TypeAlias
+`Columns` are read when they are used, one at a time, so that a table need not fit into memory. Libraries that a table
+comes from are not imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pandas.api.types import is_numeric_dtype
 
-from lupi.tabular.containers import as_pandas
-from lupi.tabular.kinds.vector import expand_vectors
-from lupi.tabular.lazy import Columns, Frame
-from lupi.tabular.values import Column, as_numbers
+from lupi.tabular.values import Column
+
+EXACT = 2**53
+"""Floats hold all integers up to this one."""
+NULLABLE = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype()}
+"""Types of pandas that hold missing values and larger integers."""
+
+
+def to_pandas(table: pa.Table) -> pd.DataFrame:
+    """Convert an Arrow table to pandas, with decimals as floats and dictionary columns as their values.
+
+    Integers with missing values are floats, unless a float cannot hold them.
+    """
+    for place, field in enumerate(table.schema):
+        plain = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        plain = pa.float64() if pa.types.is_decimal(plain) else plain
+        if plain != field.type:
+            with explain_strings(field.name, table.column(place)):
+                table = table.set_column(place, field.name, table.column(place).cast(plain))
+        if is_string(plain):
+            with explain_strings(field.name, table.column(place)):
+                table.column(place).validate(full=True)
+    frame: pd.DataFrame = table.to_pandas(date_as_object=False, ignore_metadata=True)
+    for place, column in enumerate(table.columns):
+        if column.type in NULLABLE and column.null_count and is_large(column):
+            frame.isetitem(place, column.to_pandas(types_mapper=NULLABLE.get))
+    return frame
+
+
+def is_large(column: pa.ChunkedArray) -> bool:
+    """Return whether a column has integers that a float cannot hold."""
+    ends = pc.min_max(column).as_py().values()
+    return any(end is not None and abs(end) > EXACT for end in ends)
+
+
+def to_column(name: str, column: pa.ChunkedArray) -> Column:
+    """Convert an Arrow column to pandas as `to_pandas` does, but with strings as categories."""
+    column = code_strings(column)
+    if not (pa.types.is_dictionary(column.type) and is_string(column.type.value_type)):
+        return to_pandas(pa.table({name: column}))[name]
+    return pd.Series(join_codes(name, column), name=name)
+
+
+def code_strings(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Dictionary-encode a column of strings, chunk by chunk; return any other column unchanged."""
+    if not is_string(column.type):
+        return column
+    return pa.chunked_array(
+        [chunk.dictionary_encode() for chunk in column.chunks], pa.dictionary(pa.int32(), column.type)
+    )
+
+
+def join_codes(name: str, column: pa.ChunkedArray) -> pd.Categorical:
+    """Convert a column of Arrow dictionaries, which may differ between chunks, to a pandas categorical."""
+    with explain_strings(name, column):
+        column = column.unify_dictionaries()
+        distinct = column.chunk(0).dictionary if column.num_chunks else pa.array([], pa.string())
+        distinct.validate(full=True)
+    categories = pd.Index(distinct.to_pandas())
+    codes = np.empty(len(column), np.min_scalar_type(-max(1, len(categories))))
+    start = 0
+    for chunk in column.chunks:
+        codes[start : start + len(chunk)] = chunk.indices.fill_null(-1).to_numpy()
+        start += len(chunk)
+    return pd.Categorical.from_codes(codes, categories)
+
+
+def is_string(kind: pa.DataType) -> bool:
+    """Return whether an Arrow type is a string type."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+@contextmanager
+def explain_strings(name: str, column: pa.ChunkedArray) -> Iterator[None]:
+    """Turn an Arrow error into one that names the first string of a column that is not UTF-8."""
+    try:
+        yield
+    except pa.ArrowException as error:
+        for row, value in enumerate(column if "UTF8" in str(error) else ()):  # other columns may not be iterable
+            try:
+                value.as_py()
+            except UnicodeDecodeError as wrong:
+                got = f"{wrong.object[:50]!r} in row {row}"
+                raise ValueError(f"Expected column {name!r} to be UTF-8, but got {got}.") from error
+        raise
+
+
+def as_pandas(table: Any) -> Any:
+    """Convert a table or column of another library to pandas; return anything else unchanged."""
+    library = type(table).__module__.partition(".")[0]
+    if library == "datasets" and isinstance(table, Mapping):
+        raise ValueError(f"Expected one split of a Hugging Face dataset, but got {', '.join(map(str, table))}.")
+    if library == "datasets" and not hasattr(table, "to_pandas"):
+        return list(table)  # a column
+    if library == "polars" and hasattr(table, "collect"):
+        table = table.collect()  # a LazyFrame
+    if isinstance(table, pa.RecordBatch):
+        table = pa.Table.from_batches([table])
+    if isinstance(table, pa.Table):
+        return to_pandas(table)
+    return table.to_pandas() if library in ("polars", "datasets", "pyarrow") else table
+
+
+# -------------------------------------------------------------------------------- columns that are read one by one
+
+
+class Columns:
+    """A replacement for a DataFrame whose columns are read whenever they are used.
+
+    Strings are read as pandas categoricals, with categories in order of appearance.
+    """
+
+    def __init__(self, read: Callable[[str], Column], names: Sequence[str], rows: int) -> None:
+        self.read, self.columns, self.shape = read, list(names), (rows, len(names))
+
+    @classmethod
+    def of(cls, table: pa.Table) -> Columns:
+        """Return the columns of an Arrow table, which may be larger than memory if it is memory-mapped."""
+        return cls(lambda name: to_column(name, table.column(name)), table.column_names, table.num_rows)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, name: str) -> Column:
+        return self.read(name)
+
+    def items(self) -> Iterator[tuple[str, Column]]:
+        """Return names and columns."""
+        return ((name, self[name]) for name in self.columns)
+
+    def select(self, names: Sequence[str]) -> Columns:
+        """Return some of the columns."""
+        return Columns(self.read, names, len(self))
+
+    def map(self, change: Callable[[Column], Column]) -> Columns:
+        """Return columns to which a function is applied after they have been read."""
+        return Columns(lambda name: change(self.read(name)), self.columns, len(self))
+
+    def take(self, rows: NDArray[Any]) -> Columns:
+        """Return some of the rows, by their numbers."""
+        return Columns(lambda name: self.read(name).iloc[rows], self.columns, len(rows))
+
+    def to_frame(self) -> pd.DataFrame:
+        """Read all columns into a DataFrame, in which strings are strings."""
+        return pd.DataFrame({name: spell_out(column) for name, column in self.items()}, columns=self.columns)
+
+
+Frame: TypeAlias = pd.DataFrame | Columns
+FrameType = TypeVar("FrameType", pd.DataFrame, Columns)
+
+
+def by_column(table: Any) -> Any:
+    """Convert an Arrow table to `Columns` and a table of another library to pandas; return anything else unchanged.
+
+    Arrow tables with lists, which become several columns, are converted to pandas too.
+    """
+    if (
+        isinstance(table, pa.Table)
+        and len(set(table.column_names)) == table.num_columns
+        and not any(map(pa.types.is_nested, table.schema.types))
+    ):
+        return Columns.of(table)
+    return as_pandas(table)
+
+
+def spell_out(column: Column) -> Column:
+    """Convert a categorical column to a column of strings."""
+    return column.astype(column.cat.categories.dtype) if isinstance(column.dtype, pd.CategoricalDtype) else column
+
+
+# -------------------------------------------------------------------------------- typed columns
 
 Table: TypeAlias = Any  # a table or column of pandas, polars, Arrow or Hugging Face, an array, or a list of rows
 
@@ -51,60 +226,18 @@ def as_frame(table: Table, prefix: str = "a", what: str = "privileged informatio
     return frame.assign(**typed) if typed else frame
 
 
-def check_inputs(X: Table) -> Frame:
-    """Return X as a frame; raise a `ValueError` that locates an infinite number.
-
-    `Columns` are checked when they are read.
-    """
-    if isinstance(X, np.ndarray | list) and np.ndim(X) == 1:
-        raise ValueError("Expected X to be a 2-D array, but got a 1-D array. Reshape your data.")
-    frame = as_frame(X, "x", "X")
-    if isinstance(frame, Columns):
-        return frame.map(lambda column: _check_input(column, repr(column.name)))
-    frame = expand_vectors(frame)
-    if all(map(is_numeric_dtype, frame.dtypes)) and not np.isinf(as_matrix(frame)).any():
-        return frame
-    unnamed = list(frame.columns) == _default_names(frame.shape[1], "x")
-    for position, (name, column) in enumerate(frame.items()):
-        _check_input(column, str(position) if unnamed else repr(name))
-    return frame
-
-
-def _check_input(column: Column, name: str) -> Column:
-    """Return a column; raise a `ValueError` that names the row of an infinite number."""
-    if is_numeric_dtype(column.dtype):
-        infinite = np.isinf(column.to_numpy(np.float64, na_value=0))
-        if infinite.any():  # scikit-learn checks for these first words
-            raise ValueError(f"Input X contains infinity in column {name}, row {int(np.argmax(infinite))}.")
-    return column
-
-
-def as_matrix(frame: pd.DataFrame) -> NDArray[Any]:
-    """Return a frame of numbers as an array, without a copy if possible."""
-    dtypes = set(frame.dtypes)
-    same = len(dtypes) == 1 and isinstance(dtypes.pop(), np.dtype)
-    return frame.to_numpy() if same else frame.to_numpy(np.float64, na_value=np.nan)
-
-
-def iterate_matrix(frame: Frame) -> Iterator[tuple[slice, NDArray[Any]]]:
-    """Yield the numbers of a frame with their columns: all columns of a DataFrame at once, others one by one."""
-    if isinstance(frame, pd.DataFrame):
-        if not all(map(is_numeric_dtype, frame.dtypes)):
-            frame = pd.DataFrame({name: as_numbers(column) for name, column in frame.items()})
-        yield slice(0, frame.shape[1]), as_matrix(frame)
-        return
-    for place, (_, column) in enumerate(frame.items()):
-        yield slice(place, place + 1), as_matrix(column.to_frame())
-
-
 def match_columns(frame: Frame, columns: list[str], prefix: str, what: str) -> Frame:
-    """Return the frame with the column names of training; for an array, only the number of columns is checked."""
+    """Return the frame with the columns of training, by name; for an array, only their number is checked."""
     names = list(frame.columns)
+    if names == columns:
+        return frame
+    if sorted(names) == sorted(columns):
+        return frame.select(columns) if isinstance(frame, Columns) else frame[columns]
     unnamed = names == _default_names(len(names), prefix) or columns == _default_names(len(columns), prefix)
-    if unnamed and len(names) != len(columns):
-        raise ValueError(f"Expected {what} with {len(columns)} columns, but got {len(names)}.")
-    if not unnamed and names != columns:
+    if not unnamed:
         raise ValueError(f"Expected {what} with columns {columns}, but got {names}.")
+    if len(names) != len(columns):
+        raise ValueError(f"Expected {what} with {len(columns)} columns, but got {len(names)}.")
     return frame if isinstance(frame, Columns) else frame.set_axis(columns, axis="columns")
 
 
@@ -122,6 +255,11 @@ def _convert_objects(column: Column) -> Column:
         raise ValueError(
             f"Complex data not supported. Expected column {column.name!r} to be real numbers, but got {column.dtype}."
         )
+    return to_seconds(column)
+
+
+def to_seconds(column: Column) -> Column:
+    """Convert durations to seconds, and dates to seconds since 1970; return other columns unchanged."""
     if column.dtype.kind == "M":
         column = column - pd.Timestamp(0, tz=column.dt.tz).as_unit(column.dt.unit)
     return column.dt.total_seconds() if column.dtype.kind == "m" else column

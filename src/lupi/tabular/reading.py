@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lupi.tabular.containers import code_strings, to_column
 from lupi.tabular.formats import open_file
 from lupi.tabular.formats.base import TableFile, explain_unreadable
-from lupi.tabular.lazy import Columns
+from lupi.tabular.frames import Columns, code_strings, to_column
 from lupi.tabular.values import Column
 
 

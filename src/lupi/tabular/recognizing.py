@@ -1,4 +1,8 @@
-"""Recognize the kinds of columns from their types, names and values. Messages count rows from 0."""
+"""Recognize the kinds of columns from their types, names and values, in tables of files and of Python.
+
+Strings that look like numbers or dates in another notation, such as "1,234", "12 kg" or "31.12.2026", are noticed, but
+not converted: "1,234" may mean 1234 or 1.234, and "1/2/2026" a day in January or in February.
+"""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -8,15 +12,13 @@ import pandas as pd
 import pyarrow as pa
 from pandas.api.types import is_bool_dtype
 
-from lupi.tabular.columns import InputColumn, stored_as
-from lupi.tabular.examples import hash_rows
-from lupi.tabular.kinds import KINDS
+from lupi.tabular.frames import Frame
+from lupi.tabular.grouping import hash_rows
+from lupi.tabular.kinds import KINDS, find_kind
 from lupi.tabular.kinds.image import holds_images
-from lupi.tabular.kinds.vector import holds_vectors, stack_vectors
-from lupi.tabular.lazy import Frame
-from lupi.tabular.notation import check_notation, note_notation
-from lupi.tabular.roles import Roles, check_name
-from lupi.tabular.values import ID, Column, is_id, is_number
+from lupi.tabular.schema import stored_as, stored_in
+from lupi.tabular.spec import check_name
+from lupi.tabular.values import ID, Column, holds_vectors, is_id, is_number
 
 STORED = ("boolean", "number", "string", "date", "duration", "vector")
 """Families of types that inputs and privileged columns may have."""
@@ -30,12 +32,23 @@ BYTES = "; text must be UTF-8"
 """Advice for columns of bytes, which may be text in another encoding."""
 TRUTH = re.compile(r"(?<![a-z])(gold|(ground)?truth|true[ _.-]?labels?)(?![a-z])", re.IGNORECASE)
 """Names of columns of true labels."""
+MAX_ROWS = 10_000
+"""Number of rows in which other notations are looked for."""
+SIGNS = r"[,'’%€$£¥\u00a0\u2009\u202f]|\s[^\W\d]+$"
+"""Separators of thousands, signs, and a unit after a space."""
+DATES = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d")
 TABLE_ADVICE = {
     "identifier": "name it in `example`, `privileged` or `ignore`",
     "truth": "name it in `gold` or `ignore`",
     "privileged": "move it from `privileged` to `ignore`",
 }
-"""Advice on columns of a table that cannot be inputs or privileged information."""
+"""Advice on columns of a file that cannot be inputs or privileged information."""
+PYTHON_ADVICE = {
+    "identifier": "leave it out, or pass it as `example` or `privileged`",
+    "truth": "leave it out",
+    "privileged": "leave it out",
+}
+"""The same for arguments of an estimator."""
 
 
 def check_types(schema: pa.Schema, names: Sequence[str], role: str, allowed: Sequence[str]) -> None:
@@ -47,61 +60,65 @@ def check_types(schema: pa.Schema, names: Sequence[str], role: str, allowed: Seq
             raise ValueError(f"Expected {role} column {name!r} to be one of {families}, but it is {stored}{advice}.")
 
 
-def check_kinds(kinds: Mapping[str, str], names: Sequence[str], roles: Roles) -> None:
-    """Raise a `ValueError` unless the user chose known kinds for inputs or privileged columns."""
-    choosable = [name for name, kind in KINDS.items() if kind.choosable]
-    for column, kind in kinds.items():
-        if kind not in choosable:
-            raise ValueError(f"Expected `kind` of column {column!r} to be one of {choosable}, but got {kind!r}.")
-        check_name(column, names, "kind")
-        if column not in (*roles.inputs, *roles.privileged):
-            raise ValueError(f"Expected `kind` to name an input or privileged column, but got {column!r}.")
+def check_kinds(kind: Mapping[str, str], names: Sequence[str], of: str) -> None:
+    """Raise a `ValueError` unless users chose known kinds for columns of a table."""
+    for column, chosen in kind.items():
+        if str(chosen).partition(":")[0] not in KINDS:
+            raise ValueError(f"Expected `kind` of column {column!r} to be one of {list(KINDS)}, but got {chosen!r}.")
+        check_name(column, names, "kind", of)
 
 
-def check_reads(name: str, kind: str, stored: str) -> None:
-    """Raise a `ValueError` unless a column with the given type can be read as the given kind."""
-    if not KINDS[kind].reads(stored):
-        raise ValueError(
-            f"Expected column {name!r} to be {KINDS[kind].wants} to be read as {kind}, but it is {stored}."
-        )
+def check_reads(name: str, chosen: str, stored: str) -> None:
+    """Raise a `ValueError` unless a column with the given type can be read as the kind that a user chose."""
+    kind = find_kind(chosen)
+    if not kind.reads(stored):
+        raise ValueError(f"Expected column {name!r} to be {kind.wants} to be read as {chosen}, but it is {stored}.")
+
+
+# -------------------------------------------------------------------------------- inputs
 
 
 def recognize_inputs(
-    frame: Frame, schema: pa.Schema, roles: Roles, kinds: Mapping[str, str]
-) -> tuple[dict[str, InputColumn], list[str]]:
-    """Recognize the kinds of input columns, and reject identifiers."""
-    first = frame.take(np.flatnonzero(~frame[roles.example].duplicated())) if roles.example else frame
-    check_types(schema, roles.inputs, "input", STORED)
-    inputs, notes = {}, []
-    for name in roles.inputs:
-        stored = stored_as(schema.field(name).type)
-        kind = kinds.get(name) or recognize_input(first[name], stored, TABLE_ADVICE)
-        check_reads(name, kind, stored)
-        if name not in kinds and stored == "string":
-            notes += note_notation(first[name], "Input column")
-        width = None
-        if kind == "vector":
-            row = first[name].head(1)
-            width = stack_vectors(row, row.index).shape[1]
-        inputs[name] = InputColumn(kind, stored, width)
-    # A single category always tells rows apart. With an example id, nearly unique categories have been rejected.
-    several = len(inputs) > 1 and not roles.example
-    candidates = [
-        name
-        for name, column in inputs.items()
-        if name not in kinds
-        and (pa.types.is_integer(schema.field(name).type) or (several and column.kind == "category"))
-    ]
+    frame: Frame, kind: Mapping[str, str], advice: Mapping[str, str], stored: Mapping[str, str] | None = None
+) -> tuple[dict[str, str], list[str]]:
+    """Return the kinds of input columns, and notes on them; refuse identifiers, true labels and lists.
+
+    `kind` has the user's choices, and `stored` the types of the columns in a file.
+    """
+    kinds, notes = {}, []
+    for name in map(str, frame.columns):
+        chosen = kind.get(name)
+        column = frame[name]
+        family = stored_in(column) if stored is None else stored[name]
+        if chosen is None and stored is None and isinstance(frame, pd.DataFrame) and is_categorical(column):
+            chosen = "category"  # by its type; in `Columns`, all strings have it
+        if chosen is not None:
+            check_reads(name, chosen, family)
+        elif family == "string":
+            notes += note_notation(column, "Input column")
+        kinds[name] = chosen or recognize_input(column, family, advice)
+    return kinds, notes
+
+
+def is_categorical(column: Column) -> bool:
+    """Return whether a column is a pandas categorical."""
+    return isinstance(column.dtype, pd.CategoricalDtype)
+
+
+def note_identifiers(first: Frame, candidates: Collection[str], names: Collection[str], *, by_id: bool) -> list[str]:
+    """Return notes on input columns that have a different value in nearly every example.
+
+    `first` has a row per example if examples are known `by_id`; otherwise rows with equal inputs are an example.
+    """
     different = {name: first[name].nunique() for name in candidates}
     largest = max(different.values(), default=0)
-    examples = len(first) if roles.example or largest <= 20 else count_distinct(first, inputs, largest / 0.9)
-    notes += [
+    examples = len(first) if by_id or largest <= 20 else count_distinct(first, names, largest / 0.9)
+    return [
         f"Input column {name!r} has a different value in nearly every example; if it is an id, name it in "
         "`example` or `ignore`."
         for name, n in different.items()
         if n > 20 and n > 0.9 * examples
     ]
-    return inputs, notes
 
 
 def count_distinct(frame: Frame, names: Collection[str], enough: float) -> int:
@@ -114,7 +131,9 @@ def count_distinct(frame: Frame, names: Collection[str], enough: float) -> int:
 def recognize_input(column: Column, stored: str, advice: Mapping[str, str]) -> str:
     """Recognize the kind of an input column from its values; reject true labels, lists and identifiers."""
     name = str(column.name)
-    kind = next(kind.name for kind in KINDS.values() if kind.recognizes(column, stored))
+    if column.dtype == object and stored not in ("vector", "boolean"):
+        check_values(column, "input column")
+    kind = next(name for name, one in KINDS.items() if one().recognizes(column, stored))
     use = f"pass `kind={{{name!r}: {kind!r}}}` to use it as an input"
     if TRUTH.search(name):
         what = f"{name!r} is named like them: {advice['truth']}, or {use}"
@@ -144,35 +163,47 @@ def holds_lists(column: Column) -> bool:
     return bool(some) and all(re.fullmatch(r"\[[^\]]*[,\s][^\]]*\]", value, re.DOTALL) for value in some)
 
 
+def check_values(column: Column, what: str) -> None:
+    """Raise a `ValueError` if the values of a column are lists, arrays or dicts."""
+    known = column.dropna()
+    got = type(known.iloc[0]) if len(known) else str
+    if issubclass(got, list | tuple | dict | np.ndarray):
+        wrong = f"{got.__name__}s{LISTS}"
+        raise ValueError(f"Expected {what} {column.name!r} to have one value per row, but got {wrong}.")
+
+
+# -------------------------------------------------------------------------------- privileged information
+
+
 def recognize_privileged(
-    frame: Frame, schema: pa.Schema, roles: Roles, kinds: Mapping[str, str], annotator: str | None = None
+    frame: Frame, kind: Mapping[str, str], advice: Mapping[str, str], annotator: str | None = None
 ) -> tuple[dict[str, str], list[str]]:
-    """Recognize the kinds of privileged columns, reject identifiers, and return warnings for the user.
+    """Return the kinds of privileged columns, and notes on them; refuse identifiers.
 
     The column of annotators, if it is given, is always a category.
     """
-    check_types(schema, roles.privileged, "privileged", (*STORED, "null"))
-    recognized, notes = {}, []
-    for name in roles.privileged:
-        if name in kinds:
-            recognized[name] = kinds[name]
-            if KINDS[kinds[name]].privileged is None:
-                chosen = f"`kind={{{name!r}: {kinds[name]!r}}}`"
-                raise ValueError(f"Expected privileged column {name!r} to be of another kind, but got {chosen}.")
-            check_reads(name, kinds[name], stored_as(schema.field(name).type))
-            continue
+    kinds, notes = {}, []
+    for name in map(str, frame.columns):
         column = frame[name]
-        recognized[name] = recognize_privileged_column(column)
-        if name != annotator:
-            use = f"{TABLE_ADVICE['privileged']}, or pass `kind={{{name!r}: {recognized[name]!r}}}` to use it"
-            check_privileged(column, recognized[name], use)
-            notes += note_privileged(column, recognized[name])
-        if recognized[name] == "category" and is_number(column):
+        if name in kind:
+            if not find_kind(kind[name]).may_be_privileged:
+                chosen = f"`kind={{{name!r}: {kind[name]!r}}}`"
+                raise ValueError(f"Expected privileged column {name!r} to be of another kind, but got {chosen}.")
+            check_reads(name, kind[name], stored_in(column))
+            kinds[name] = kind[name]
+            continue
+        kinds[name] = recognize_privileged_column(column)
+        by_type = isinstance(frame, pd.DataFrame) and is_categorical(column)
+        if name != annotator and not by_type:
+            use = f"{advice['privileged']}, or pass `kind={{{name!r}: {kinds[name]!r}}}` to use it"
+            check_privileged(column, kinds[name], use)
+            notes += note_privileged(column, kinds[name])
+        if kinds[name] == "category" and is_number(column):
             notes.append(
                 f"Privileged column {name!r} holds integers that look like ids, so each value is a category; "
                 f"pass `kind={{{name!r}: 'number'}}` to make it a quantity."
             )
-    return recognized, notes
+    return kinds, notes
 
 
 def recognize_privileged_column(column: Column) -> str:
@@ -186,11 +217,16 @@ def recognize_privileged_column(column: Column) -> str:
         return "number"
     if holds_vectors(column):
         return "vector"
-    if is_bool_dtype(column.dtype) or ID.search(str(column.name)):
+    if is_bool_dtype(column.dtype):
+        return "boolean"
+    if ID.search(str(column.name)):
         return "category"
-    return (
-        "text" if column.nunique() > column.count() / 2 and KINDS["text"].recognizes(column, "string") else "category"
-    )
+    if column.dtype == object:
+        check_values(column, "privileged column")
+    if KINDS["number"]().recognizes(column, "string"):
+        return "number"
+    varied = column.nunique() > column.count() / 2
+    return "text" if varied and KINDS["text"]().recognizes(column, "string") else "category"
 
 
 def check_privileged(column: Column, kind: str, advice: str) -> None:
@@ -218,3 +254,48 @@ def find_annotator(frame: Frame, kinds: Mapping[str, str]) -> str | None:
         if named and 1 < frame[name].nunique() <= len(frame) / 2:
             return str(name)
     return None
+
+
+# -------------------------------------------------------------------------------- other notations
+
+
+def find_notation(column: Column) -> str | None:
+    """Return one of the strings of a column that are nearly all numbers or dates in another notation, or None.
+
+    Columns that are named like ids or annotators are not looked at.
+    """
+    if ID.search(str(column.name)):
+        return None
+    values = pd.Series([str(value).strip() for value in column.dropna().head(MAX_ROWS).unique()], dtype=object)
+    plain = pd.to_numeric(values, errors="coerce").notna()
+    if len(values) < 3 or plain.all():
+        return None
+    several_units = values.str.extract(r"\s([^\W\d]+)$")[0].nunique() > 1  # they are often part of a name
+    numbers = pd.to_numeric(values.str.replace(SIGNS, "", regex=True), errors="coerce")
+    days = values.str.split(n=1).str[0].str.rstrip(",")
+    dates = [pd.to_datetime(days, format=order, errors="coerce") for order in DATES]
+    for read in dates if several_units else [numbers, *dates]:
+        if read.notna().mean() > 0.9 and (read.notna() & ~plain).any():
+            return str(values[read.notna() & ~plain].iloc[0])
+    return None
+
+
+def note_notation(column: Column, role: str) -> list[str]:
+    """Return a note if strings look like numbers or dates in another notation."""
+    example = find_notation(column)
+    if example is None:
+        return []
+    return [
+        f"{role} {str(column.name)!r} looks like numbers or dates, such as {example!r}, but is read as strings; to use "
+        "its values as numbers, write them like 1234.5 or 2026-12-31."
+    ]
+
+
+def check_notation(column: Column, role: str, advice: str) -> None:
+    """Raise a `ValueError` if strings look like numbers or dates in another notation; `advice` is for identifiers."""
+    example = find_notation(column)
+    if example is not None:
+        raise ValueError(
+            f"Expected {role} {str(column.name)!r} to be plain numbers or ISO dates, but got {example!r}: write them "
+            f"like 1234.5 or 2026-12-31 or, if the column is an identifier, {advice}."
+        )

@@ -1,4 +1,7 @@
-"""Check the target columns, choose the task, and find rows without a label. Messages count rows from 0."""
+"""Check labels, soft labels, weights and true labels, choose the task, and find rows without a label.
+
+Messages count rows from 0.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,8 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 
-from lupi.tabular.lazy import Frame
-from lupi.tabular.soft_labels import check_probabilities
+from lupi.tabular.frames import Frame
 from lupi.tabular.values import Column, as_text, is_number
 
 MAX_CLASSES = 100
@@ -17,6 +19,8 @@ MAX_CLASSES = 100
 FEW_ROWS = 50
 """Integers with fewer rows each, on average, are probably quantities rather than classes, if there are many."""
 TASKS = ("classification", "regression")
+ROUNDING = 0.01
+"""Largest allowed difference between a sum of probabilities and 1, since files may hold only a few digits."""
 
 
 def choose_task(frame: pd.DataFrame, target: Sequence[str], task: str | None, *, soft: bool = False) -> tuple[str, str]:
@@ -145,8 +149,8 @@ def check_gold(table: Frame, gold: str, target: Sequence[str], task: str, *, sof
 
 
 def list_classes(table: Frame, target: Sequence[str], *, soft: bool) -> list[Any]:
-    """Return the classes of a target: its values, sorted, or the names of soft targets."""
-    return list(target) if soft else list(np.unique(np.asarray(table[target[0]])))
+    """Return the classes of a target, sorted, or the names of several targets."""
+    return list(target) if soft or len(target) > 1 else list(np.unique(np.asarray(table[target[0]])))
 
 
 def match_gold(gold: Column, classes: Sequence[Any]) -> NDArray[np.object_]:
@@ -154,3 +158,40 @@ def match_gold(gold: Column, classes: Sequence[Any]) -> NDArray[np.object_]:
     codes = np.nan_to_num(code_gold(gold, classes), nan=-1).astype(np.int64)
     named: NDArray[np.object_] = np.array([*classes, None], dtype=object)  # −1 is the last
     return named[codes]
+
+
+def check_weights(weights: Column, what: str) -> NDArray[np.float64]:
+    """Return weights as an array; raise a `ValueError` unless they are finite, non-negative and not all zero."""
+    try:
+        values = weights.to_numpy(np.float64, na_value=np.nan)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"Expected {what} to be numbers, but got {weights.dtype}.") from error
+    wrong = ~(np.isfinite(values) & (values >= 0))
+    if wrong.any():
+        place = int(wrong.argmax())
+        got = f"row {weights.index[place]} has {values[place]}"
+        raise ValueError(f"Expected {what} to be finite and not negative, but {got}.")
+    if not values.any():
+        raise ValueError(f"Expected some {what} to be greater than zero, but all are zero.")
+    return values
+
+
+def check_probabilities(labels: pd.DataFrame, what: str) -> NDArray[np.float64]:
+    """Return soft labels, [rows, classes], normalized; raise a `ValueError` unless rows sum to one up to rounding."""
+    if labels.shape[1] < 2:
+        raise ValueError(f"Expected {what} to have a column for each class with `soft`, but got 1 column.")
+    try:
+        p = labels.to_numpy(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"Expected {what} to be probabilities with `soft`, but some are no numbers.") from error
+    if (p < 0).any():
+        row, column = np.argwhere(p < 0)[0]
+        got = f"{p[row, column]:g} in row {labels.index[row]}, column {labels.columns[column]!r}"
+        raise ValueError(f"Expected {what} to be probabilities with `soft`, but got {got}.")
+    total = p.sum(1, keepdims=True)
+    wrong = ~(np.abs(total[:, 0] - 1) <= ROUNDING)
+    if wrong.any():
+        place = int(wrong.argmax())
+        got = f"row {labels.index[place]} sums to {total[place, 0]:.4g}"
+        raise ValueError(f"Expected rows of {what} to be probabilities that sum to one with `soft`, but {got}.")
+    return np.asarray(p / total)

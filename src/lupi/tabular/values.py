@@ -1,6 +1,7 @@
-"""Convert the values of a column to numbers or to codes of categories. Messages count rows from 0."""
+"""Values of a column: as numbers, as vectors, or as codes of categories. Messages count rows from 0."""
 
 import re
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from pandas.api.types import is_bool_dtype, is_numeric_dtype, is_string_dtype
 
 Column: TypeAlias = "pd.Series[Any]"
+RowNumbers: TypeAlias = Sequence[int] | NDArray[np.int64] | pd.Index
 
 ID = re.compile(r"(\bid|_id|Id|ID|annotator|worker|rater|labell?er|coder|judge|reviewer|participant|user|model)$")
 """Typical names of a column of annotators."""
@@ -117,3 +119,39 @@ def _plain(column: Column) -> Column:
     """Return a categorical column as a column of its values."""
     categorical = isinstance(column.dtype, pd.CategoricalDtype)
     return pd.Series(np.asarray(column), name=column.name) if categorical else column
+
+
+# -------------------------------------------------------------------------------- vectors
+
+
+def holds_vectors(column: Column) -> bool:
+    """Return whether the first known value of a column is a list or an array of numbers."""
+    if column.dtype != object:
+        return False
+    first = next((value for value in column if not is_missing(value)), None)
+    return isinstance(first, list | tuple | np.ndarray) and to_vector(first) is not None
+
+
+def to_vector(value: Any) -> NDArray[Any] | None:
+    """Convert a list, an array or a string such as ``[0.5, 1.5]`` to a 1-D array of numbers; None for other values."""
+    try:
+        if isinstance(value, str):
+            inside = re.fullmatch(r"\s*\[(.*)\]\s*", value, re.DOTALL)
+            return np.array(inside[1].replace(",", " ").split(), np.float64) if inside else None
+        vector = np.asarray(value)
+        vector = vector.astype(np.float64) if vector.dtype == object or not vector.size else vector
+    except (ValueError, TypeError):
+        return None
+    return vector if vector.ndim == 1 and vector.dtype.kind in "iuf" else None
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a value is missing; lists and arrays are not."""
+    return value is None or value is pd.NA or (isinstance(value, float) and np.isnan(value))
+
+
+def as_bytes(column: Column) -> Column:
+    """Convert the vectors of a column to bytes, so that they can be compared and hashed; return others unchanged."""
+    if not holds_vectors(column):
+        return column
+    return column.map(lambda value: None if is_missing(value) else np.asarray(value).tobytes())

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from lupi.tabular.containers import code_strings
+from lupi.tabular.frames import code_strings
 
 ROWS_AT_ONCE = 65_536
 """Number of rows of a batch, for formats that can choose it."""

@@ -1,16 +1,48 @@
-"""The base class of kinds of columns."""
+"""What a kind of column is: how it is recognized, cleaned and encoded."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Protocol, Self, TypeAlias
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
+from lupi.tabular.frames import Frame
 from lupi.tabular.values import Column
 
-RowNumbers: TypeAlias = Sequence[int] | NDArray[np.int64] | pd.Index
+
+class Encoding(ABC):
+    """A fitted encoding of a column, or of adjacent columns of one kind, as numbers and as codes of features.
+
+    A code is the position of a feature that is 1. Instances are saved with skops, so they hold plain attributes.
+    """
+
+    kind: "Kind"
+    columns: list[str]
+    numbers: int
+    """How many features are numbers; they come first."""
+    codes: int
+    """How many codes a row has."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Number of features."""
+
+    @property
+    @abstractmethod
+    def features(self) -> list[str]:
+        """Names of the features."""
+
+    @abstractmethod
+    def fill(
+        self, frame: Frame, numbers: NDArray[Any], codes: NDArray[np.signedinteger], first: int, none: int
+    ) -> list[str]:
+        """Write the numbers, [rows, numbers], and codes, [rows, codes], of a table.
+
+        `first` is the position of the first feature, and `none` the code of no feature. Returns the columns with
+        missing values that had none in training.
+        """
 
 
 class ColumnEncoder(Protocol):
@@ -27,23 +59,28 @@ class ColumnEncoder(Protocol):
 
 
 class Kind(ABC):
-    """A kind of column. The defaults are for a kind that estimators can encode directly.
+    """A kind of column, for inputs and for privileged information.
 
-    `stored` is the family of a column's data type, as returned by `lupi.tabular.columns.stored_as`: boolean, number,
-    string, date, duration or vector.
+    `stored` is the family of a column's data type, as returned by `lupi.tabular.schema.stored_as`: boolean, number,
+    string, date, duration or vector. `argument` is what users write after a colon, as in ``"text:MODEL"``.
     """
 
     name: ClassVar[str]
-    choosable: ClassVar[bool] = True
-    """Whether users may choose this kind for a column."""
-    privileged: ClassVar[str | None] = None
-    """The encoding of `PrivilegedEncoder` for such a privileged column; None if there is none."""
-    may_be_missing: ClassVar[bool] = False
+    may_be_privileged: ClassVar[bool] = True
+    """Whether privileged columns may be of this kind."""
+    may_be_missing: ClassVar[bool] = True
     """Whether values of an input column may be missing."""
     wants: ClassVar[str] = "values"
     """The data types that can be read as this kind, for messages."""
     names_files: ClassVar[bool] = False
-    """Whether values are paths of files beside the table; the files are located before `clean`."""
+    """Whether values are paths of files beside the table."""
+    joins: ClassVar[bool] = False
+    """Whether adjacent input columns of this kind are encoded together."""
+    when_missing: ClassVar[str] = ""
+    """What happens to the missing values of an input column that had none in training."""
+
+    def __init__(self, argument: str | None = None) -> None:
+        self.argument = argument
 
     @abstractmethod
     def recognizes(self, column: Column, stored: str) -> bool:
@@ -57,18 +94,17 @@ class Kind(ABC):
         """Return whether a column may have the type `stored` if its type was `trained` in training."""
         return trained == stored or {trained, stored} == {"number", "boolean"}
 
-    def clean(self, values: Column, stored: str, rows: RowNumbers) -> "Column | pd.DataFrame":  # noqa: ARG002
-        """Convert values for an estimator to one or several columns, or raise an error; `rows` are row numbers."""
-        return values
+    def clean(self, column: Column) -> Column:
+        """Convert values to the type of this kind, or raise an error that names the row.
 
-    def make_encoder(self, name: str | None, device: str) -> ColumnEncoder | None:  # noqa: ARG002
-        """Return an encoder for such a column, or None if estimators encode it.
-
-        Parameters
-        ----------
-        name : str or None
-            The pretrained model that users chose for columns of this kind.
-        device : str
-            Device of the model.
+        Cleaning a clean column changes nothing.
         """
+        return column
+
+    def make_encoder(self, device: str) -> ColumnEncoder | None:  # noqa: ARG002
+        """Return an encoder of values as several features, or None if this kind has none."""
         return None
+
+    @abstractmethod
+    def encode(self, frame: Frame, columns: list[str], *, privileged: bool, device: str = "cpu") -> Encoding:
+        """Learn how to encode columns, one or, if the kind `joins`, several."""

@@ -1,18 +1,20 @@
-"""Names, which estimators one-hot encode."""
+"""Names: one feature per name."""
+
+from typing import ClassVar, Self
 
 import numpy as np
-import pandas as pd
+from numpy.typing import NDArray
 
-from lupi.tabular.kinds.base import Kind, RowNumbers
-from lupi.tabular.values import Column, as_text
+from lupi.tabular.frames import Frame
+from lupi.tabular.kinds.base import Encoding, Kind
+from lupi.tabular.values import Column, category_codes, category_labels
 
 
 class Category(Kind):
     """One of a set of names."""
 
     name = "category"
-    privileged = "category"
-    may_be_missing = True
+    when_missing = "they count as an unseen category"
 
     def recognizes(self, column: Column, stored: str) -> bool:  # noqa: ARG002
         return stored == "string"
@@ -20,9 +22,52 @@ class Category(Kind):
     def accepts(self, trained: str, stored: str) -> bool:
         return stored in (trained, "string")
 
-    def clean(self, values: Column, stored: str, rows: RowNumbers) -> Column:  # noqa: ARG002
-        if isinstance(values.dtype, pd.CategoricalDtype):
-            return values  # codes of strings
-        codes, distinct = pd.factorize(values)
-        names = np.array([*map(as_text, distinct), None], dtype=object)  # a missing value has code −1
-        return pd.Series(names[codes], index=values.index, name=values.name, dtype=object)
+    def encode(self, frame: Frame, columns: list[str], *, privileged: bool, device: str = "cpu") -> Encoding:  # noqa: ARG002
+        return OneHot(self, columns).fit(frame)
+
+
+class OneHot(Encoding):
+    """One feature per category seen in training, and one for missing values if there were some."""
+
+    numbers = 0
+    codes = 1
+    sign: ClassVar[str] = "="
+
+    labels: list[str]
+    missing: bool
+
+    def __init__(self, kind: Kind, columns: list[str]) -> None:
+        self.kind, self.columns = kind, columns
+
+    def fit(self, frame: Frame) -> Self:
+        """Learn the categories of a column."""
+        column = frame[self.columns[0]]
+        self.labels, self.missing = category_labels(column), bool(column.isna().any())
+        return self
+
+    @property
+    def width(self) -> int:
+        return len(self.labels) + self.missing
+
+    @property
+    def features(self) -> list[str]:
+        name = self.columns[0]
+        return [f"{name}{self.sign}{label}" for label in self.labels] + [f"{name}=missing"] * self.missing
+
+    def code(self, column: Column) -> NDArray[np.signedinteger]:
+        """Return the index of the label of each value: the number of labels if it is missing, −1 if it is unseen."""
+        return category_codes(column, self.labels)
+
+    def fill(
+        self,
+        frame: Frame,
+        numbers: NDArray[np.floating],  # noqa: ARG002
+        codes: NDArray[np.signedinteger],
+        first: int,
+        none: int,
+    ) -> list[str]:
+        known = first + np.arange(len(self.labels))
+        feature = np.append(known, [first + len(self.labels) if self.missing else none, none]).astype(codes.dtype)
+        found = self.code(frame[self.columns[0]])
+        codes[:, 0] = feature[found]
+        return self.columns if not self.missing and bool((found == len(self.labels)).any()) else []

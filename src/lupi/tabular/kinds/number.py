@@ -1,30 +1,232 @@
-"""Quantities, which estimators standardize."""
+"""Quantities: standardized as inputs, and divided into quantile bins as privileged information."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+from pandas.api.types import is_numeric_dtype
+from sklearn.preprocessing import StandardScaler
 
-from lupi.tabular.kinds.base import Kind, RowNumbers
-from lupi.tabular.values import Column, as_text
+from lupi.data import ROWS_AT_ONCE
+from lupi.tabular.frames import Frame, to_seconds
+from lupi.tabular.kinds.base import Encoding, Kind
+from lupi.tabular.kinds.category import OneHot
+from lupi.tabular.values import Column, as_numbers, as_text, check_not_all_missing
+
+QUANTILES = 10
+"""Maximum number of bins of a privileged column. A fraction i / q of the training rows lies below edge i of q."""
+LARGEST = 1e36
+"""Largest magnitude of a training value; exported models take float32, whose maximum is 3e38."""
+FARTHEST = 1e6
+"""Standardized values are clipped to ± this number, since larger values make networks overflow."""
+FAR = 1e-6
+"""A column whose range is below this fraction of its magnitude is shifted before its statistics are computed."""
 
 
 class Number(Kind):
-    """A quantity; dates and durations count as quantities."""
+    """A quantity; dates and durations count as quantities, in seconds."""
 
     name = "number"
-    privileged = "quantile"
-    may_be_missing = True
+    joins = True
+    when_missing = "they are replaced by the mean"
 
-    def recognizes(self, column: Column, stored: str) -> bool:  # noqa: ARG002
-        return True
+    def recognizes(self, column: Column, stored: str) -> bool:
+        return stored != "string" or holds_dates(column)
 
-    def clean(self, values: Column, stored: str, rows: RowNumbers) -> Column:
-        if stored not in ("string", "number"):
-            return values
-        numbers = pd.to_numeric(values.astype(object).map(str), errors="coerce") if stored == "string" else values
-        numbers = numbers.astype(np.float64) if numbers.dtype == object else numbers
-        wrong = ~(np.isfinite(numbers.to_numpy(np.float64, na_value=np.nan)) | values.isna().to_numpy())
+    def clean(self, column: Column) -> Column:
+        column = to_seconds(column)
+        numbers = column if is_numeric_dtype(column.dtype) else parse_numbers(column)
+        values = numbers.to_numpy(np.float64, na_value=np.nan)
+        wrong = np.isinf(values) | (np.isnan(values) & column.notna().to_numpy())
         if wrong.any():
             place = int(wrong.argmax())
-            got = f"{as_text(values.iloc[place])!r} in row {rows[place]}"
-            raise ValueError(f"Expected input column {values.name!r} to be finite numbers, but got {got}.")
+            got = f"{as_text(column.iloc[place])!r} in row {column.index[place]}"
+            raise ValueError(f"Expected column {column.name!r} to be finite numbers, but got {got}.")
         return numbers
+
+    def measure(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Return numbers on the scale on which they are encoded; here, their own."""
+        return numbers
+
+    def encode(self, frame: Frame, columns: list[str], *, privileged: bool, device: str = "cpu") -> Encoding:  # noqa: ARG002
+        return Quantiles(self, columns).fit(frame) if privileged else Standard(self, columns).fit(frame)
+
+
+class Standardized(Number):
+    """A quantity that is standardized as privileged information too. Users choose it; it is never recognized."""
+
+    name = "standardized"
+
+    def recognizes(self, column: Column, stored: str) -> bool:  # noqa: ARG002
+        return False
+
+    def encode(self, frame: Frame, columns: list[str], *, privileged: bool, device: str = "cpu") -> Encoding:  # noqa: ARG002
+        return Standard(self, columns).fit(frame)
+
+
+def holds_dates(column: Column) -> bool:
+    """Return whether strings are dates in ISO format, such as 2026-12-31 or 2026-12-31T10:00:00Z."""
+    some = column.dropna().head(1000)
+    if not len(some) or not some.astype(str).str.match(r"\d{4}-\d{2}-\d{2}").all():
+        return False
+    values = pd.Series(column.dropna().unique()).astype(str)
+    return bool(pd.to_datetime(values, format="ISO8601", errors="coerce", utc=True).notna().all())
+
+
+def parse_numbers(column: Column) -> "pd.Series[float]":
+    """Convert strings to numbers, and dates in ISO format to seconds; other values become NaN."""
+    text = column.astype(object).map(str)
+    numbers = pd.to_numeric(text, errors="coerce").astype(np.float64)
+    others = numbers.isna() & column.notna()
+    if others.any():
+        dates = pd.to_datetime(text[others], format="ISO8601", errors="coerce", utc=True)
+        numbers[others] = to_seconds(dates)
+    return numbers
+
+
+class Standard(Encoding):
+    """Numbers as (x − mean) / sd, 0 where missing; columns with missing values in training get a feature for them."""
+
+    def __init__(self, kind: Kind, columns: list[str]) -> None:
+        self.kind, self.columns = kind, columns
+        self.mean, self.scale, self.missing = np.empty(len(columns)), np.empty(len(columns)), np.empty(0, np.int64)
+
+    def fit(self, frame: Frame) -> Self:
+        """Learn the means and scales of columns."""
+        missing: list[int] = []
+        for place, values in self.read(frame):
+            absent = np.isnan(values)
+            for i in np.flatnonzero(absent.all(0)):
+                check_not_all_missing(frame[self.columns[place][i]])
+            missing += [int(place.start + i) for i in np.flatnonzero(absent.any(0))]
+            self.mean[place], self.scale[place] = measure(values, self.columns[place])
+        self.missing = np.array(missing, dtype=np.int64)
+        return self
+
+    @property
+    def numbers(self) -> int:  # type: ignore[override]
+        return len(self.mean)
+
+    @property
+    def codes(self) -> int:  # type: ignore[override]
+        return len(self.missing)
+
+    @property
+    def width(self) -> int:
+        return len(self.mean) + len(self.missing)
+
+    @property
+    def features(self) -> list[str]:
+        return [*self.columns, *(f"{self.columns[i]}=missing" for i in self.missing)]
+
+    def read(self, frame: Frame) -> Iterator[tuple[slice, NDArray[Any]]]:
+        """Yield the numbers of a table with their columns: all columns of a DataFrame at once, others one by one."""
+        assert isinstance(self.kind, Number)
+        if isinstance(frame, pd.DataFrame):
+            part = frame if list(frame.columns) == self.columns else frame[self.columns]
+            if not (all(map(is_numeric_dtype, part.dtypes)) and not np.isinf(as_matrix(part)).any()):
+                part = pd.DataFrame({name: self.kind.clean(part[name]) for name in self.columns})
+            yield slice(0, len(self.columns)), self.kind.measure(as_matrix(part))
+            return
+        for place, name in enumerate(self.columns):
+            yield slice(place, place + 1), self.kind.measure(as_matrix(self.kind.clean(frame[name]).to_frame()))
+
+    def fill(
+        self, frame: Frame, numbers: NDArray[Any], codes: NDArray[np.signedinteger], first: int, none: int
+    ) -> list[str]:
+        new = []
+        for place, values in self.read(frame):
+            for start in range(0, len(values), ROWS_AT_ONCE):
+                some = slice(start, start + ROWS_AT_ONCE)
+                part = standardize(values[some], self.mean[place], self.scale[place])
+                absent = np.isnan(part)
+                part[absent] = 0
+                numbers[some, place] = part + 0.0  # turn −0 into 0
+                for number, i in enumerate(self.missing):
+                    if place.start <= i < place.stop:
+                        feature = first + self.numbers + number
+                        codes[some, number] = np.where(absent[:, i - place.start], feature, none)
+                new += [int(place.start + i) for i in np.flatnonzero(absent.any(0))]
+        return [self.columns[i] for i in dict.fromkeys(new) if i not in self.missing]
+
+
+class Quantiles(OneHot):
+    """Numbers as one feature per quantile bin; the edges are training values, and the outer bins extend to infinity."""
+
+    sign = " in "
+    edges: NDArray[np.float64]
+
+    def fit(self, frame: Frame) -> Self:
+        """Learn the edges of the bins; a column with few distinct values has one bin per value."""
+        values = self.read(frame[self.columns[0]])
+        self.edges, self.missing = find_edges(values, QUANTILES), bool(np.isnan(values).any())
+        bins = [f"[{low}, {high})" for low, high in pairwise(["-inf", *map(as_text, self.edges), "inf"])]
+        self.labels = [bins[0].replace("[", "("), *bins[1:]]
+        return self
+
+    def read(self, column: Column) -> NDArray[np.float64]:
+        """Return a column as numbers, NaN where missing."""
+        assert isinstance(self.kind, Number)
+        return np.asarray(self.kind.measure(as_numbers(self.kind.clean(column))))
+
+    def code(self, column: Column) -> NDArray[np.signedinteger]:
+        values = self.read(column)
+        return np.where(np.isnan(values), len(self.labels), np.searchsorted(self.edges, values, side="right"))
+
+
+def find_edges(values: NDArray[np.float64], quantiles: int) -> NDArray[np.float64]:
+    """Return the inner edges of at most `quantiles` bins; they are training values, so no bin is empty."""
+    ordered = np.sort(values[~np.isnan(values)])
+    edges = np.unique(ordered)
+    if len(edges) > quantiles:  # otherwise each value has its own bin
+        edges = np.unique(ordered[np.arange(1, quantiles) * len(ordered) // quantiles])
+    return np.asarray(edges[edges > ordered[0]])
+
+
+# -------------------------------------------------------------------------------- standardizing
+
+
+def as_matrix(frame: pd.DataFrame) -> NDArray[Any]:
+    """Return a frame of numbers as an array, without a copy if possible."""
+    dtypes = set(frame.dtypes)
+    same = len(dtypes) == 1 and isinstance(dtypes.pop(), np.dtype)
+    return frame.to_numpy() if same else frame.to_numpy(np.float64, na_value=np.nan)
+
+
+def find_offset(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the offset to subtract from each column before computing its statistics: 0 unless it is far from zero.
+
+    For numbers far from zero, the rounding error of the mean can exceed the differences between the numbers.
+    """
+    low, high = np.nanmin(values, 0).astype(np.float64), np.nanmax(values, 0).astype(np.float64)
+    return np.where(high - low < FAR * np.maximum(np.abs(low), np.abs(high)), low, 0.0)
+
+
+def find_too_large(values: NDArray[Any]) -> tuple[int, ...] | None:
+    """Return the index of the first number that is too large to standardize, or None."""
+    places = np.argwhere(np.abs(values.astype(np.float64, copy=False)) > LARGEST)
+    return tuple(map(int, places[0])) if len(places) else None
+
+
+def measure(values: NDArray[Any], names: Sequence[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the mean and the standard deviation of each column, which is infinite for a constant column."""
+    place = find_too_large(values)
+    if place is not None:
+        raise ValueError(
+            f"Expected column {names[place[1]]!r} to be numbers of at most {LARGEST:g} in size, "
+            f"but got {values[place]:g} in row {place[0]}."
+        )
+    offset = find_offset(values)
+    scaler = StandardScaler().fit(values - offset)
+    constant = np.nanmax(values, 0) == np.nanmin(values, 0)
+    return scaler.mean_ + offset, np.where(constant, np.inf, scaler.scale_)
+
+
+def standardize(values: NDArray[Any], mean: NDArray[np.float64], scale: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return (x − mean) / scale in double precision, clipped to ± `FARTHEST`."""
+    with np.errstate(over="ignore"):
+        features = (values - mean) / scale
+    return np.clip(features, -FARTHEST, FARTHEST, out=features)

@@ -1,8 +1,10 @@
-"""Texts, encoded as several features."""
+"""Texts, encoded as several features: with TF-IDF or, as ``"text:MODEL"``, with a Hugging Face model."""
 
 import numpy as np
 
-from lupi.tabular.kinds.base import ColumnEncoder, Kind
+from lupi.tabular.frames import Frame
+from lupi.tabular.kinds.base import ColumnEncoder, Encoding, Kind
+from lupi.tabular.kinds.embedded import Embedded
 from lupi.tabular.text import make_text_encoder
 from lupi.tabular.values import Column
 
@@ -11,8 +13,6 @@ class Text(Kind):
     """Strings, most of which have three words or more."""
 
     name = "text"
-    privileged = "text"
-    may_be_missing = True
     wants = "strings"
 
     def recognizes(self, column: Column, stored: str) -> bool:
@@ -24,5 +24,8 @@ class Text(Kind):
     def reads(self, stored: str) -> bool:
         return stored == "string"
 
-    def make_encoder(self, name: str | None, device: str) -> ColumnEncoder | None:
-        return make_text_encoder(name, device)
+    def make_encoder(self, device: str) -> ColumnEncoder:
+        return make_text_encoder(self.argument, device)
+
+    def encode(self, frame: Frame, columns: list[str], *, privileged: bool, device: str = "cpu") -> Encoding:  # noqa: ARG002
+        return Embedded(self, columns, self.make_encoder(device)).fit(frame)

@@ -1,22 +1,22 @@
-"""Vectors, such as embeddings: several numbers per row, the same number in all rows. Messages count rows from 0."""
+"""Vectors, such as embeddings: several numbers per row, the same number in all rows."""
 
-import re
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
-from lupi.tabular.kinds.base import Kind, RowNumbers
-from lupi.tabular.values import Column
+from lupi.tabular.frames import Frame
+from lupi.tabular.kinds.base import Encoding, Kind
+from lupi.tabular.kinds.number import Standard, measure
+from lupi.tabular.values import Column, RowNumbers, is_missing, to_vector
 
 
 class Vector(Kind):
-    """Several numbers per row; each becomes a separate column."""
+    """Several numbers per row."""
 
     name = "vector"
-    privileged = "vector"
+    may_be_missing = False
     wants = "lists of numbers"
 
     def recognizes(self, column: Column, stored: str) -> bool:  # noqa: ARG002
@@ -28,43 +28,60 @@ class Vector(Kind):
     def accepts(self, trained: str, stored: str) -> bool:  # noqa: ARG002
         return self.reads(stored)
 
-    def clean(self, values: Column, stored: str, rows: RowNumbers) -> pd.DataFrame:  # noqa: ARG002
-        return expand(values, stack_vectors(values, rows))
+    def encode(self, frame: Frame, columns: list[str], *, privileged: bool, device: str = "cpu") -> Encoding:  # noqa: ARG002
+        return Vectors(self, columns, privileged=privileged).fit(frame)
 
 
-def holds_vectors(column: Column) -> bool:
-    """Return whether the first known value of a column is a list or an array of numbers."""
-    if column.dtype != object:
-        return False
-    first = next((value for value in column if not is_missing(value)), None)
-    return isinstance(first, list | tuple | np.ndarray) and to_vector(first) is not None
+class Features(Standard):
+    """Several standardized numbers of one column. A missing value has no feature of its own."""
+
+    def values(self, column: Column) -> NDArray[Any]:
+        """Return the numbers of each row, [rows, numbers]."""
+        raise NotImplementedError
+
+    def fit(self, frame: Frame) -> Self:
+        """Learn the mean and scale of each number."""
+        values = self.values(frame[self.columns[0]])
+        self.mean = np.empty(values.shape[1])  # for the names
+        self.mean, self.scale = measure(values, self.features)
+        return self
+
+    @property
+    def features(self) -> list[str]:
+        return [f"{self.columns[0]}[{i}]" for i in range(self.numbers)]
+
+    def read(self, frame: Frame) -> Iterator[tuple[slice, NDArray[Any]]]:
+        """Yield the numbers of a column."""
+        yield slice(0, self.numbers), self.values(frame[self.columns[0]])
+
+    def fill(
+        self, frame: Frame, numbers: NDArray[Any], codes: NDArray[np.signedinteger], first: int, none: int
+    ) -> list[str]:
+        super().fill(frame, numbers, codes, first, none)
+        return []
 
 
-def expand_vectors(frame: pd.DataFrame, also: Collection[str] = ()) -> pd.DataFrame:
-    """Replace each column of vectors with one column per number: ``name[0]``, ``name[1]``, and so on."""
-    found = [name for name in frame.columns if name in also or holds_vectors(frame[name])]
-    if not found:
-        return frame
-    parts = [
-        expand(frame[name], stack_vectors(frame[name])) if name in found else frame[[name]] for name in frame.columns
-    ]
-    return pd.concat(parts, axis="columns")
+class Vectors(Features):
+    """The numbers of vectors; a missing one counts as the mean, and is refused in inputs."""
+
+    def __init__(self, kind: Kind, columns: list[str], *, privileged: bool) -> None:
+        super().__init__(kind, columns)
+        self.privileged, self.length = privileged, -1
+
+    def values(self, column: Column) -> NDArray[Any]:
+        rows = stack_vectors(column, column.index, width=self.length, may_be_missing=self.privileged)
+        self.length = rows.shape[1]
+        return np.asfortranarray(rows)
 
 
-def expand(column: Column, vectors: NDArray[Any]) -> pd.DataFrame:
-    """Return the vectors of a column as a table with one column per number."""
-    names = [f"{column.name}[{i}]" for i in range(vectors.shape[1])]
-    return pd.DataFrame(vectors, columns=names, index=column.index)
+def stack_vectors(column: Column, rows: RowNumbers, *, width: int = -1, may_be_missing: bool = False) -> NDArray[Any]:
+    """Return the vectors of a column as an array, [rows, width], or raise a `ValueError` that names a row.
 
-
-def stack_vectors(
-    column: Column, rows: RowNumbers | None = None, *, width: int | None = None, may_be_missing: bool = False
-) -> NDArray[Any]:
-    """Return the vectors of a column as an array, [rows, width], or raise a `ValueError` that names a row."""
-    rows = range(len(column)) if rows is None else rows
+    Every row must have `width` numbers or, if that is negative, as many as the first.
+    """
     missing = np.array([is_missing(value) for value in column])
     vectors = [None if absent else to_vector(value) for value, absent in zip(column, missing, strict=True)]
-    like = "in training" if width is not None else f"row {rows[int(missing.argmin())]} has"
+    like = "in training" if width >= 0 else f"row {rows[int(missing.argmin())]} has"
     for row, value, vector in zip(rows, column, vectors, strict=True):
         if vector is None:
             if is_missing(value) and may_be_missing:
@@ -73,7 +90,7 @@ def stack_vectors(
             raise ValueError(f"Expected column {column.name!r} to have a vector of numbers in every row, but {got}.")
         if not len(vector):
             raise ValueError(f"Expected the vectors of column {column.name!r} to have numbers, but row {row} has none.")
-        width = len(vector) if width is None else width
+        width = len(vector) if width < 0 else width
         if len(vector) != width:
             got = f"row {row} has {len(vector)}"
             raise ValueError(
@@ -82,31 +99,5 @@ def stack_vectors(
         if not np.isfinite(vector).all():
             wrong = vector[~np.isfinite(vector)][0]
             raise ValueError(f"Expected column {column.name!r} to have finite numbers, but got {wrong} in row {row}.")
-    assert width is not None  # there is a row
     absent = np.full(width, np.nan, np.float32)
     return np.stack([absent if vector is None else vector for vector in vectors])
-
-
-def to_vector(value: Any) -> NDArray[Any] | None:
-    """Convert a list, an array or a string such as ``[0.5, 1.5]`` to a 1-D array of numbers; None for other values."""
-    try:
-        if isinstance(value, str):
-            inside = re.fullmatch(r"\s*\[(.*)\]\s*", value, re.DOTALL)
-            return np.array(inside[1].replace(",", " ").split(), np.float64) if inside else None
-        vector = np.asarray(value)
-        vector = vector.astype(np.float64) if vector.dtype == object or not vector.size else vector
-    except (ValueError, TypeError):
-        return None
-    return vector if vector.ndim == 1 and vector.dtype.kind in "iuf" else None
-
-
-def is_missing(value: Any) -> bool:
-    """Return whether a value is missing; lists and arrays are not."""
-    return value is None or value is pd.NA or (isinstance(value, float) and np.isnan(value))
-
-
-def as_bytes(column: Column) -> Column:
-    """Convert the vectors of a column to bytes, so that they can be compared and hashed; return others unchanged."""
-    if not holds_vectors(column):
-        return column
-    return column.map(lambda value: None if is_missing(value) else np.asarray(value).tobytes())

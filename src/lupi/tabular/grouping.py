@@ -1,18 +1,19 @@
-"""Find the rows that are labels of the same example, and check that they have the same inputs."""
+"""Which rows are labels of the same example: find and check them, and split or sample by whole examples."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.model_selection import GroupKFold
 
-from lupi.tabular.kinds.base import RowNumbers
-from lupi.tabular.kinds.vector import as_bytes
-from lupi.tabular.lazy import Frame
-from lupi.tabular.values import Column, is_coded
+from lupi.tabular.frames import Columns, Frame
+from lupi.tabular.values import Column, RowNumbers, as_bytes, is_coded
 
+Rows = NDArray[np.intp]
 MOST_LABELS, FEW_VALUES = 20, 20
 """Every row is an example if there are on average more than `MOST_LABELS` rows per distinct input and no input has more
 than `FEW_VALUES` distinct values."""
@@ -92,3 +93,35 @@ def find_difference(values: NDArray[np.generic], first: NDArray[np.int64]) -> in
     equal = (values == values[first]) | (missing & missing[first])
     differs = ~equal.reshape(len(equal), -1).all(axis=1)
     return int(differs.argmax()) if differs.any() else None
+
+
+def number_examples(example: Any, rows: int) -> NDArray[np.int64]:
+    """Number examples by first appearance; by default each row is an example."""
+    if example is None:
+        return np.arange(rows)
+    return pd.factorize(np.asarray(example), use_na_sentinel=False)[0].astype(np.int64)
+
+
+def grouped_folds(example: Any, folds: int, seed: int = 0) -> list[tuple[Rows, Rows]]:
+    """Return the training rows and the held-out rows of each fold."""
+    group = number_examples(example, len(example))
+    return list(GroupKFold(folds, shuffle=True, random_state=seed).split(group, groups=group))
+
+
+def take_rows(table: Any, rows: Rows) -> Any:
+    """Select rows of a pandas or polars table, `Columns`, an array, a tensor or a list."""
+    if isinstance(table, pd.DataFrame | pd.Series | Columns):
+        return table.take(rows)
+    return np.asarray(table, dtype=object)[rows] if isinstance(table, list) else table[rows]
+
+
+def sample_rows(example: Rows, size: int, seed: int = 0) -> Rows:
+    """Sample whole examples with at most `size` rows in total, and return their rows in the order of the table.
+
+    Examples are added in random order until the next one would not fit. There is at least one.
+    """
+    codes, _ = pd.factorize(example)
+    counts = np.bincount(codes)
+    order = np.random.default_rng(seed).permutation(len(counts))
+    fitting = int(np.searchsorted(np.cumsum(counts[order]), size, side="right"))
+    return np.flatnonzero(np.isin(codes, order[: max(1, fitting)]))

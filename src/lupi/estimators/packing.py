@@ -1,0 +1,177 @@
+"""Turn a fitted estimator into the contents of a model folder, and back, without trusting the folder."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NotRequired, TypedDict, TypeVar
+
+import numpy as np
+import torch
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+from lupi import __version__, methods
+from lupi._internal.checks import check_integer
+from lupi._internal.devices import seeded
+from lupi._internal.json_types import from_json
+from lupi.estimators.folder import StoredModel
+from lupi.estimators.targets import ClassTarget, Numbers, Target
+from lupi.tabular.encoding import TableEncoder
+
+Estimator = TypeVar("Estimator")
+NOT_STORED = ("method", "trunk", "device", "random_state", "class_weight", "trust")
+"""Parameters that a model folder does not store, or stores elsewhere."""
+FITTED: dict[str, tuple[type, ...]] = {
+    "target_": (Target,),
+    "input_encoder_": (TableEncoder, type(None)),
+    "privileged_encoder_": (TableEncoder, type(None)),
+    "n_features_in_": (int,),
+    "feature_names_in_": (np.ndarray,),
+}
+"""Fitted attributes in a model folder, and their types."""
+
+
+class Facts(TypedDict):
+    """The contents of `model.json`. For a model trained on a table, these include its schema and training record."""
+
+    format: int
+    lupi: str
+    estimator: str
+    method: str | None
+    own_trunk: bool
+    parameters: dict[str, Any]
+    widths: dict[str, int]
+    ships_privileged: bool
+    privileged: NotRequired[bool]
+    mixture: NotRequired[dict[str, float] | None]
+    table: NotRequired[Any]
+    record: NotRequired[Any]
+    notes: list[str]
+    sha256: dict[str, str]
+
+
+def check_facts(facts: Any, fitted: Mapping[str, Any], known: Collection[str]) -> Facts:
+    """Raise a `ValueError` unless facts and fitted attributes describe a model."""
+    checked: Facts = from_json(facts, Facts)
+    whole = checked.get("privileged", True)
+    for name in ("inputs", "features", "outputs", *(["privileged"] if whole else [])):
+        check_integer(f"widths.{name}", checked["widths"].get(name), 1)
+    if checked["method"] is not None:
+        methods.kind(checked["method"])
+    for name in checked["parameters"]:
+        if name not in known:
+            raise ValueError(f"Expected `parameters` to be those of the estimator, but got {name!r}.")
+    for name in ("target_", "input_encoder_", "n_features_in_", *(["privileged_encoder_"] if whole else [])):
+        if name not in fitted:
+            raise ValueError(f"Expected the encoders to hold `{name}`, but they do not.")
+    for name, types in FITTED.items():
+        if name in fitted and not isinstance(fitted[name], types):
+            raise ValueError(f"Expected `{name}` to be a {types[0].__name__}, but got a {type(fitted[name]).__name__}.")
+    target, outputs = fitted["target_"], checked["widths"]["outputs"]
+    if isinstance(target, Numbers) != (checked["estimator"] == "PrivilegedRegressor"):
+        raise ValueError(f"Expected the target of a {checked['estimator']}, but got {type(target).__name__}.")
+    if target.outputs != outputs or (isinstance(target, ClassTarget) and len(target.classes) != outputs):
+        raise ValueError(f"Expected a target with {outputs} outputs, but got {target.outputs}.")
+    return checked
+
+
+def pack_model(model: Any, *, privileged: bool = True) -> StoredModel:
+    """Return the contents of a model folder."""
+    check_is_fitted(model, "predictor_")
+    whole = privileged and hasattr(model, "method_")
+    ships = hasattr(model, "method_") and model.method_.ships_privileged
+    if ships and not whole:
+        raise ValueError(
+            "Expected a method whose predictor contains no privileged information for `privileged=False`, but that "
+            f"of {model.method!r} contains it."
+        )
+    parameters = {name: value for name, value in model.get_params().items() if name not in NOT_STORED}
+    if model.training is not None:
+        parameters["training"] = {name: value for name, value in model.training.items() if is_plain(value)}
+    facts: dict[str, Any] = {
+        "lupi": __version__,
+        "estimator": type(model).__name__,
+        "method": model.method if isinstance(model.method, str) else None,
+        "own_trunk": model.trunk is not None,
+        "parameters": parameters,
+        "widths": {name: width for name, width in model.widths_.items() if whole or name != "privileged"},
+        "ships_privileged": ships,
+        "privileged": whole,
+        "mixture": getattr(model, "mixture_", None),
+    }
+    hidden = () if whole else ("privileged_encoder_",)
+    fitted = {name: value for name, value in vars(model).items() if name in FITTED and name not in hidden}
+    return StoredModel(facts, (model.method_ if whole else model.predictor_).state_dict(), fitted)
+
+
+def unpack_model(
+    kind: type[Estimator],
+    stored: StoredModel,
+    path: str | Path,
+    *,
+    trunk: nn.Module | Callable[[], nn.Module] | None,
+    method: Callable[..., methods.Method] | None,
+    device: str,
+) -> Estimator:
+    """Restore an estimator."""
+    estimator: Any = kind
+    with explain_contents(path):
+        known = [name for name in estimator._get_param_names() if name not in NOT_STORED]
+        facts = check_facts(stored.facts, stored.encoders, known)
+    for name, own, passed in (("trunk", facts["own_trunk"], trunk), ("method", facts["method"] is None, method)):
+        if own and passed is None:
+            raise ValueError(f"Expected `{name}` to be the {name} that {path} was trained with, but got None.")
+        if not own and passed is not None:
+            raise ValueError(f"Expected `{name}` to be None, since {path} was trained with a built-in {name}.")
+    model = estimator(method or facts["method"] or "", trunk=trunk, device=device, **facts["parameters"])
+    model.__dict__.update({name: value for name, value in stored.encoders.items() if name in FITTED})
+    model.widths_ = facts["widths"]
+    own = trunk is not None or method is not None
+    if not isinstance(model.members, int) or model.members > len(stored.weights):
+        raise ValueError(f"Expected {path} to hold {model.members} networks, but it holds fewer weights.")
+    with explain_contents(path), seeded(0):  # building a network draws weights
+        model._check_parameters()
+        if facts.get("privileged", True):
+            model.method_ = restore(model._build, stored.weights, own=own)
+            model.method_.to(device).eval()
+            model.predictor_ = model.method_.predictor().eval()
+        else:
+            model.predictor_ = restore(lambda: model._build().predictor(), stored.weights, own=own)
+            model.predictor_.to(device).eval()
+            model._mixture = facts.get("mixture")
+    return model  # type: ignore[no-any-return]
+
+
+def is_plain(value: Any) -> bool:
+    """Return whether JSON can hold an option of training."""
+    return value is None or isinstance(value, bool | int | float | str | list | tuple | dict)
+
+
+Network = TypeVar("Network", bound=nn.Module)
+
+
+def restore(build: Callable[[], Network], weights: Mapping[str, Tensor], *, own: bool) -> Network:
+    """Build a network, without memory unless it is the user's own, and load its weights if they fit."""
+    with torch.device("cpu" if own else "meta"):
+        network = build()
+    expected = network.state_dict()
+    for name in expected.keys() | weights.keys():
+        shapes = [tuple(tensors[name].shape) if name in tensors else None for tensors in (expected, weights)]
+        if shapes[0] != shapes[1]:
+            raise ValueError(f"Expected weights {name!r} of shape {shapes[0]}, but got {shapes[1]}.")
+        if expected[name].dtype != weights[name].dtype:
+            raise ValueError(f"Expected weights {name!r} of {expected[name].dtype}, but got {weights[name].dtype}.")
+    network.load_state_dict(weights, assign=not own)
+    if any(tensor.is_meta for tensor in (*network.parameters(), *network.buffers())):
+        raise ValueError("Expected weights of the whole network, but some are missing.")
+    return network
+
+
+@contextmanager
+def explain_contents(path: Any) -> Iterator[None]:
+    """Turn any error into one that names the model folder."""
+    try:
+        yield
+    except Exception as error:  # a modified folder may raise anything
+        why = " ".join(str(error).split())
+        raise ValueError(f"Expected {path} to hold a model of lupi, but got: {why or type(error).__name__}") from error

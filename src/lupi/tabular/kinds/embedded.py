@@ -1,0 +1,53 @@
+"""Columns whose values an encoder turns into several features."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from lupi.tabular.frames import Frame
+from lupi.tabular.images import UnreadableImageError
+from lupi.tabular.kinds.base import ColumnEncoder, Kind
+from lupi.tabular.kinds.vector import Features
+from lupi.tabular.values import Column, check_not_all_missing
+
+
+class Embedded(Features):
+    """The standardized features of an encoder, which encodes every distinct value once."""
+
+    def __init__(self, kind: Kind, columns: list[str], encoder: ColumnEncoder) -> None:
+        super().__init__(kind, columns)
+        self.encoder = encoder
+
+    def fit(self, frame: Frame) -> Self:
+        """Fit the encoder, and learn the mean and scale of each feature."""
+        known = check_not_all_missing(frame[self.columns[0]]).dropna()
+        self.encoder.fit([str(value) for value in known.unique()])
+        return super().fit(frame)
+
+    def values(self, column: Column) -> NDArray[Any]:
+        return np.asfortranarray(embed(self.encoder, column))
+
+
+def embed(encoder: ColumnEncoder, column: Column) -> NDArray[np.float32]:
+    """Encode a column; a missing value is an empty text."""
+    codes, distinct = pd.factorize(column)
+    values = [str(value) for value in distinct]
+    if column.empty or column.isna().any():
+        values.append("")  # a missing value has code −1, the last element
+    with explain_images(column):
+        return np.asarray(encoder.transform(values))[codes]
+
+
+@contextmanager
+def explain_images(column: Column) -> Iterator[None]:
+    """Turn an error about an unreadable image into one that names its row."""
+    try:
+        yield
+    except UnreadableImageError as error:
+        row = column.index[column.tolist().index(error.path)]
+        what = f"Expected column {column.name!r} to name images, but {error.path} in row {row} is none"
+        raise ValueError(f"{what}: {error.why}.") from error

@@ -1,0 +1,130 @@
+"""The columns of a training table, as a model stores them, and checks that other tables match them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from lupi._internal.json_types import from_json
+from lupi.tabular.formats.separated import is_separated
+from lupi.tabular.frames import Columns, Frame
+from lupi.tabular.kinds import find_kind
+from lupi.tabular.kinds.image import find_files
+from lupi.tabular.spec import Roles
+from lupi.tabular.targets import TASKS
+from lupi.tabular.values import Column, holds_vectors
+
+CSV_TYPES = {"number": pa.float64(), "boolean": pa.bool_(), "string": pa.string(), "date": pa.timestamp("ns")}
+
+
+@dataclass(frozen=True)
+class InputColumn:
+    """An input column: its kind, and the family of its data type in the training table."""
+
+    kind: str
+    stored: str
+
+
+def stored_as(kind: pa.DataType) -> str:
+    """Return the family of an Arrow type: boolean, number, string, date, duration, vector, or the name of the type."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        return stored_as(kind.value_type)
+    families = {
+        "boolean": types.is_boolean,
+        "number": lambda t: types.is_integer(t) or types.is_floating(t) or types.is_decimal(t),
+        "string": lambda t: types.is_string(t) or types.is_large_string(t) or types.is_string_view(t),
+        "date": lambda t: types.is_timestamp(t) or types.is_date(t),
+        "duration": types.is_duration,
+        "vector": lambda t: is_list(t) and stored_as(t.value_type) == "number",
+    }
+    return next((name for name, belongs in families.items() if belongs(kind)), str(kind))
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Return whether an Arrow type is a list type."""
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def stored_in(column: Column) -> str:
+    """Return the family of a pandas column's data type."""
+    if column.dtype.kind in "mM":
+        return "date" if column.dtype.kind == "M" else "duration"
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.cat.categories.to_series()
+    if holds_vectors(column):
+        return "vector"
+    return stored_as(pa.array(column.head(1), from_pandas=True).type) if column.dtype != object else "string"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schema:
+    """The description of the training table that is stored in a model folder."""
+
+    roles: Roles
+    task: str
+    soft: bool
+    inputs: dict[str, InputColumn]
+    privileged: dict[str, str]
+    annotator: str | None
+
+    @property
+    def several(self) -> bool:
+        """Whether there are several targets of 0 and 1."""
+        return len(self.roles.target) > 1 and not self.soft
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """Kinds of input and privileged columns, as the parameter `kind` of an estimator."""
+        return {name: column.kind for name, column in self.inputs.items()} | self.privileged
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain dicts and lists."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> Self:
+        """Read the result of `to_json`; raise a `ValueError` if it is invalid."""
+        schema: Self = from_json(facts, cls)
+        for kind in schema.kinds.values():
+            find_kind(kind)
+        if schema.task not in TASKS:
+            raise ValueError(f"Expected `task` to be one of {', '.join(TASKS)}, but got {schema.task!r}.")
+        return schema
+
+    def csv_types(self, keep: Iterable[str]) -> dict[str, pa.DataType]:
+        """Return the types with which to read the columns of a CSV file; the columns in `keep` are read as strings."""
+        strings = dict.fromkeys(keep, pa.string())
+        return strings | {name: CSV_TYPES.get(column.stored, pa.string()) for name, column in self.inputs.items()}
+
+    def check_table(self, stored: pa.Schema, path: str | Path) -> None:
+        """Raise a `ValueError` unless a table has the input columns of the training table, with compatible types."""
+        missing = [name for name in self.inputs if name not in stored.names]
+        if missing:
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            raise ValueError(f"Expected {path} to have the model's input columns, but it has no {missing[0]!r}{more}.")
+        for name, column in self.inputs.items():
+            here = stored_as(stored.field(name).type)
+            as_string = is_separated(path) and column.stored == "string"  # a CSV column can always be read as strings
+            empty = here == "null"  # at least at the start of the file; missing values are checked when rows are read
+            if not (as_string or empty or find_kind(column.kind).accepts(column.stored, here)):
+                got = f"{column.stored} as in training, but it is a {here}"
+                raise ValueError(f"Expected column {name!r} of {path} to be a {got}.")
+
+    def clean(self, frame: Frame, folder: Path) -> Frame:
+        """Return the input columns, with the paths of files that they name; refuse values that their kinds refuse."""
+        if isinstance(frame, Columns):
+            return frame.select(list(self.inputs)).map(lambda column: self._clean(column, folder))
+        return pd.DataFrame({name: self._clean(frame[name], folder) for name in self.inputs}, index=frame.index)
+
+    def _clean(self, column: Column, folder: Path) -> Column:
+        kind = find_kind(self.inputs[str(column.name)].kind)
+        missing = column.isna().to_numpy()
+        if missing.any() and not kind.may_be_missing:
+            got = f"row {column.index[int(np.argmax(missing))]} has none"
+            raise ValueError(f"Expected input column {column.name!r} to have a value in every row, but {got}.")
+        return kind.clean(find_files(column, folder) if kind.names_files else column)
