@@ -231,10 +231,3 @@ def test_a_checkpoint_tells_inputs_with_names_apart(tmp_path):
                 fit(make_named("tram"), named, HOW, checkpoint=kept)
         else:
             fit(make_named("tram"), named, HOW, checkpoint=kept)
-
-
-def test_mixup_needs_one_tensor():
-    data = make_data()
-    named = dataclasses.replace(data, x={"one": data.x, "two": data.x})
-    with pytest.raises(ValueError, match="one tensor with `mixup`, but got one, two"):
-        fit(make_named("tram"), named, dataclasses.replace(HOW, mixup=0.5))

@@ -285,7 +285,7 @@ def prepare_observed(parts: Sequence[tuple[Method, Annotations]], stage: Stage, 
 
 def stop_early(settings: Any) -> Any:
     """Keep the best epoch, and stop early unless the learning rate falls: then the last epochs matter most."""
-    patience = PATIENCE if settings.schedule == "constant" else settings.epochs * settings.checks
+    patience = PATIENCE if settings.schedule == "constant" else settings.epochs
     return replace(settings, patience=patience)
 
 

@@ -16,7 +16,6 @@ from lupi._internal.inputs import Inputs, in_memory
 from lupi.data import Annotations, Batch
 from lupi.nn.reading import Request, read_ahead
 from lupi.settings import Settings
-from lupi.training.mixup import draw_weights
 from lupi.training.replicas import Data, StackedAnnotations
 
 
@@ -35,8 +34,6 @@ class Step(NamedTuple):
 
     units: Tensor
     """Annotations or examples of the batch, [size]; of replicas, [replicas, size]"""
-    mixing: tuple[Tensor, ...]
-    """λ of mixup, if it is on"""
     x: Inputs | None
     """The inputs of this process's share, if they are not in memory."""
 
@@ -69,9 +66,9 @@ class Batches:
             whole = self.data.whole if isinstance(self.data, StackedAnnotations) else self.data
             inputs = read_ahead(whole.x, self.iterate_requests(epoch, step), self.place.device)
         for number in range(epoch, self.settings.epochs):
-            for index, mixing in self.draw_epoch(number, step if number == epoch else 0):
-                yield Step(index, mixing, next(inputs))
-                del index, mixing  # so that the order of the last epoch is freed before the next one is drawn
+            for index in islice(self.draw_order(number), step if number == epoch else 0, None):
+                yield Step(index, next(inputs))
+                del index  # so that the order of the last epoch is freed before the next one is drawn
 
     def iterate_requests(self, epoch: int, step: int) -> Iterator[Request]:
         """Yield the rows of x that this process needs in every step, with a seed of the step's own."""
@@ -80,10 +77,6 @@ class Batches:
             rows = list(zip(self.draw_order(number), source.generate_state(self.per_epoch).tolist(), strict=True))
             for index, seed in rows[step:] if number == epoch else rows:
                 yield Request(self.find(self.take_share(index)).example.flatten(), seed)
-
-    def draw_epoch(self, epoch: int, start: int) -> Iterator[tuple[Tensor, tuple[Tensor, ...]]]:
-        """Yield the batches of an epoch with their λ, from step `start` on."""
-        yield from islice(zip(self.draw_order(epoch), self.draw_mixing(epoch), strict=True), start, None)
 
     def draw_order(self, epoch: int) -> tuple[Tensor, ...]:
         """Return the batches of an epoch, in an order determined by seed, stage and epoch."""
@@ -97,15 +90,6 @@ class Batches:
         if self.by_example:  # annotations are numbered from 0, and copying 50 million numbers takes 0.4 GB
             order = self.units[order]
         return torch.split(order, self.settings.batch_size, -1)
-
-    def draw_mixing(self, epoch: int) -> list[tuple[Tensor, ...]]:
-        """Return λ of every step of an epoch, if mixup is on."""
-        if not self.settings.mixup:
-            return [() for _ in range(self.per_epoch)]
-        entropies = [(seed, self.stage, epoch) for seed in self.seeds]
-        each = [draw_weights(self.settings.mixup, self.per_epoch, entropy) for entropy in entropies]
-        weights = torch.stack(each, 1) if self.stacked else each[0]
-        return [(weight,) for weight in weights.to(self.place.device)]
 
     def take_share(self, index: Tensor) -> Tensor:
         """Return this process's part of a batch; of too few to share, every process computes all."""

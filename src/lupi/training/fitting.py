@@ -83,8 +83,8 @@ def fit(
         Show progress on standard error.
     callbacks : sequence of callable
         Each is called after every epoch with its row of the history and the method, in evaluation mode and without
-        gradients, for instance to log it (`lupi.training.to_tensorboard`). If one returns true, the stage ends, as if
-        it had no more epochs. With several processes, all must decide alike.
+        gradients, for instance to log it. If one returns true, the stage ends, as if it had no more
+        epochs. With several processes, all must decide alike.
 
     Returns
     -------

@@ -14,6 +14,9 @@ from lupi.settings import Settings
 from lupi.training.parts import find_rate, name_parameters
 from lupi.training.replicas import Replicas
 
+ADAM_EPSILON, SGD_MOMENTUM = 1e-7, 0.9
+"""ε of "adam" and "adamw", as in the paper, and the momentum of "sgd"."""
+
 
 def make_optimizer(method: Method, settings: Settings, *, recorded: bool = False) -> torch.optim.Optimizer:
     """Make the optimizer of a method, with one parameter group for each learning rate and weight decay.
@@ -26,10 +29,10 @@ def make_optimizer(method: Method, settings: Settings, *, recorded: bool = False
             group["lr"] = torch.tensor(group["lr"], device=group["params"][0].device)
     rate = groups[0]["lr"]
     if settings.optimizer == "sgd":
-        return torch.optim.SGD(groups, lr=rate, momentum=settings.momentum, fused=recorded)
+        return torch.optim.SGD(groups, lr=rate, momentum=SGD_MOMENTUM, fused=recorded)
     if isinstance(settings.optimizer, str):
         kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
-        return kind(groups, lr=rate, eps=settings.eps, fused=True, capturable=recorded)
+        return kind(groups, lr=rate, eps=ADAM_EPSILON, fused=True, capturable=recorded)
     if isinstance(method, Replicas) and not works_elementwise(settings.optimizer):
         raise ValueError(
             "Expected `optimizer` to change every number by its own gradients to train stacked networks, but "
