@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from lupi import methods as known
-from lupi.compare.arrays import AGGREGATED, SETTINGS, Task, fit_and_score, is_baseline
+from lupi.compare.arrays import SETTINGS, Task, fit_and_score, is_baseline
 from lupi.compare.consensus import first_rows, take_gold
 from lupi.compare.plan import ALL, Plan
 from lupi.compare.statistics import BASELINE, Floats
@@ -72,7 +72,7 @@ def list_variants(plan: Plan, task: str, *, several: bool = False) -> list[Varia
     for name in requested:
         if name not in possible:
             raise ValueError(f"Expected `methods` for a target of real numbers, but {name!r} is for classes.")
-    aggregated = [name for name in AGGREGATED if several and name in possible]
+    aggregated = [name for name in possible if several and known.kind(name).aggregates]
     changes = [change for change, how in SETTINGS.items() if how.get("method", BASELINE) in possible]
     alone = [Variant(BASELINE), *(Variant(BASELINE, change) for change in changes), *map(Variant, aggregated)]
     chosen = list(dict.fromkeys([*alone, *map(Variant, requested)]))

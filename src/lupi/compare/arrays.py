@@ -27,9 +27,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 """Other ways to train No PI, which are separate baselines, and their estimator parameters."""
 
-AGGREGATED = ("majority-vote", "dawid-skene")
-"""No PI on aggregated labels. These count as baselines without PI, although Dawid–Skene uses the annotators."""
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Task:
@@ -111,7 +108,7 @@ def compare_methods(
 
 def is_baseline(method: str) -> bool:
     """Return whether a method is a baseline without privileged information."""
-    return method in AGGREGATED or not kind(method).uses_privileged
+    return kind(method).aggregates or not kind(method).uses_privileged
 
 
 def train_method(tasks: Mapping[int, Any], parameters: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[str, Any]]:

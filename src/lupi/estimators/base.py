@@ -292,7 +292,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             frame = arguments.check_values(as_frame(privileged), "privileged column")
             numbers = arguments.choose_numbers(frame, self.numbers, self.annotator)
             self.privileged_encoder_ = PrivilegedEncoder(numbers, self.quantiles).fit(frame)
-        elif not isinstance(self.method, str) or needs_privileged(methods.kind(self.method)):
+        elif not isinstance(self.method, str) or methods.kind(self.method).needs_privileged:
             warnings.warn(
                 f"{type(self).__name__}.fit got no `privileged` information: method {self.method!r} trains "
                 "without it, as if it were all zeros.",
@@ -342,14 +342,14 @@ class PrivilegedEstimator(BaseEstimator, ABC):
 
     @property
     def mixture_(self) -> dict[str, float]:
-        """Weights of the methods that "auto", "stack" or "label-posterior" has mixed."""
+        """Weights of the methods that the method has mixed."""
         check_is_fitted(self, "predictor_")
         if getattr(self, "_mixture", None) is not None:  # it was loaded without the whole network
             return dict(self._mixture)
-        method = getattr(self, "method_", None)
-        if not isinstance(method, methods.LabelPosterior):
+        mixture = self.method_.mixture() if hasattr(self, "method_") else {}
+        if not mixture:
             raise AttributeError(f"Expected a method that mixes others, such as 'auto', but got {self.method!r}.")
-        return dict(zip(method.members, method.weights.tolist(), strict=True))
+        return mixture
 
     def _outputs(self, X: Any) -> Tensor:
         """Return the outputs of the network; in double precision probabilities sum to one as scikit-learn expects."""
@@ -433,8 +433,3 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             X = draw_inputs(encoder, self.n_features_in_)
         x = self._own_inputs(X) if encoder is None else torch.from_numpy(np.array(X, dtype=np.float32))
         export_onnx(Deployed(copy.deepcopy(self.predictor_).cpu(), self._decode, encoder), x, path)
-
-
-def needs_privileged(kind: type[methods.Method]) -> bool:
-    """Return whether a method is of no use without privileged information."""
-    return kind.uses_privileged and not issubclass(kind, (methods.LabelPosterior, methods.AggregatedNoPI))

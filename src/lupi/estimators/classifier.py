@@ -66,8 +66,8 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
         more annotator.
     trust : dict, optional
         For each trusted annotator, by name, the probability that a label is correct, such as ``{"expert": 0.98}``. It
-        counts as much as 100 of the annotator's labels with known truth. Methods with a model of the annotators use it:
-        "auto", "label-posterior", "stack" and "dawid-skene".
+        counts as much as 100 of the annotator's labels with known truth. Methods with a model of the annotators, such
+        as "auto", use it.
     epochs : int
         Number of passes over the data.
     batch_size : int, optional
@@ -81,10 +81,10 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
     l2 : float
         Weight λ of the penalty λ‖w‖² on the weights.
     patience : int, optional
-        Stop after this many epochs without a lower held-out loss, and restore the best weights. "pi-dual" and
-        "pi-transition" use the loss on the consensus of the held-out labels, for which a No PI network is trained
-        first, unless `training` has ``stop_on="labels"``. "auto", "label-posterior" and "stack" ignore `patience` and
-        hold no data out: each of their networks uses the fold that it is not trained on for early stopping.
+        Stop after this many epochs without a lower held-out loss, and restore the best weights. Methods that
+        predict the true label use the loss on the consensus of the held-out labels, for which a No PI network is
+        trained first, unless `training` has ``stop_on="labels"``. Methods that cross-fit, such as "auto", ignore
+        `patience` and hold no data out: each of their networks uses the fold that it is not trained on.
     validation_fraction : float
         Fraction of the examples to hold out, with their noisy labels, if `patience` is given and the method uses it.
     training : dict, optional
@@ -107,8 +107,7 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
         of a soft label is the expected weight of its classes.
     soft : bool
         Whether the columns of y are class probabilities, such as those of a language model. The class labels are
-        `classes` or the column names. The model of the annotators in "auto", "label-posterior" and "dawid-skene" uses
-        only the most probable class.
+        `classes` or the column names. A model of the annotators uses only the most probable class.
     classes : sequence, optional
         The class labels of the columns of a soft y; by default the column names or numbers.
 

@@ -39,6 +39,8 @@ class PiDUAL(Conditional):
         Number of random features appended to a.
     """
 
+    name: ClassVar = "pi-dual"
+    title: ClassVar = "Pi-DUAL"
     predicts_truth: ClassVar = True
     gradients: ClassVar = {"conditional": ("trunk", "marginal", "gate", "noise")}
 

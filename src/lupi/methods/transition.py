@@ -38,6 +38,8 @@ class PITransition(Conditional):
         Number of random features appended to a.
     """
 
+    name: ClassVar = "pi-transition"
+    title: ClassVar = "PI-transition"
     likelihoods: ClassVar = (Categorical, Bernoulli)
     predicts_truth: ClassVar = True
     gradients: ClassVar = {"conditional": ("trunk", "marginal", "transition")}

@@ -16,7 +16,6 @@ from lupi._internal.files import claim_output, explain_os_errors
 from lupi._internal.files.locks import hidden_path, remove, resolve
 from lupi._internal.versions import library_versions
 from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
-from lupi.estimators.base import needs_privileged
 from lupi.estimators.folder import is_replaceable
 from lupi.serving.model import TableModel
 from lupi.tabular import TableSpec
@@ -99,7 +98,7 @@ def train(
     ['prediction', 'probability_n', 'probability_y']
     """
     check_device(device)
-    if needs_privileged(methods.kind(method)) and not (spec.privileged or spec.annotator):
+    if methods.kind(method).needs_privileged and not (spec.privileged or spec.annotator):
         raise ValueError(f"Expected `privileged` to name columns, since method {method!r} learns from them.")
     if output is not None and not save_privileged and methods.kind(method).ships_privileged:
         raise ValueError(
@@ -194,7 +193,7 @@ def fit_table(
         gold=gold,
     )
     estimator.set_params(verbose=False, checkpoint=None)
-    mixture = describe_mixture(estimator.mixture_) if isinstance(estimator.method_, methods.Auto) else None
+    mixture = describe_mixture(estimator.mixture_) if len(estimator.method_.mixture()) > 1 else None
     if mixture is not None:
         notify(mixture)
     classes = None
@@ -223,7 +222,7 @@ def fit_table(
 
 
 def describe_mixture(weights: Mapping[str, float]) -> str:
-    """Describe which methods "auto" combined, and the weight of those that use privileged information."""
+    """Describe which methods were mixed, and the weight of those that use privileged information."""
     used = sorted((name for name, weight in weights.items() if weight >= 0.005), key=lambda name: -weights[name])
     share = sum(weight for name, weight in weights.items() if methods.kind(name).uses_privileged)
     listed = ", ".join(f"{name} {weights[name]:.2f}" for name in used)

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from lupi._internal.inputs import Inputs, in_memory
-from lupi.data import Annotations, Batch
+from lupi.data import Batch
 from lupi.nn.reading import Request, read_ahead
 from lupi.settings import Settings
-from lupi.training.replicas import Data, StackedAnnotations
+from lupi.training.replicas import Data
 
 
 class Share(NamedTuple):
@@ -44,27 +44,22 @@ class Batches:
     def __init__(self, data: Data, settings: Settings, place: Any, *, seeds: list[int], stage: int) -> None:
         self.data, self.settings, self.place = data, settings, place
         self.seeds, self.stage = seeds, stage
-        self.stacked = isinstance(data, StackedAnnotations)
-        sources = [part.x for part in data.parts] if isinstance(data, StackedAnnotations) else [data.x]
-        self.in_memory = all(in_memory(x) for x in sources)
+        self.stacked = data.is_stacked
+        self.in_memory = all(in_memory(part.x) for part in data.parts)
         self.by_example = by_example = settings.draw == "examples"
-        self.uniform = self.in_memory and (
-            self.stacked or (isinstance(data, Annotations) and data.one_to_one and not by_example)
-        )
+        self.uniform = self.in_memory and (self.stacked or (data.whole.one_to_one and not by_example))
         """Whether finding the annotations of a batch, and their inputs, needs neither the CPU nor their number."""
         self.outline = data if self.uniform or place.device.type == "cpu" else data.outline()
         """Where annotations are found: on the CPU, unless a GPU can do it without waiting."""
         self.find = self.outline.find_examples if by_example else self.outline.find_annotations
-        first = self.outline.parts[0] if isinstance(self.outline, StackedAnnotations) else self.outline
-        self.units = self.outline.annotated if by_example else first.positions
+        self.units = self.outline.annotated if by_example else self.outline.parts[0].positions
         self.per_epoch = math.ceil(self.units.shape[0] / settings.batch_size)
 
     def iterate(self, epoch: int, step: int) -> Iterator[Step]:
         """Yield every step from one of an epoch to the end of the training."""
         inputs: Iterator[Inputs | None] = repeat(None)
         if not self.in_memory:
-            whole = self.data.whole if isinstance(self.data, StackedAnnotations) else self.data
-            inputs = read_ahead(whole.x, self.iterate_requests(epoch, step), self.place.device)
+            inputs = read_ahead(self.data.whole.x, self.iterate_requests(epoch, step), self.place.device)
         for number in range(epoch, self.settings.epochs):
             for index in islice(self.draw_order(number), step if number == epoch else 0, None):
                 yield Step(index, next(inputs))
@@ -104,6 +99,5 @@ class Batches:
         batch = self.data.gather(draw if self.outline is self.data else draw.to(self.place.device), x)
         if world == 1 or index.shape[0] < world:
             return Share(batch, 1.0, count / world)
-        assert isinstance(self.outline, Annotations)
-        total = int(self.outline.count[index].sum()) if self.settings.draw == "examples" else index.shape[0]
+        total = int(self.outline.whole.count[index].sum()) if self.settings.draw == "examples" else index.shape[0]
         return Share(batch, count * world / total, count)

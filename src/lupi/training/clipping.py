@@ -7,7 +7,6 @@ from torch import Tensor
 
 from lupi.methods.base import Method
 from lupi.training.parts import belongs_to, name_parameters
-from lupi.training.replicas import Replicas
 
 
 def group_by_loss(method: Method) -> list[list[Tensor]]:
@@ -16,7 +15,7 @@ def group_by_loss(method: Method) -> list[list[Tensor]]:
     Losses that share a parameter form one group, since its gradient is a sum over them. Parameters that `gradients`
     does not mention form a separate group. The parameters of `Replicas` are the stacked ones.
     """
-    one = method.members[0] if isinstance(method, Replicas) else method
+    one = method.replicas[0]
     groups: list[tuple[set[str], list[Tensor]]] = []
     for parameter, names in name_parameters(method):
         losses = {

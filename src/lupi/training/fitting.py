@@ -172,7 +172,7 @@ class Training:
         """Train a stage, from the state of a checkpoint if there is one."""
         settings = stage.adapt(self.settings)
         assert isinstance(stage.method, Method)  # several are stacked or split
-        single = [] if isinstance(stage.method, Replicas) else networks
+        single = [] if stage.method.is_stacked else networks
         with freeze_parts(stage.method, settings.learning_rates), channels_last(single, self.place.device):
             loop = StageLoop(
                 stage=stage,
@@ -216,7 +216,7 @@ def iterate_stages(
             methods = list_methods(stage)
             if isinstance(stage.method, Method):
                 yield stage, methods
-            elif isinstance(method, Replicas) or can_stack(stage, data, settings, place):
+            elif method.is_stacked or can_stack(stage, data, settings, place):
                 replicas = Replicas(stage.method)
                 replicas.stack()
                 try:
@@ -236,7 +236,10 @@ def stack_stage(stage: Stage, replicas: Replicas) -> Stage:
     prepare = stack(stage.prepare)
     assert prepare is not None
     return stage._replace(
-        method=replicas, prepare=prepare, hold_out=stack(stage.hold_out), validate=stack(stage.validate)
+        method=replicas,
+        prepare=prepare,
+        prepare_validation=stack(stage.prepare_validation),
+        split_validation=stack(stage.split_validation),
     )
 
 
@@ -254,8 +257,8 @@ def split_stage(stage: Stage) -> Iterator[Stage]:
             name=f"{stage.name} {number + 1}/{len(methods)}",
             method=method,
             prepare=prepare,
-            hold_out=pick(stage.hold_out, number),
-            validate=pick(stage.validate, number),
+            prepare_validation=pick(stage.prepare_validation, number),
+            split_validation=pick(stage.split_validation, number),
             finish=stage.finish if number == len(methods) - 1 else None,
         )
 
@@ -272,8 +275,8 @@ def can_stack(stage: Stage, data: Data, settings: Settings, place: Any) -> bool:
         sets = StackedAnnotations(stage.prepare(data))  # type: ignore[arg-type]
         if settings.draw == "examples":
             sets.annotations_per_example  # noqa: B018 - raises
-        if stage.validate is not None:
-            StackedAnnotations(stage.validate(data))  # type: ignore[arg-type]
+        if stage.split_validation is not None:
+            StackedAnnotations(stage.split_validation(data))  # type: ignore[arg-type]
         replicas = Replicas(probes)
         replicas.stack()
         two = StackedAnnotations(sets.parts[:2])
@@ -295,10 +298,10 @@ def check_arguments(
     for name, part in (("data", data), ("validation", validation)):
         if part is not None and len(part) == 0:
             raise ValueError(f"Expected `{name}` to have annotations, but it is empty.")
-    if not isinstance(method, Replicas):
+    if not method.is_stacked:
         return [check_integer("seed", seed, 0)]
-    if isinstance(seed, int) or len(seed) != len(method.members):
-        raise ValueError(f"Expected one `seed` for each of {len(method.members)} replicas, but got {seed!r}.")
+    if isinstance(seed, int) or len(seed) != len(method.replicas):
+        raise ValueError(f"Expected one `seed` for each of {len(method.replicas)} replicas, but got {seed!r}.")
     if fabric is not None:
         raise ValueError("Expected `fabric` to be None for replicas, which train on one device, but got one.")
     return [check_integer("seed", one, 0) for one in seed]

@@ -33,7 +33,7 @@ from lupi.training.clipping import clip_each, group_by_loss
 from lupi.training.cuda_graph import SMALL, GraphedSteps
 from lupi.training.optimizer import make_optimizer
 from lupi.training.parts import set_training_mode
-from lupi.training.replicas import Data, Replicas, StackedAnnotations
+from lupi.training.replicas import Data
 
 Epoch = dict[str, Any]
 """A row of the history: stage, epoch, learning rate, and every loss in training and on held-out annotations.
@@ -145,16 +145,17 @@ class StageLoop:
         assert isinstance(stage.method, Method)  # `fit` stacks or splits several
         self.stage, self.number, self.method = stage, number, stage.method
         self.settings, self.place = settings, place
-        self.stacked = isinstance(stage.method, Replicas)
-        self.members = list(stage.method.members) if isinstance(stage.method, Replicas) else [stage.method]
+        self.stacked = stage.method.is_stacked
+        self.members = stage.method.replicas
         self.seeds = spread_seeds(seeds, len(self.members))
         self.data = self.prepare(data, stage.prepare)
         self.validation: Data | None = None
-        if stage.validate is not None:
-            self.validation = self.prepare(data, stage.validate)
+        if stage.split_validation is not None:
+            self.validation = self.prepare(data, stage.split_validation)
         elif validation is not None:
-            held_out = validation.with_gold() if stage.measure is None else validation  # the consensus needs all labels
-            self.validation = self.prepare(held_out, stage.hold_out or stage.prepare)
+            if stage.validation_losses is None:  # a consensus needs all labels
+                validation = validation.with_gold()
+            self.validation = self.prepare(validation, stage.prepare_validation or stage.prepare)
         self.batches = Batches(self.data, settings, place, seeds=self.seeds, stage=number)
         set_training_mode(self.method)
         recorded = self.can_record()
@@ -399,10 +400,9 @@ class StageLoop:
 
         All processes use the values of the first, since they must stop together.
         """
-        parts = data.parts if isinstance(data, StackedAnnotations) else [data]
         with self.place.autocast():
-            measure = self.stage.measure or average_losses
-            each = [measure(member, part) for member, part in zip(self.members, parts, strict=True)]
+            compute = self.stage.validation_losses or average_losses
+            each = [compute(member, part) for member, part in zip(self.members, data.parts, strict=True)]
         means = {name: [losses[name] for losses in each] for name in each[0]}
         return self.place.broadcast(means)  # type: ignore[no-any-return]
 

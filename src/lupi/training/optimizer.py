@@ -12,7 +12,6 @@ from lupi._internal.seeding import seeded
 from lupi.methods.base import Method
 from lupi.settings import Settings
 from lupi.training.parts import find_rate, name_parameters
-from lupi.training.replicas import Replicas
 
 ADAM_EPSILON, SGD_MOMENTUM = 1e-7, 0.9
 """ε of "adam" and "adamw", as in the paper, and the momentum of "sgd"."""
@@ -33,7 +32,7 @@ def make_optimizer(method: Method, settings: Settings, *, recorded: bool = False
     if isinstance(settings.optimizer, str):
         kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
         return kind(groups, lr=rate, eps=ADAM_EPSILON, fused=True, capturable=recorded)
-    if isinstance(method, Replicas) and not works_elementwise(settings.optimizer):
+    if method.is_stacked and not works_elementwise(settings.optimizer):
         raise ValueError(
             "Expected `optimizer` to change every number by its own gradients to train stacked networks, but "
             f"{describe_optimizer(settings.optimizer)} does not."
@@ -43,7 +42,7 @@ def make_optimizer(method: Method, settings: Settings, *, recorded: bool = False
 
 def group_parameters(method: Method, settings: Settings) -> list[dict[str, Any]]:
     """Group the trainable parameters; those with the rate `learning_rate` come first."""
-    leading, default = int(isinstance(method, Replicas)), settings.learning_rate
+    leading, default = int(method.is_stacked), settings.learning_rate
     own = not isinstance(settings.optimizer, str)  # a callable has its own default weight decay
     decay = settings.weight_decay or 2 * settings.l2
     groups: dict[tuple[float, float], list[Tensor]] = {}

@@ -15,7 +15,7 @@ def name_parameters(method: Method, *, nested: bool = False) -> list[tuple[Tenso
 
     With `nested`, the names include those within nested methods, such as "trunk.weight" for "student.trunk.weight".
     """
-    one = method.members[0] if isinstance(method, Replicas) else method
+    one = method.replicas[0]
     names: dict[Tensor, list[str]] = {}
     for module in list_contained(one) if nested else [one]:
         for name, own in module.named_parameters(remove_duplicate=False):  # modules may share parameters
@@ -87,7 +87,7 @@ def set_training_mode(method: Method) -> None:
     if all(parameter.requires_grad for parameter, _ in named):
         return
     trained = {name for parameter, names in named if parameter.requires_grad for name in names}
-    for member in method.members if isinstance(method, Replicas) else [method]:
+    for member in method.replicas:
         for path, module in member.named_modules():
             own = [f"{path}.{name}".lstrip(".") for name, _ in module.named_parameters()]
             if own and not trained.intersection(own):
