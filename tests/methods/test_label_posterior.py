@@ -11,9 +11,8 @@ import torch
 from lupi import methods, testing
 from lupi.data import Annotations
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
-from lupi.methods.combining import combine_inputs
 from lupi.methods.cross_fitting import privileged_varies
-from lupi.methods.label_posterior import LabelPosterior, label_posterior
+from lupi.methods.label_posterior import LabelPosterior, combine_inputs, label_posterior
 from lupi.nn import MLP, Parts
 from lupi.settings import Settings
 from lupi.training import fit, fit_seeds

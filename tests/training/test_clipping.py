@@ -14,7 +14,7 @@ from lupi.likelihoods import Categorical
 from lupi.methods import TRAM, NoPI
 from lupi.settings import Settings
 from lupi.training import Replicas, StackedAnnotations, fit
-from lupi.training.clipping import clip_each, group_by_loss
+from lupi.training.optimizer import clip_each, group_by_loss
 from tests.training.helpers import make_data, make_method, weights
 
 

@@ -14,7 +14,7 @@ from lupi._internal.checks import check_integer
 from lupi.data import Annotations, Batch
 from lupi.likelihoods import Categorical, Likelihood
 from lupi.methods.base import Conditional, Stage
-from lupi.methods.random_pi import RandomPI
+from lupi.methods.tram import RandomPI
 from lupi.nn import MLP, Parts
 
 

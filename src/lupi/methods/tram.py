@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar, Literal
 
+import torch
 from torch import Tensor, nn
 
 from lupi._internal.checks import check_integer, check_number
@@ -16,7 +17,6 @@ from lupi.likelihoods import Categorical, Likelihood
 from lupi.methods.base import ConditionalMethod, Stage
 from lupi.methods.imputation import ZeroImputation
 from lupi.methods.no_pi import NoPI
-from lupi.methods.random_pi import RandomPI
 from lupi.nn import Parts, Tower, heteroscedastic_head
 from lupi.nn.inference import over_examples
 
@@ -166,3 +166,31 @@ def tram_plus_plus(parts: Parts, *, beta: float = 1.0, random: int = 16) -> TRAM
     trunk, tower = parts.trunk(), parts.tower(check_integer("random", random, 0))
     heads = parts.tower_head(), parts.head()
     return TRAMPlusPlus(trunk, tower, *heads, likelihood=parts.likelihood, beta=beta, random=random)
+
+
+class RandomPI(nn.Module):
+    """Append r_i ~ N(0, I) to the privileged information of annotation i, the same in every call.
+
+    The tower can memorize wrong labels with it, so that the trunk does not. Ortiz-Jimenez, Collier, Nawalgaria, D'Amour,
+    Berent, Jenatton and Kokiopoulou, "When does privileged information explain away label noise?" (ICML 2023),
+    https://arxiv.org/abs/2303.01806.
+    """
+
+    seed: Tensor
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.features = check_integer("random", features, 0)
+        self.register_buffer("seed", torch.randint(2**31, ()))  # a buffer, to be part of checkpoints
+
+    def append(self, data: Annotations) -> Annotations:
+        """Append the random features."""
+        if self.features == 0:
+            return data
+        generator = torch.Generator().manual_seed(int(self.seed))
+        r = torch.randn(len(data), self.features, generator=generator)
+        return data.with_privileged(r.to(data.row.device))
+
+    def append_zeros(self, data: Annotations) -> Annotations:
+        """Append zeros instead, for held-out annotations."""
+        return data.with_privileged(torch.zeros(len(data), self.features, device=data.row.device))

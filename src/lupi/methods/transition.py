@@ -15,7 +15,7 @@ from lupi._internal.checks import check_integer, is_number
 from lupi.data import Annotations, Batch
 from lupi.likelihoods import Bernoulli, Categorical, at_least_float32
 from lupi.methods.base import Conditional, Stage
-from lupi.methods.random_pi import RandomPI
+from lupi.methods.tram import RandomPI
 from lupi.nn import MLP, Parts
 
 

@@ -5,6 +5,7 @@ Every batch is a function of the seed, the stage, the epoch and the step.
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice, repeat
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lupi._internal.inputs import Inputs, in_memory
+from lupi._internal.inputs import Inputs, in_memory, map_inputs
 from lupi.data import Batch
 from lupi.nn.reading import Request, read_ahead
 from lupi.settings import Settings
@@ -101,3 +102,24 @@ class Batches:
             return Share(batch, 1.0, count / world)
         total = int(self.outline.whole.count[index].sum()) if self.settings.draw == "examples" else index.shape[0]
         return Share(batch, count * world / total, count)
+
+
+def split_batch(batch: Batch, parts: int, leading: int = 0) -> Iterator[Batch]:
+    """Split a batch into parts with nearly equal numbers of examples, each with its annotations."""
+
+    def take(values: Tensor, index: Tensor) -> Tensor:
+        return values.index_select(leading, index)
+
+    first = batch.x if isinstance(batch.x, Tensor) else next(iter(batch.x.values()))
+    examples = first.shape[leading]
+    for rows in torch.arange(examples, device=batch.row.device).tensor_split(min(parts, examples)):
+        own = rows if batch.one_to_one else torch.isin(batch.row, rows).nonzero().squeeze(1)
+        weight = None if batch.weight is None else take(batch.weight, own)
+        yield Batch(
+            map_inputs(partial(take, index=rows), batch.x),
+            batch.row[own] - rows[0],
+            take(batch.a, own),
+            take(batch.y, own),
+            batch.one_to_one,
+            weight,
+        )

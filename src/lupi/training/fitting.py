@@ -28,9 +28,7 @@ from lupi.training.checkpoint import (
 )
 from lupi.training.consensus import stop_by_consensus
 from lupi.training.loop import Epoch, OneDevice, StageLoop, matrix_precision
-from lupi.training.memory_format import channels_last
-from lupi.training.optimizer import works_elementwise
-from lupi.training.parts import check_parts, freeze_parts
+from lupi.training.optimizer import channels_last, check_parts, freeze_parts, works_elementwise
 from lupi.training.replicas import Data, Replicas, StackedAnnotations, split_history
 
 Callback = Callable[[Epoch, Method], Any]

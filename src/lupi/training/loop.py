@@ -27,12 +27,9 @@ from lupi.likelihoods import at_least_float32
 from lupi.methods.base import Method, Stage
 from lupi.nn.inference import iterate_examples
 from lupi.settings import Settings
-from lupi.training.accumulation import split_batch
-from lupi.training.batches import Batches, Step
-from lupi.training.clipping import clip_each, group_by_loss
+from lupi.training.batches import Batches, Step, split_batch
 from lupi.training.cuda_graph import SMALL, GraphedSteps
-from lupi.training.optimizer import make_optimizer
-from lupi.training.parts import set_training_mode
+from lupi.training.optimizer import clip_each, group_by_loss, make_optimizer, set_training_mode
 from lupi.training.replicas import Data
 
 Epoch = dict[str, Any]
