@@ -6,9 +6,10 @@ information a and the `row` of its example in x.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -280,6 +281,8 @@ class Annotations:
     tensor([0, 1, 1])
     """
 
+    is_stacked: ClassVar[bool] = False
+    """Whether batches have a leading dimension, that of `parts`."""
     x: Source
     row: Tensor
     a: Tensor | SparseRows
@@ -306,6 +309,16 @@ class Annotations:
 
     def __len__(self) -> int:
         return self.row.shape[0]
+
+    @property
+    def parts(self) -> Sequence[Annotations]:
+        """The training sets that batches are drawn from together: this one alone."""
+        return [self]
+
+    @property
+    def whole(self) -> Annotations:
+        """All parts in one."""
+        return self
 
     @cached_property
     def examples(self) -> int:

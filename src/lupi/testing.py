@@ -27,7 +27,6 @@ from lupi._internal.devices import evaluation, seeded
 from lupi.data import Annotations, Batch
 from lupi.likelihoods import Bernoulli, Categorical, Likelihood
 from lupi.methods.base import Conditional, Method
-from lupi.methods.ensemble import Ensemble
 from lupi.nn import MLP, Parts
 from lupi.settings import Settings
 from lupi.training import fit
@@ -133,7 +132,7 @@ def check_predictor(build: Build, likelihood: Likelihood) -> None:
     The predictor of a method with `predicts_truth` must be its marginal head on its trunk.
     """
     method = make_method(build, likelihood)
-    if method.predicts_truth and not isinstance(method, Ensemble):
+    if method.predicts_truth and hasattr(method, "marginal"):
         same = {id(part) for part in method.predictor().parameters()} == {
             id(part) for module in (method.trunk, method.marginal) for part in module.parameters()
         }

@@ -19,7 +19,7 @@ from lupi.compare.cache import RunFolder
 from lupi.compare.engine import Arm, Run, run_arms
 from lupi.data import Annotations
 from lupi.likelihoods import Categorical
-from lupi.methods import Method, build
+from lupi.methods import Method, build, kind
 from lupi.nn import Parts
 from lupi.nn.inference import ROWS_AT_ONCE, over_examples
 from lupi.settings import Settings
@@ -30,26 +30,6 @@ ONE_NETWORK = ("zero-imputation", "mean-imputation", "full-marginalization")
 """Methods with the same network q(y | x, a), which differ only in their predictions; it is trained once."""
 NETWORK = ("trunk", "tower", "conditional")
 """The modules of q(y | x, a)."""
-TITLES = {
-    "no-pi": "No PI",
-    "zero-imputation": "Zero imputation",
-    "mean-imputation": "Mean imputation",
-    "full-marginalization": "Full marginalization",
-    "heteroscedastic-dropout": "Heteroscedastic dropout (Lambert et al.)",
-    "tram": "TRAM",
-    "two-step-tram": "Two-step TRAM",
-    "het-tram": "Het-TRAM",
-    "distillation": "Distillation, no PI",
-    "generalized-distillation": "Generalized distillation (Lopez-Paz et al.)",
-    "distilled-tram": "Distilled-TRAM",
-    "miml-fcn-plus": "MIML-FCN+",
-    "tram-plus-plus": "TRAM++",
-    "pi-dual": "Pi-DUAL",
-    "pi-transition": "PI-transition",
-    "label-posterior": "Label posterior",
-    "auto": "Auto",
-}
-"""Titles of methods in tables; the paper has two-step TRAM only in an ablation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +47,7 @@ class Case:
     @classmethod
     def of(cls, method: str, **more: Any) -> Case:
         """Make the case of a method under its own name and title."""
-        return cls(name=method, title=TITLES[method], method=method, **more)
+        return cls(name=method, title=kind(method).title, method=method, **more)
 
     def build(self, seed: int) -> Method:
         """Build the method with the initial weights of a seed."""

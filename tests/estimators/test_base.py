@@ -416,7 +416,7 @@ def test_without_patience_nothing_is_held_out():
 
 
 def test_training_options_reach_the_loop():
-    options = {"optimizer": "sgd", "schedule": "cosine", "clip": 1.0, "momentum": 0.5, "warmup": 0.5}
+    options = {"optimizer": "sgd", "schedule": "cosine", "clip": 1.0, "warmup": 0.5}
     model = classifier(training=options, learning_rate=0.05, epochs=4).fit(X, Y, privileged=A)
     rates = [row["learning_rate"] for row in model.history_]
     assert rates == sorted(rates, reverse=True)

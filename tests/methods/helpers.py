@@ -17,7 +17,7 @@ def recorded(kind, name):
     def call(self, *arguments, **options):
         result = original(self, *arguments, **options)
         bound = inspect.signature(original).bind(self, *arguments, **options).arguments
-        memory = {key: value.clone() for key, value in self.memory.items()}
+        memory = {kind: {key: value.clone() for key, value in kept.items()} for kind, kept in self.memory.items()}
         calls.append([*(bound[argument] for argument in kept), memory, *([] if result is None else [result])])
         return result
 

@@ -10,12 +10,13 @@ from torch import nn
 from lupi import methods, testing
 from lupi.data import Annotations
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
-from lupi.methods.auto import MEMBERS, auto
+from lupi.methods.auto import auto
 from lupi.methods.label_posterior import LabelPosterior
 from lupi.settings import Settings
 from lupi.training import Checkpoint, fit
 from tests.methods.helpers import recorded
 
+MEMBERS = ("no-pi", "tram", "mean-imputation", "pi-transition", "pi-dual")
 HOW = Settings(epochs=2, batch_size=16, learning_rate=0.01)
 
 
@@ -195,7 +196,7 @@ def test_a_stack_has_networks_for_the_most_folds():
 
 
 def test_a_large_trunk_trains():
-    data, method = testing.make_data(Categorical()), make(trunk=lambda: Large(10_000_001, real=True), between=0)
+    data, method = testing.make_data(Categorical()), make(trunk=lambda: Large(10_000_001, real=True), combined_inputs=0)
     history = fit(method, data, dataclasses.replace(HOW, epochs=1))
     assert names_of(history) == ["no-pi", "mean-imputation", "pi-transition", "student"]
     assert_finite(method, data.x)
@@ -234,7 +235,7 @@ class Source:
 
 @pytest.mark.parametrize("name", ["auto", "stack", "label-posterior"])
 def test_a_source_that_is_no_tensor_trains_the_same_network(name):
-    data, options = testing.make_data(Categorical()), {} if name == "stack" else {"between": 0}
+    data, options = testing.make_data(Categorical()), {} if name == "stack" else {"combined_inputs": 0}
     torch.manual_seed(1)
     method = make(name, **options)
     other = copy.deepcopy(method)
@@ -282,9 +283,9 @@ def test_nothing_of_examples_or_labels_is_stored():
     for name in ("auto", "label-posterior"):
         method = make(name)
         before = {key: value.shape for key, value in method.state_dict().items()}
-        with recorded(LabelPosterior, "explain") as calls:
+        with recorded(LabelPosterior, "set_targets") as calls:
             fit(method, data, HOW)
-        assert calls[0][1]["no-pi"].shape == (37, 3), "there was something to forget"
+        assert calls[0][1]["predictions"]["no-pi"].shape == (37, 3), "there was something to forget"
         assert method.memory == {}
         assert {key: value.shape for key, value in method.state_dict().items()} == before
         student = {f"student.{key}" for key in method.student.state_dict()}
@@ -358,7 +359,13 @@ def test_unknown_and_impossible_methods():
 
 @pytest.mark.parametrize(
     "other",
-    [{"methods": ("no-pi", "mean-imputation")}, {"folds": 3}, {"weight": 0.5}, {"exponent": 0.4}, {"between": 0}],
+    [
+        {"methods": ("no-pi", "mean-imputation")},
+        {"folds": 3},
+        {"weight": 0.5},
+        {"exponent": 0.4},
+        {"combined_inputs": 0},
+    ],
 )
 def test_a_checkpoint_of_other_options_is_refused(tmp_path, other):
     data, options = testing.make_data(Categorical()), {"methods": ("no-pi", "tram"), "folds": 2}

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lupi.data import Annotations
-from lupi.methods.combining import combine_inputs, paste_rectangles
+from lupi.methods.label_posterior import combine_inputs, paste_rectangles
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.uint8])

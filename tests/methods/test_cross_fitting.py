@@ -79,12 +79,12 @@ def out_of_fold(data, epochs, members=("no-pi", "mean-imputation", "pi-transitio
 
     class Keeping(methods.Auto):
         def explain(self, names, data):
-            kept.update({name: self.memory[name].clone() for name in names})
-            super().explain(names, data)
+            kept.update({name: self.predictions[name].clone() for name in names})
+            return super().explain(names, data)
 
     torch.manual_seed(0)
     made = methods.build("auto", testing.make_parts(Categorical()), methods=members, folds=folds)
-    method = Keeping(made.members, made.make_student, folds=folds, between=0)
+    method = Keeping(made.members, made.make_student, folds=folds, combined_inputs=0)
     method.seed.fill_(5)
     # A batch has all annotations, so that the order of annotations does not matter.
     fit(method, data, Settings(epochs=epochs, batch_size=100, learning_rate=0.03))
@@ -113,7 +113,7 @@ def test_labels_of_a_fold_do_not_change_its_predictions(number):
 def test_a_large_set_is_cross_fitted_on_a_sample(monkeypatch):
     """The labels of other examples change no prediction, and the networks of all folds predict these together."""
     data = testing.make_data(Categorical())
-    monkeypatch.setattr(cross_fitting, "MOST_EXAMPLES", 9)
+    monkeypatch.setattr(cross_fitting, "MAX_CROSS_FITTED", 9)
     before, fold = out_of_fold(data, 1)
     assert torch.bincount(fold[fold >= 0]).tolist() == [3, 3, 3]
     after, _ = out_of_fold(poison(data, fold, -1), 1)

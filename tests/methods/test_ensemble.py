@@ -9,9 +9,10 @@ from torch import nn
 
 from lupi import methods, testing
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
+from lupi.methods.base import list_facts
 from lupi.methods.ensemble import Average, Ensemble, Mixture
 from lupi.settings import Settings
-from lupi.training import fit
+from lupi.training import Replicas, fit
 from lupi.training.loop import spread_seeds
 
 HOW = Settings(epochs=3, batch_size=16, learning_rate=0.01)
@@ -146,3 +147,16 @@ def test_an_ensemble_of_label_posteriors():
         for key, value in member.state_dict().items():
             torch.testing.assert_close(trained.state_dict()[key], value, rtol=0, atol=1e-3)
         assert not trained.memory
+
+
+def test_no_fact_of_the_members_is_lost():
+    class Other(methods.NoPI):
+        name = title = "other"
+        uses_privileged = needs_privileged = ships_privileged = aggregates = stops_itself = True
+        models_annotators = predicts_truth = takes_sparse = True
+        likelihoods = (Categorical,)
+
+    member = Other(nn.Identity(), nn.Linear(2, 2))
+    for group in (methods.Ensemble([member]), Replicas([member])):
+        differ = {fact for fact in list_facts() if getattr(group, fact) != getattr(member, fact)}
+        assert differ == {"gradients"} | ({"is_stacked"} if isinstance(group, Replicas) else set())

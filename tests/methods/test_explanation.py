@@ -18,6 +18,7 @@ from lupi.methods.explanation import (
     apply_mixture,
     drop_constant,
     explain,
+    find_features,
     minimize_on_simplex,
     number_examples,
     to_votes,
@@ -119,7 +120,7 @@ def test_a_mixture_is_recalibrated_half_as_much_where_no_labels_share_their_exam
     result = explain(data, predictions, Categorical(), 1.0, None)
     pairs = zip(result.weights, predictions, result.powers, strict=True)
     mixed = sum(weight * power(p, own) for weight, p, own in pairs)
-    votes, features = to_votes(data, mixed.shape[1], several=False)
+    votes, features = to_votes(data, data.y, mixed.shape[1], None), find_features(data)
     found = infer_votes(votes, mixed, features=features)
     n = int((data.count[data.row] > 1).sum())
     assert (n > 100) == shared
@@ -182,17 +183,16 @@ def test_without_annotators_labels_are_of_one():
     one = dataclasses.replace(data, annotator=torch.zeros_like(data.annotator))
     found, expected = (explain(part, [p], Categorical(), 0.75, 0.5) for part in (alone, one))
     np.testing.assert_array_equal(found.target, expected.target)
-    votes, features = to_votes(alone, 3, several=False)
-    assert votes.annotators == 1
-    assert features.shape == (len(data), 6), "who gave a label is a feature now"
-    assert to_votes(data, 3, several=False)[1].shape == (len(data), 1)
+    assert to_votes(alone, alone.y, 3, None).annotators == 1
+    assert find_features(alone).shape == (len(data), 6), "who gave a label is a feature now"
+    assert find_features(data).shape == (len(data), 1)
 
 
 def test_privileged_information_that_is_constant_is_no_feature():
     data, _, _ = make_crowd()
     constant = dataclasses.replace(data, a=torch.ones(len(data), 4), annotator=None)
-    assert to_votes(constant, 3, several=False)[1] is None
-    assert to_votes(constant.without_privileged(), 3, several=False)[1] is None
+    assert find_features(constant) is None
+    assert find_features(constant.without_privileged()) is None
 
 
 def test_examples_are_numbered_among_the_annotated():
@@ -224,7 +224,7 @@ def test_sparse_rows_are_the_same_features(entries, width):
     index = torch.randint(width, (len(data), entries), generator=generator, dtype=torch.int32)  # with repetitions
     rows = SparseRows(index, torch.randn(len(data), entries, generator=generator), width)
     sparse, dense = dataclasses.replace(data, a=rows), dataclasses.replace(data, a=rows.dense())
-    found, expected = (to_votes(part, 3, several=False)[1] for part in (sparse, dense))
+    found, expected = (find_features(part) for part in (sparse, dense))
     np.testing.assert_allclose(found.toarray(), expected.toarray(), atol=1e-6)
 
 

@@ -126,7 +126,7 @@ def test_no_network_learns_the_true_label_of_an_example_that_it_predicts():
     make = lambda: NoPI(nn.Identity(), nn.Linear(2, 3))  # noqa: E731
     method = LabelPosterior({"no-pi": make}, make, folds=4)
     stage = next(iter(method.stages(data)))
-    for trained, held in zip(stage.prepare(data), stage.validate(data), strict=True):
+    for trained, held in zip(stage.prepare(data), stage.split_validation(data), strict=True):
         assert set(trained.row.tolist()).isdisjoint(held.row.tolist())
         assert torch.equal(trained.y, gold[trained.row])
         assert torch.equal(held.y, gold[held.row])

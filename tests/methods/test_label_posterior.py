@@ -11,8 +11,8 @@ import torch
 from lupi import methods, testing
 from lupi.data import Annotations
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
-from lupi.methods.combining import combine_inputs
-from lupi.methods.label_posterior import LabelPosterior, label_posterior, privileged_varies
+from lupi.methods.cross_fitting import privileged_varies
+from lupi.methods.label_posterior import LabelPosterior, combine_inputs, label_posterior
 from lupi.nn import MLP, Parts
 from lupi.settings import Settings
 from lupi.training import fit, fit_seeds
@@ -42,7 +42,7 @@ def train(name, data, seed, **options):
     parts = Parts(lambda: MLP(6, (32,)), features=32, privileged=data.a.shape[1], outputs=3, likelihood=Categorical())
     torch.manual_seed(seed)
     method = methods.build(name, parts, **options)
-    with recorded(LabelPosterior, "explain") as calls:
+    with recorded(LabelPosterior, "set_targets") as calls:
         fit(method, data, HOW, seed=seed)
     return method, calls
 
@@ -62,7 +62,7 @@ def scores(name, *, hurried, columns=11, **options):
             row = [accuracy(method.predictor()(x), z)]
         if calls:
             names, memory = calls[-1]
-            row += [accuracy(memory["target"], truth), accuracy(memory[names[0]], truth)]
+            row += [accuracy(memory["targets"]["examples"], truth), accuracy(memory["predictions"][names[0]], truth)]
         rows.append(row)
     return np.mean(rows, 0)
 
@@ -92,31 +92,33 @@ def make_method(likelihood=Categorical(), **options):
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_every_round_explains_the_labels_by_the_networks_of_that_round(rounds):
     data, method = testing.make_data(Categorical()), make_method(rounds=rounds)
-    with recorded(LabelPosterior, "explain") as calls:
+    with recorded(LabelPosterior, "set_targets") as calls:
         history = fit(method, data, Settings(epochs=2, batch_size=16))
     names = ["no-pi"] + [f"round {number}" for number in range(2, rounds + 1)]
     assert [call[0] for call in calls] == [[name] for name in names]
     assert list(dict.fromkeys(row["stage"] for row in history)) == [*names, "student"]
-    targets = [memory["target"] for _, memory in calls]
+    targets = [memory["targets"]["examples"] for _, memory in calls]
     assert all(not torch.equal(one, other) for one, other in itertools.pairwise(targets))
 
 
-@pytest.mark.parametrize("between", [0, 2])
-def test_the_student_learns_the_targets_of_examples_and_of_combined_inputs(between):
-    data, method = testing.make_data(Categorical()), make_method(rounds=1, between=between)
+@pytest.mark.parametrize("combined_inputs", [0, 2])
+def test_the_student_learns_the_targets_of_examples_and_of_combined_inputs(combined_inputs):
+    data, method = testing.make_data(Categorical()), make_method(rounds=1, combined_inputs=combined_inputs)
     data = data.take((data.row != 5).nonzero().squeeze(1))
-    with recorded(LabelPosterior, "make_targets") as calls, recorded(LabelPosterior, "explain") as explained:
+    with recorded(LabelPosterior, "make_targets") as calls, recorded(LabelPosterior, "set_targets") as explained:
         history = fit(method, data, Settings(epochs=9, batch_size=16, patience=None))
     sets, memory = calls[-1][-1], explained[-1][1]
     count = len(data.annotated)
-    assert len(sets) == count * (1 + between)
+    assert len(sets) == count * (1 + combined_inputs)
     assert sets.row[:count].tolist() == data.annotated.tolist()
-    assert torch.equal(sets.y[:count], memory["target"])
-    if between:
-        torch.testing.assert_close(sets.x[sets.row[count:]], combine_inputs(data, between, int(method.seed) + 1)[0])
-        torch.testing.assert_close(sets.y[count:].sum(1), torch.ones(count * between))
+    assert torch.equal(sets.y[:count], memory["targets"]["examples"])
+    if combined_inputs:
+        torch.testing.assert_close(
+            sets.x[sets.row[count:]], combine_inputs(data, combined_inputs, int(method.seed) + 1)[0]
+        )
+        torch.testing.assert_close(sets.y[count:].sum(1), torch.ones(count * combined_inputs))
     student = [row for row in history if row["stage"] == "student"]
-    assert len(student) == -(-2 * 9 // (1 + between)), "about twice as many steps as for the labels alone"
+    assert len(student) == -(-2 * 9 // (1 + combined_inputs)), "about twice as many steps as for the labels alone"
     rates = [row["learning_rate"] for row in student]
     assert rates == sorted(rates, reverse=True)
     assert rates[-1] < 0.5 * rates[0], "a cosine schedule"
@@ -141,14 +143,14 @@ def test_cross_fitted_networks_stop_early_only_at_a_constant_learning_rate(sched
 
 
 def test_combined_inputs_have_the_average_of_the_networks_as_target():
-    data, method = testing.make_data(Categorical()), make_method(rounds=1, between=1, folds=3)
+    data, method = testing.make_data(Categorical()), make_method(rounds=1, combined_inputs=1, folds=3)
     with recorded(LabelPosterior, "remember") as calls:
         fit(method, data, Settings(epochs=2, batch_size=16))
     name, networks, memory = calls[0]
     combined, _ = combine_inputs(data, 1, int(method.seed) + 1)
     with torch.no_grad():
         each = [torch.softmax(network.predictor()(combined), -1) for network in networks]
-    torch.testing.assert_close(memory[f"{name} between"], torch.stack(each).mean(0))
+    torch.testing.assert_close(memory["other_predictions"][name], torch.stack(each).mean(0))
 
 
 def test_labels_held_out_by_the_user_only_enter_the_history():
@@ -199,9 +201,9 @@ def test_networks_of_members_do_not_depend_on_what_else_draws_random_numbers():
 def test_lambda_zero_learns_predictions_and_one_learns_posteriors(likelihood):
     data, targets = testing.make_data(likelihood), {}
     for weight in (0.0, 0.5, 1.0):
-        with recorded(LabelPosterior, "explain") as calls:
+        with recorded(LabelPosterior, "set_targets") as calls:
             fit(make_method(likelihood, rounds=1, weight=weight), data, Settings(epochs=2, batch_size=16))
-        targets[weight] = calls[0][1]["target"]
+        targets[weight] = calls[0][1]["targets"]["examples"]
     torch.testing.assert_close(targets[0.5], (targets[0.0] + targets[1.0]) / 2)
     assert not torch.allclose(targets[0.0], targets[1.0], atol=1e-3)
 
@@ -213,7 +215,12 @@ def test_real_numbers_are_refused():
 
 @pytest.mark.parametrize(
     ("options", "name"),
-    [({"folds": 1}, "folds"), ({"rounds": 0}, "rounds"), ({"weight": 1.5}, "weight"), ({"between": -1}, "between")],
+    [
+        ({"folds": 1}, "folds"),
+        ({"rounds": 0}, "rounds"),
+        ({"weight": 1.5}, "weight"),
+        ({"combined_inputs": -1}, "combined_inputs"),
+    ],
 )
 def test_options_out_of_range(options, name):
     with pytest.raises(ValueError, match=f"Expected `{name}`"):

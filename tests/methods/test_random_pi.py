@@ -4,7 +4,7 @@ import torch
 from lupi import testing
 from lupi.data import Annotations, SparseRows
 from lupi.likelihoods import Categorical
-from lupi.methods.random_pi import RandomPI
+from lupi.methods.tram import RandomPI
 
 
 def many(n=20_000):

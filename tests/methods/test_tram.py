@@ -59,7 +59,7 @@ def test_the_marginal_head_leaves_trunk_and_tower_as_if_it_were_not_there():
 
 
 def test_beta_rescales_the_learning_rate_of_the_conditional_parts_only():
-    data, settings = testing.make_data(Categorical()), Settings(epochs=1, batch_size=40, optimizer="sgd", momentum=0)
+    data, settings = testing.make_data(Categorical()), Settings(epochs=1, batch_size=40, optimizer=torch.optim.SGD)
     steps = {}
     for beta in (1.0, 3.0):
         method = testing.make_method(lambda parts, beta=beta: tram(parts, beta=beta), Categorical())

@@ -71,7 +71,7 @@ def rate_by_hand(how, time):
         rate = time / how.warmup
     if how.schedule == "step":
         for milestone in how.milestones:
-            rate = rate * how.factor if time >= milestone else rate
+            rate = rate * 0.1 if time >= milestone else rate
     if how.schedule == "cosine" and time > how.warmup:
         rate *= math.cos(math.pi / 2 * (time - how.warmup) / (how.epochs - how.warmup)) ** 2
     return rate

@@ -177,11 +177,10 @@ def test_a_run_with_augmentation_resumes(tmp_path, step):
         fit(make(), images(), other, checkpoint=checkpoint)
 
 
-def test_augmentation_works_with_mixup_and_accumulated_gradients():
-    for more in ({"mixup": 0.5}, {"accumulate": 2}):
-        method = make()
-        fit(method, images(torch.float32), dataclasses.replace(HOW, augment=BOTH, **more))
-        assert all(bool(value.isfinite().all()) for value in weights(method).values())
+def test_augmentation_works_with_accumulated_gradients():
+    method = make()
+    fit(method, images(torch.float32), dataclasses.replace(HOW, augment=BOTH, accumulate=2))
+    assert all(bool(value.isfinite().all()) for value in weights(method).values())
 
 
 class Shift(nn.Module):

@@ -124,7 +124,7 @@ def apart(data):
     [
         ("adam", {}),
         ("sgd", {}),
-        ("adam", {"mixup": 0.4, "clip": 0.5}),
+        ("adam", {"clip": 0.5}),
         ("adam", {"learning_rates": {"trunk": 0.001, "marginal": 0.02}, "l2": 0.01}),
         ("sgd", {"learning_rates": {"trunk": 0.0}}),
     ],

@@ -60,34 +60,12 @@ def test_early_stopping_keeps_the_best_weights(losses, patience, has_marginal):
     watched = first if has_marginal else [a + b for a, b in losses]
     last, best = stop_by_hand(watched, patience)
     data = numbered([1] * 6)
-    how = Settings(epochs=len(losses), batch_size=3, optimizer="sgd", momentum=0, learning_rate=0.5, patience=patience)
+    how = Settings(epochs=len(losses), batch_size=3, optimizer=torch.optim.SGD, learning_rate=0.5, patience=patience)
     history = fit(method, data, how, validation=data)
     assert len(history) == last + 1
     seen = [row["validation_marginal" if has_marginal else "validation_conditional"] for row in history]
     assert seen == pytest.approx(first[: last + 1], nan_ok=True)
     assert method.weight.item() == -0.5 * 2 * (best + 1)  # two steps in an epoch
-
-
-@given(st.data(), st.integers(1, 4), st.integers(1, 5), st.integers(1, 5), st.integers(1, 4))
-@settings(max_examples=80, deadline=None)
-def test_checks_within_an_epoch(draw, epochs, steps, checks, patience):
-    """Patience counts checks, the best weights are those of any of them, and an epoch is trained to its end."""
-    due = sorted({math.ceil(check * steps / checks) for check in range(1, checks + 1)})
-    watched = draw.draw(st.lists(st.sampled_from([0.25, 0.5, 1.0]), min_size=epochs * len(due), max_size=epochs * 5))
-    last, best = stop_by_hand(watched[: epochs * len(due)], patience)
-    method, data = Scripted({"marginal": watched}), numbered([1] * steps)
-    how = Settings(epochs=epochs, batch_size=1, optimizer="sgd", momentum=0, learning_rate=0.5)
-    history = fit(method, data, dataclasses.replace(how, patience=patience, checks=checks), validation=data)
-    assert [row["epoch"] for row in history] == list(range(1, last // len(due) + 2))
-    assert [row["validation_marginal"] for row in history] == watched[len(due) - 1 :: len(due)][: len(history)]
-    assert method.weight.item() == -0.5 * (best // len(due) * steps + due[best % len(due)])
-
-
-def test_checks_without_patience_change_nothing():
-    one, other, data = make_method(), make_method(), make_data()
-    how = Settings(epochs=2, batch_size=8)
-    assert fit(one, data, how, validation=data) == fit(other, data, dataclasses.replace(how, checks=3), validation=data)
-    assert_equal(weights(one), weights(other))
 
 
 def learnable(data):

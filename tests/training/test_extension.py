@@ -11,7 +11,7 @@ from tests.training.helpers import HOW, SEED, assert_equal, interrupted, make_da
 OPTIONS = {
     "plain": {},
     "steps": {"schedule": "step", "milestones": (2, 5), "warmup": 1.0, "optimizer": "sgd"},
-    "patience": {"patience": 50, "learning_rate": 0.3, "checks": 2},
+    "patience": {"patience": 50, "learning_rate": 0.3},
     "ends early": {"patience": 1, "learning_rate": 0.3},
 }
 

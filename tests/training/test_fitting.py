@@ -59,27 +59,26 @@ def train_by_hand(tram, data, how):
             with torch.no_grad():
                 for p, g, m, v in zip(parameters, gradients, first, second, strict=True):
                     if how.optimizer == "sgd":
-                        m.copy_(how.momentum * m + g)
+                        m.copy_(0.9 * m + g)
                         p -= rate * m
                         continue
                     if p.ndim > 1:
                         p -= rate * how.weight_decay * p
                     m.copy_(0.9 * m + 0.1 * g)
                     v.copy_(0.999 * v + 0.001 * g**2)
-                    p -= rate * (m / (1 - 0.9**step)) / ((v / (1 - 0.999**step)).sqrt() + how.eps)
+                    p -= rate * (m / (1 - 0.9**step)) / ((v / (1 - 0.999**step)).sqrt() + 1e-7)
     return tram
 
 
 BY_HAND = {
     "adam": Settings(learning_rate=0.01),
     "adam-examples": Settings(learning_rate=0.01, draw="examples"),
-    "adam-eps": Settings(learning_rate=0.01, eps=0.1),
     "adam-l2": Settings(learning_rate=0.01, l2=0.05),
     "adamw": Settings(optimizer="adamw", learning_rate=0.01, weight_decay=0.3),
     "sgd": Settings(optimizer="sgd", learning_rate=0.1),
-    "sgd-l2": Settings(optimizer="sgd", learning_rate=0.1, momentum=0.5, l2=0.05, draw="examples"),
+    "sgd-l2": Settings(optimizer="sgd", learning_rate=0.1, l2=0.05, draw="examples"),
     "sgd-clip": Settings(optimizer="sgd", learning_rate=0.1, clip=0.3),
-    "sgd-step": Settings(optimizer="sgd", learning_rate=0.1, schedule="step", milestones=(1, 2.5), factor=0.2),
+    "sgd-step": Settings(optimizer="sgd", learning_rate=0.1, schedule="step", milestones=(1, 2.5)),
     "adam-cosine": Settings(learning_rate=0.02, schedule="cosine", warmup=1.5, clip=0.3),
 }
 

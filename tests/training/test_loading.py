@@ -202,7 +202,7 @@ def make_named(name):
 @pytest.mark.parametrize("kind", ["memory", "items"])
 def test_inputs_may_have_names(name, kind):
     """A method trains the same network on them as on their sum, except that none are combined."""
-    options = {"between": 0} if name in ("label-posterior", "auto") else {}
+    options = {"combined_inputs": 0} if name in ("label-posterior", "auto") else {}
     data = make_data()
     x = {"one": data.x / 2, "two": data.x / 2} if kind == "memory" else NamedItems(data.x)
     with torch.random.fork_rng():
@@ -231,10 +231,3 @@ def test_a_checkpoint_tells_inputs_with_names_apart(tmp_path):
                 fit(make_named("tram"), named, HOW, checkpoint=kept)
         else:
             fit(make_named("tram"), named, HOW, checkpoint=kept)
-
-
-def test_mixup_needs_one_tensor():
-    data = make_data()
-    named = dataclasses.replace(data, x={"one": data.x, "two": data.x})
-    with pytest.raises(ValueError, match="one tensor with `mixup`, but got one, two"):
-        fit(make_named("tram"), named, dataclasses.replace(HOW, mixup=0.5))

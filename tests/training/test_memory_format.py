@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from lupi.training.memory_format import channels_last
+from lupi.training.optimizer import channels_last
 
 GPU = torch.device("cuda")
 

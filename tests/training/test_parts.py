@@ -26,11 +26,16 @@ from tests.training.helpers import (
 RATES = {"trunk": 0.01, "tower": 0.2, "tower.second": 0.3}
 
 
-@pytest.mark.parametrize("l2", [0.0, 0.05])
-def test_every_part_has_its_rate(l2):
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_every_part_has_its_rate(decay):
     """Plain gradient descent with warmup and cosine, by hand."""
     how = Settings(
-        epochs=3, batch_size=8, optimizer="sgd", momentum=0.0, learning_rate=0.1, learning_rates=RATES, l2=l2
+        epochs=3,
+        batch_size=8,
+        optimizer=torch.optim.SGD,
+        learning_rate=0.1,
+        learning_rates=RATES,
+        weight_decay=decay,
     )
     how = dataclasses.replace(how, schedule="cosine", warmup=1.5)
     data, tram = make_data(dtype=torch.float64), make_method().double()
@@ -45,7 +50,7 @@ def test_every_part_has_its_rate(l2):
                 for (name, value), gradient in zip(named.items(), gradients, strict=True):
                     rate = {"trunk": 0.01, "tower": 0.2}.get(name.split(".")[0], 0.1)
                     rate = 0.3 if name.startswith("tower.second") else rate
-                    value -= factor * rate * (gradient + 2 * l2 * value * (value.ndim > 1))
+                    value -= factor * rate * (gradient + decay * value * (value.ndim > 1))
         assert history[epoch]["learning_rate"] == pytest.approx(0.1 * factor)  # that of all other parts
     torch.testing.assert_close(weights(tram), weights(hand), rtol=1e-9, atol=1e-12)
 

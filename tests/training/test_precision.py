@@ -74,11 +74,10 @@ def graphs(monkeypatch):
     torch.compiler.reset()
 
 
-@pytest.mark.parametrize("mixup", [0.0, 0.5])
-def test_code_is_made_once_for_a_batch_shape(graphs, mixup):
+def test_code_is_made_once_for_a_batch_shape(graphs):
     """Also where more methods than torch's usual limit train in one process."""
     sets = StackedAnnotations([make_data(seed=seed) for seed in range(2)])
-    how = dataclasses.replace(HOW, compile=True, epochs=2, mixup=mixup)
+    how = dataclasses.replace(HOW, compile=True, epochs=2)
     for count, width in enumerate((3, 4, 5, 6, 7, 3, 5)):
         members = [make_method("no-pi", seed=seed, width=width) for seed in range(2)]
         alone = copy.deepcopy(members)

@@ -12,7 +12,7 @@ from lupi import methods, testing
 from lupi.data import Annotations
 from lupi.likelihoods import Categorical
 from lupi.methods import Method, NoPI
-from lupi.methods.base import Stage, join_stages
+from lupi.methods.base import Remembered, Stage, join_stages
 from lupi.nn.inference import over_examples
 from lupi.settings import Settings
 from lupi.training import Checkpoint, Replicas, fit
@@ -34,6 +34,7 @@ class Several(Method):
 
     uses_privileged = False
     gradients = {"marginal": ("last",)}  # noqa: RUF012
+    means = Remembered()
 
     def __init__(self, count=5, trunk=None, **stage):
         super().__init__()
@@ -52,13 +53,13 @@ class Several(Method):
     def finish(self, data):
         self.finished.append(data)
         each = [over_examples(network.predictor(), data.x).softmax(-1) for network in self.networks]
-        self.memory["mean"] = torch.stack(each).mean(0)
+        self.means["of all"] = torch.stack(each).mean(0)
 
     def stages(self, data):
         options = {"prepare": lambda _: make_sets(len(self.networks)), "finish": self.finish} | self.stage
         yield Stage("several", self.networks, **options)
         yield Stage(
-            "last", self.last, lambda _: Annotations(data.x, torch.arange(12), torch.zeros(12, 0), self.memory["mean"])
+            "last", self.last, lambda _: Annotations(data.x, torch.arange(12), torch.zeros(12, 0), self.means["of all"])
         )
 
 
@@ -145,7 +146,7 @@ def test_a_probe_changes_neither_networks_nor_noise():
         assert_equal(state, expected)
 
 
-@pytest.mark.parametrize("which", ["prepare", "validate"])
+@pytest.mark.parametrize("which", ["prepare", "split_validation"])
 def test_sets_of_different_sizes_train_one_after_another(which):
     """Also if the sets of the first two networks have one size."""
     sets = [data.take(torch.arange(30 if number == 3 else 40)) for number, data in enumerate(make_sets())]
@@ -167,8 +168,8 @@ def test_a_split_stage_prepares_each_set_and_finishes_once():
         "s",
         [NoPI(nn.Identity(), nn.Linear(5, 3)) for _ in range(3)],
         lambda _: sets,
-        hold_out=lambda _: sets[::-1],
-        validate=lambda _: [sets[1]] * 3,
+        prepare_validation=lambda _: sets[::-1],
+        split_validation=lambda _: [sets[1]] * 3,
         adapt=lambda how: dataclasses.replace(how, epochs=7),
         finish=calls.append,
     )
@@ -176,15 +177,15 @@ def test_a_split_stage_prepares_each_set_and_finishes_once():
     assert [part.name for part in parts] == ["s 1/3", "s 2/3", "s 3/3"]
     assert [part.method for part in parts] == list(stage.method)
     assert all(part.prepare(None) is own for part, own in zip(parts, sets, strict=True))
-    assert all(part.hold_out(None) is own for part, own in zip(parts, sets[::-1], strict=True))
-    assert all(part.validate(None) is sets[1] for part in parts)
+    assert all(part.prepare_validation(None) is own for part, own in zip(parts, sets[::-1], strict=True))
+    assert all(part.split_validation(None) is sets[1] for part in parts)
     assert {part.adapt(HOW).epochs for part in parts} == {7}
     assert [part.finish is None for part in parts] == [True, True, False]
     stacked = stack_stage(stage, Replicas(stage.method))
     for function, expected in (
         (stacked.prepare, sets),
-        (stacked.hold_out, sets[::-1]),
-        (stacked.validate, [sets[1]] * 3),
+        (stacked.prepare_validation, sets[::-1]),
+        (stacked.split_validation, [sets[1]] * 3),
     ):
         assert all(own is part for own, part in zip(function(None).parts, expected, strict=True))
     assert stacked.finish is stage.finish
@@ -227,7 +228,7 @@ def test_a_stage_stops_on_its_own_held_out_sets(count):
     """Whatever is held out for the whole training; each network restores its best weights."""
     held = [testing.make_data(Categorical(), 50 + number) for number in range(count)]
     adapt = lambda how: dataclasses.replace(how, epochs=60, patience=2, learning_rate=0.05)  # noqa: E731
-    method = Several(count, adapt=adapt, validate=lambda _: held)
+    method = Several(count, adapt=adapt, split_validation=lambda _: held)
     alone = copy.deepcopy(method)
     history = fit(method, make_sets()[0], HOW, validation=testing.make_data(Categorical(), 99))
     epochs = set()
@@ -273,10 +274,10 @@ def test_join_stages_gives_every_method_its_own():
     assert [len(part) for part in made] == [10, 40, 20]
     assert made[1] is sets[1]
     assert torch.equal(made[0].y, sets[0].y[:10])
-    assert [len(part) for part in joint.hold_out(None)] == [10, 40, 20], "as `prepare` by default"
+    assert [len(part) for part in joint.prepare_validation(None)] == [10, 40, 20], "as `prepare` by default"
     joint.finish(None)
     assert finished == [("one", sets[0]), ("two", sets[1])]
-    assert joint.validate is None
+    assert joint.split_validation is None
 
 
 @pytest.mark.parametrize("count", [2, 5])

@@ -1,4 +1,4 @@
-"""Weights of annotations in training: repetition, absence, replicas, mixup and checkpoints."""
+"""Weights of annotations in training: repetition, absence, replicas and checkpoints."""
 
 import copy
 import dataclasses
@@ -8,13 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lupi import testing
 from lupi.data import Annotations, SparseRows, distinct
 from lupi.likelihoods import Categorical
-from lupi.methods.no_pi import no_pi
 from lupi.settings import Settings
 from lupi.training import Checkpoint, StackedAnnotations, fit
-from lupi.training.mixup import Mixup
 from tests.training.helpers import HOW, SEED, interrupted, make_data, make_method, weights
 from tests.training.replica_helpers import assert_as_alone, make_members, make_sets
 
@@ -93,23 +90,6 @@ def test_a_stack_of_sets_draws_their_weights():
     drawn = stacked.by_annotation(torch.tensor([[4, 0], [4, 0]]))
     assert drawn.weight.tolist() == [[4, 0], [1, 1]]
     assert StackedAnnotations([data, data]).by_annotation(torch.tensor([[4, 0], [4, 0]])).weight is None
-
-
-def test_mixup_weighs_both_labels():
-    data = testing.make_data(Categorical())
-    method = testing.make_method(no_pi, Categorical()).eval()
-    batch = data.by_annotation(torch.arange(8))
-    plain = Mixup(method, 0)
-    single = []
-    for i in range(8):  # the loss is a sum over annotations, one by one
-        weight = torch.zeros(8)
-        weight[i] = 1
-        single.append(plain.losses(batch._replace(weight=weight), torch.tensor(0.3))["marginal"])
-    weight = torch.arange(8.0)
-    mixed = plain.losses(batch._replace(weight=weight), torch.tensor(0.3))["marginal"]
-    torch.testing.assert_close(mixed, weight @ torch.stack(single))
-    ones = plain.losses(batch._replace(weight=torch.ones(8)), torch.tensor(0.3))["marginal"]
-    torch.testing.assert_close(ones, plain.losses(batch, torch.tensor(0.3))["marginal"])
 
 
 def test_the_checkpoint_of_other_weights_is_refused(tmp_path):

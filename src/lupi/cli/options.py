@@ -144,7 +144,7 @@ def training_options(
         typer.Option(
             min=1,
             help="Stop after this number of epochs without a lower loss on held-out labels; `train` and `compare` use "
-            "their consensus for `pi-dual` and `pi-transition`. `auto` stops by itself.",
+            "their consensus for methods that predict the true label. `auto` stops by itself.",
         ),
     ] = None,
 ) -> dict[str, Any]:

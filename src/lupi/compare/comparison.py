@@ -246,6 +246,6 @@ def describe_scoring(plan: Plan, data: TableData, test: TableData | None) -> lis
     elif data.schema.several:
         notes.append(
             "The verdict puts accuracy first: on noisy labels, NLL penalizes methods that predict the true label "
-            "instead of the noisy one, such as pi-dual and pi-transition."
+            "instead of the noisy one."
         )
     return [*notes, "Intervals cover the splits, and allow for their overlap (Nadeau & Bengio 2003)."]

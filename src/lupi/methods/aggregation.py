@@ -17,7 +17,7 @@ from lupi.crowd.votes import Floats
 from lupi.data import Annotations
 from lupi.likelihoods import Bernoulli, Categorical, Likelihood
 from lupi.methods.base import Stage
-from lupi.methods.explanation import take_trust
+from lupi.methods.explanation import to_votes
 from lupi.methods.no_pi import NoPI
 from lupi.nn import Parts
 
@@ -40,6 +40,7 @@ class AggregatedNoPI(NoPI):
         The likelihood of the labels.
     """
 
+    aggregates: ClassVar = True
     likelihoods: ClassVar = (Categorical, Bernoulli)
 
     def __init__(
@@ -67,14 +68,21 @@ class AggregatedNoPI(NoPI):
     def prepare(self, data: Annotations) -> Annotations:
         """Replace the annotations of each example with one, whose label is the target."""
         if isinstance(self.likelihood, Bernoulli):
-            columns = [torch.stack([1 - label, label], 1) for label in data.y.unbind(1)]
-            gold = [None] * len(columns) if data.gold is None else data.gold.nan_to_num(-1).long().unbind(1)
-            each = zip(columns, gold, strict=True)
-            target = np.stack([self.aggregate(*to_votes(data, label, true))[:, 1] for label, true in each], 1)
+            gold = [None] * data.y.shape[1] if data.gold is None else data.gold.unbind(1)
+            each = zip(data.y.unbind(1), gold, strict=True)
+            target = np.stack([self.target(data, torch.stack([1 - y, y], 1), true)[:, 1] for y, true in each], 1)
         else:
-            target = self.aggregate(*to_votes(data, self.likelihood.target(data.y, self.classes), data.gold))
+            target = self.target(data, self.likelihood.target(data.y, self.classes), data.gold)
         y = torch.from_numpy(target).to(data.y.device, data.dtype)
         return Annotations(data.x, data.annotated, y.new_zeros(len(y), 0), y, weight=data.weight_examples())
+
+    def target(self, data: Annotations, label: Tensor, gold: Tensor | None) -> Floats:
+        """Aggregate labels, [annotations, classes]; `gold` is the true class of each example, if it is known."""
+        label = label.double()
+        counts = label.new_zeros(data.examples, label.shape[1])
+        counts.index_add_(0, data.row, label if data.weight is None else label * data.weight.double().unsqueeze(1))
+        votes = to_votes(data, label.argmax(1), label.shape[1], gold)
+        return self.aggregate(votes, counts[data.annotated].cpu().numpy())
 
 
 class MajorityVote(AggregatedNoPI):
@@ -83,6 +91,8 @@ class MajorityVote(AggregatedNoPI):
     Labels are counted with their weights, and soft labels with the probabilities of their classes.
     """
 
+    name: ClassVar = "majority-vote"
+    title: ClassVar = "Majority vote"
     uses_privileged: ClassVar = False
 
     def aggregate(self, votes: Votes, counts: Floats) -> Floats:  # noqa: ARG002
@@ -99,6 +109,8 @@ class DawidSkene(AggregatedNoPI):
     Weights do not affect the posterior, and a soft label counts as its most probable class.
     """
 
+    name: ClassVar = "dawid-skene"
+    title: ClassVar = "Dawid–Skene"
     uses_privileged: ClassVar = True
     models_annotators: ClassVar = True
 
@@ -107,30 +119,6 @@ class DawidSkene(AggregatedNoPI):
         if len(votes.label) == votes.examples and not votes.has_anchors:
             return np.asarray(counts / np.maximum(counts.sum(1, keepdims=True), np.finfo(np.float64).tiny))
         return dawid_skene(votes)[0]
-
-
-def to_votes(data: Annotations, label: Tensor, gold: Tensor | None) -> tuple[Votes, Floats]:
-    """Convert labels, [annotations, classes], to votes on the annotated examples, and return the sums of their weights.
-
-    `gold` holds the true class of each example, −1 where it is unknown.
-    """
-    number = torch.searchsorted(data.annotated, data.row)
-    annotator = torch.zeros_like(data.row) if data.annotator is None else data.annotator
-    example, who, chosen = (values.cpu().numpy() for values in (number, annotator, label.argmax(1)))
-    label = label.double()
-    counts = label.new_zeros(len(data.annotated), label.shape[1])
-    counts.index_add_(0, number, label if data.weight is None else label * data.weight.double().unsqueeze(1))
-    votes = Votes(
-        example=example,
-        annotator=who,
-        label=chosen,
-        examples=len(data.annotated),
-        annotators=int(who.max()) + 1,
-        classes=label.shape[1],
-        gold=None if gold is None else gold[data.annotated].cpu().numpy(),
-        trust=take_trust(data, int(who.max()) + 1),
-    )
-    return votes, counts.cpu().numpy()
 
 
 def majority_vote(parts: Parts) -> MajorityVote:

@@ -11,46 +11,40 @@ Wolpert, "Stacked generalization" (Neural Networks 1992).
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import ClassVar, NamedTuple, get_type_hints
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from lupi.data import Annotations, Batch
-from lupi.likelihoods import Bernoulli, Categorical, Gaussian
-from lupi.methods.base import Method, Stage
-from lupi.methods.cross_fitting import assign_folds
+from lupi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from lupi.methods.base import Method, Stage, kind_of
+from lupi.methods.cross_fitting import CrossFitting, assign_folds
 from lupi.methods.ensemble import Mixture
 from lupi.methods.imputation import mean_imputation
 from lupi.methods.label_posterior import LabelPosterior
-from lupi.methods.no_pi import NoPI, no_pi
+from lupi.methods.no_pi import no_pi
 from lupi.methods.pi_dual import pi_dual
 from lupi.methods.tram import tram
 from lupi.methods.transition import pi_transition
 from lupi.nn import Parts
 
-MEMBERS: Mapping[str, Callable[[Parts], Method]] = {
-    "no-pi": no_pi,
-    "tram": tram,
-    "mean-imputation": mean_imputation,
-    "pi-transition": pi_transition,
-    "pi-dual": pi_dual,
-}
+MEMBERS = (no_pi, tram, mean_imputation, pi_transition, pi_dual)
 """The methods that "auto" mixes."""
 
 
 class Budget(NamedTuple):
-    """The folds and methods of "auto" for networks of up to `size` parameters; None for `LabelPosterior`'s folds."""
+    """The folds and methods of "auto" for networks of up to `size` parameters; None for `CrossFitting`'s folds."""
 
     size: float
     folds: int | None
-    methods: tuple[str, ...]
+    members: Sequence[Callable[[Parts], Method]]
 
 
 BUDGETS = (
-    Budget(10_000_000, None, tuple(MEMBERS)),
-    Budget(50_000_000, 3, ("no-pi", "mean-imputation", "pi-transition")),
-    Budget(math.inf, 2, ("no-pi", "pi-transition")),
+    Budget(10_000_000, None, MEMBERS),
+    Budget(50_000_000, 3, (no_pi, mean_imputation, pi_transition)),
+    Budget(math.inf, 2, (no_pi, pi_transition)),
 )
 
 
@@ -69,16 +63,18 @@ class Auto(LabelPosterior):
     ['no-pi', 'tram', 'mean-imputation', 'pi-transition', 'pi-dual']
     """
 
+    name: ClassVar = "auto"
+    title: ClassVar = "Auto"
     likelihoods: ClassVar = (Categorical, Bernoulli, Gaussian)
 
 
-class Stack(LabelPosterior):
+class Stack(CrossFitting):
     """Ship the mixture that "auto" distils into one network; predictions cost as much as those of all its networks.
 
     Parameters
     ----------
-    members, make_student, folds
-        As for `LabelPosterior`.
+    members, likelihood, parameters, folds
+        As for `CrossFitting`.
 
     Examples
     --------
@@ -89,16 +85,22 @@ class Stack(LabelPosterior):
     6
     """
 
+    name: ClassVar = "stack"
+    title: ClassVar = "Stack"
     ships_privileged: ClassVar = True
     gradients: ClassVar = {}
     used: Tensor
     """Number of folds, and of networks per member, in use. With few or many examples, not all networks are needed."""
 
     def __init__(
-        self, members: Mapping[str, Callable[[], Method]], make_student: Callable[[], NoPI], *, folds: int | None = None
+        self,
+        members: Mapping[str, Callable[[], Method]],
+        *,
+        likelihood: Likelihood,
+        parameters: int,
+        folds: int | None = None,
     ) -> None:
-        super().__init__(members, make_student, folds=folds, between=0)
-        del self.student
+        super().__init__(members, likelihood=likelihood, parameters=parameters, folds=folds)
         most = self.count_folds(0)  # the networks are made before the number of examples is known
         networks = {name: nn.ModuleList(make() for _ in range(most)) for name, make in self.members.items()}
         self.networks: Mapping[str, Sequence[Method]] = nn.ModuleDict(networks)  # type: ignore[assignment]
@@ -143,37 +145,35 @@ def auto(
     folds: int | None = None,
     weight: float = 0.75,
     exponent: float | None = None,
-    between: int | None = None,
+    combined_inputs: int | None = None,
 ) -> Auto:
     """Make the method "auto"; by default the sizes of the network and of the data determine `methods` and `folds`."""
     members, budget = choose_members(parts, methods)
     folds = budget.folds if folds is None else folds
-    return Auto(members, partial(no_pi, parts), folds=folds, weight=weight, exponent=exponent, between=between)
+    make = partial(no_pi, parts)
+    return Auto(members, make, folds=folds, weight=weight, exponent=exponent, combined_inputs=combined_inputs)
 
 
 def stack(parts: Parts, *, methods: Sequence[str] | None = None, folds: int | None = None) -> Stack:
     """Make the method "stack"; by default the size of the network determines `methods` and `folds`."""
     members, budget = choose_members(parts, methods)
-    return Stack(members, partial(no_pi, parts), folds=budget.folds if folds is None else folds)
+    folds = budget.folds if folds is None else folds
+    parameters = sum(parameter.numel() for parameter in no_pi(parts).parameters())
+    return Stack(members, likelihood=parts.likelihood, parameters=parameters, folds=folds)
 
 
 def choose_members(parts: Parts, methods: Sequence[str] | None) -> tuple[dict[str, Callable[[], Method]], Budget]:
     """Return the functions that make the members, and the budget for the size of the network."""
     size = sum(parameter.numel() for parameter in parts.trunk().parameters())
     budget = next(budget for budget in BUDGETS if size <= budget.size)
+    known = {kind_of(make).name: make for make in MEMBERS}  # No PI first
     for name in methods or ():
-        if name not in MEMBERS:
-            raise ValueError(f"Expected `methods` to be among {', '.join(MEMBERS)}, but got {name!r}.")
-    chosen = [name for name in MEMBERS if name in (methods or budget.methods)]  # No PI first
-    possible = [name for name in chosen if isinstance(parts.likelihood, kind_of(name).likelihoods)]
+        if name not in known:
+            raise ValueError(f"Expected `methods` to be among {', '.join(known)}, but got {name!r}.")
+    chosen = {name: make for name, make in known.items() if (name in methods if methods else make in budget.members)}
+    possible = {name: make for name, make in chosen.items() if isinstance(parts.likelihood, kind_of(make).likelihoods)}
     if not possible:
         raise ValueError(
             f"Expected `methods` to be possible where y is {parts.likelihood.y}, but got {', '.join(chosen)}."
         )
-    return {name: partial(MEMBERS[name], parts) for name in possible}, budget
-
-
-def kind_of(name: str) -> type[Method]:
-    """Return the class of a member."""
-    kind: type[Method] = get_type_hints(MEMBERS[name])["return"]
-    return kind
+    return {name: partial(make, parts) for name, make in possible.items()}, budget

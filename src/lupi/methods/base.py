@@ -6,22 +6,44 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import add
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, get_origin, get_type_hints
 
 from torch import Tensor, nn
 
 from lupi.data import Annotations, Batch
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from lupi.nn import Tower
+from lupi.settings import Settings
+
+
+class Remembered:
+    """An attribute of a method: a dict of tensors that a stage leaves to later ones, such as out-of-fold predictions.
+
+    Checkpoints contain it, but not the state dict. `lupi.training.fit` clears it at the end.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, method: Method, owner: type) -> dict[str, Tensor]:
+        return method.memory.setdefault(self.name, {})
 
 
 class Method(nn.Module, ABC):
     """A network with a training loss, `forward`, and a part that ships, `predictor()`."""
 
+    name: ClassVar[str] = ""
+    """The name of the method in `lupi.methods.names()`."""
+    title: ClassVar[str] = ""
+    """The name of the method in tables."""
     uses_privileged: ClassVar[bool] = True
     """Whether training uses the privileged information a."""
+    needs_privileged: ClassVar[bool] = True
+    """Whether the method is of no use without privileged information."""
     ships_privileged: ClassVar[bool] = False
     """Whether the predictor contains values of a from the training set, which matters for privacy."""
+    aggregates: ClassVar[bool] = False
+    """Whether the method is No PI on aggregated labels, a baseline even where it uses the annotators."""
     stops_itself: ClassVar[bool] = False
     """Whether the method decides from the training set alone when to stop, without held-out annotations."""
     models_annotators: ClassVar[bool] = False
@@ -32,10 +54,15 @@ class Method(nn.Module, ABC):
     Early stopping then uses the consensus of the held-out labels, unless `Settings.stop_on` is "labels"."""
     takes_sparse: ClassVar[bool] = False
     """Whether `losses` accepts a sparse `batch.a`. It can if only linear layers take a as input."""
+    is_stacked: ClassVar[bool] = False
+    """Whether parameters and batches have a leading dimension, that of `replicas`."""
     likelihoods: ClassVar[tuple[type[Likelihood], ...]] = (Categorical, Bernoulli, Gaussian)
     """The likelihoods that the method supports."""
     gradients: ClassVar[Mapping[str, tuple[str, ...]]]
     """The parts of the network that each loss trains, by name of the loss."""
+
+    consensus = Remembered()
+    """Weights of the No PI network whose predictions are part of the consensus of held-out labels."""
 
     trunk: nn.Module
     marginal: nn.Module
@@ -69,12 +96,42 @@ class Method(nn.Module, ABC):
         return ()
 
     @property
-    def memory(self) -> dict[str, Tensor]:
-        """Tensors that later stages need from earlier ones, such as out-of-fold predictions.
+    def replicas(self) -> Sequence[Method]:
+        """The networks that train side by side: this one, or those that are stacked in it."""
+        return [self]
 
-        They are part of checkpoints, but not of the state dict. `lupi.training.fit` clears them at the end.
-        """
+    def mixture(self) -> dict[str, float]:
+        """Return the weights of the methods that this one mixes, by name."""
+        return {}
+
+    @property
+    def memory(self) -> dict[str, dict[str, Tensor]]:
+        """What stages have left to later ones, by the name of the attribute (`Remembered`)."""
         return self.__dict__.setdefault("_memory", {})  # type: ignore[no-any-return]
+
+
+def list_facts() -> list[str]:
+    """List the class attributes that describe a method."""
+    return [name for name, kind in get_type_hints(Method).items() if get_origin(kind) is ClassVar]
+
+
+def kind_of(make: Callable[..., Method]) -> type[Method]:
+    """Return the class of the methods that a function makes, its return annotation."""
+    kind: type[Method] = get_type_hints(make)["return"]
+    return kind
+
+
+class Group(Method):
+    """Several networks of one method. The facts are those of the method, except those that a subclass states."""
+
+    def __init__(self, members: Sequence[Method]) -> None:
+        super().__init__()
+        self.members: Sequence[Method] = nn.ModuleList(members)  # type: ignore[assignment]
+        self.likelihood = members[0].likelihood
+        for fact in list_facts():
+            if fact not in vars(type(self)):
+                object.__setattr__(self, fact, getattr(members[0], fact))
+        object.__setattr__(self, "gradients", dict.fromkeys(members[0].gradients, ("members",)))
 
 
 class Conditional(Method):
@@ -115,7 +172,7 @@ class Stage(NamedTuple):
 
     A stage trains parts of the method that yields it, or networks that only this stage needs; a checkpoint contains
     both. A sequence of methods, such as one per fold, is trained as independent networks, stacked where that is
-    faster. `prepare` and `validate` then return one data set per network.
+    faster. `prepare` and `split_validation` then return one data set per network.
     """
 
     name: str
@@ -124,16 +181,16 @@ class Stage(NamedTuple):
     """The method, or the methods, whose loss is minimized."""
     prepare: Callable[[Annotations], Any] = lambda data: data
     """Makes the training set of the stage from the full training set."""
-    hold_out: Callable[[Annotations], Any] | None = None
+    prepare_validation: Callable[[Annotations], Any] | None = None
     """Makes the held-out annotations of the stage from the user's held-out annotations; `prepare` by default."""
-    validate: Callable[[Annotations], Any] | None = None
+    split_validation: Callable[[Annotations], Any] | None = None
     """Makes the held-out annotations of the stage from the training set instead."""
-    measure: Callable[[Method, Annotations], dict[str, float]] | None = None
+    validation_losses: Callable[[Method, Annotations], dict[str, float]] | None = None
     """Computes the held-out losses of a method; by default the mean of the method's own losses."""
-    adapt: Callable[[Any], Any] = lambda settings: settings
+    adapt: Callable[[Settings], Settings] = lambda settings: settings
     """Adapts the training settings to this stage."""
     finish: Callable[[Annotations], None] | None = None
-    """Runs on the training set after the stage, to store what later stages need in `memory`."""
+    """Runs on the training set after the stage, to store what later stages need (`Remembered`)."""
 
 
 def join_stages(stages: Sequence[Stage], split: Callable[[Any], Sequence[Annotations]]) -> Stage:
@@ -151,14 +208,14 @@ def join_stages(stages: Sequence[Stage], split: Callable[[Any], Sequence[Annotat
             if stage.finish is not None:
                 stage.finish(part)
 
-    validate = [stage.validate for stage in stages if stage.validate is not None]
+    split_validation = [stage.split_validation for stage in stages if stage.split_validation is not None]
     return Stage(
         stages[0].name,
         [method for stage in stages for method in list_methods(stage)],
         join([stage.prepare for stage in stages]),
-        join([stage.hold_out or stage.prepare for stage in stages]),
-        validate=join(validate) if validate else None,
-        measure=stages[0].measure,
+        join([stage.prepare_validation or stage.prepare for stage in stages]),
+        split_validation=join(split_validation) if split_validation else None,
+        validation_losses=stages[0].validation_losses,
         adapt=stages[0].adapt,
         finish=finish,
     )

@@ -1,24 +1,184 @@
-"""Cross-fitting: split examples into folds, to predict each with a network that was not trained on its labels."""
+"""Cross-fitting: split examples into folds, and predict each with networks that were not trained on its labels."""
+
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from lupi._internal.checks import check_integer
+from lupi._internal.devices import seeded
 from lupi.data import Annotations
+from lupi.likelihoods import Bernoulli, Categorical, Likelihood
+from lupi.methods.base import Method, Remembered, Stage, join_stages
+from lupi.methods.explanation import Explanation, explain, to_numpy
+from lupi.nn.inference import over_examples
+from lupi.settings import Settings
 
-MOST_EXAMPLES = 100_000
+MAX_CROSS_FITTED = 100_000
 """Maximum number of examples to cross-fit. The others are predicted by the networks of all folds together."""
+MAX_EXAMPLES_OF_TEN_FOLDS, MAX_PARAMETERS_OF_TEN_FOLDS = 10_000, 200_000
+"""Maximum number of examples and of parameters of a network for ten folds by default instead of five."""
+PATIENCE = 3
+"""Number of epochs without a lower loss on its held-out fold after which a cross-fitted network stops, at a constant
+learning rate."""
+
+
+class CrossFitting(Method):
+    """Cross-fit several methods, and mix their predictions by how well they explain the labels.
+
+    Parameters
+    ----------
+    members : mapping of str to callable
+        Functions that make the networks to cross-fit. If there are several, their predictions are mixed.
+    likelihood : Likelihood
+        The likelihood of the labels.
+    parameters : int
+        Number of parameters of a network, which the default number of folds depends on.
+    folds : int, optional
+        Number of folds; by default five, or ten for small networks on up to 10,000 examples, where more folds cost
+        little and each network learns from more of the few examples. If there are more than 100,000 examples, a random
+        sample of that size is cross-fitted, and the other examples are predicted by the average of its networks.
+    """
+
+    needs_privileged: ClassVar = False
+    stops_itself: ClassVar = True
+    models_annotators: ClassVar = True
+    likelihoods: ClassVar[tuple[type[Likelihood], ...]] = (Categorical, Bernoulli)
+    weights: Tensor
+    """[members] weights of the mixture."""
+    powers: Tensor
+    """[members + 1] exponents that recalibrate the predictions of each member, and the mixture."""
+    seed: Tensor
+
+    predictions = Remembered()
+    """[examples, ...] predictions of each member: out-of-fold, or averaged for examples in no fold."""
+    other_predictions = Remembered()
+    """[other inputs, ...] averaged predictions of each member for `other_inputs`."""
+
+    weight: float = 0.75
+    """λ, the weight of the posterior in the targets."""
+    exponent: float | None = None
+    """Exponent of the likelihood of the labels; None to infer it."""
+
+    def __init__(
+        self,
+        members: Mapping[str, Callable[[], Method]],
+        *,
+        likelihood: Likelihood,
+        parameters: int,
+        folds: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.members, self.likelihood = dict(members), likelihood
+        self.folds = None if folds is None else check_integer("folds", folds, 2)
+        self.small = parameters <= MAX_PARAMETERS_OF_TEN_FOLDS
+        self.register_buffer("weights", torch.full((len(self.members),), 1 / len(self.members)))
+        self.register_buffer("powers", torch.ones(len(self.members) + 1))
+        self.register_buffer("seed", torch.randint(2**31, ()))
+
+    def extra_repr(self) -> str:
+        """Return the names of the members, so that checkpoints of different methods differ."""
+        return f"members={list(self.members)}"
+
+    def mixture(self) -> dict[str, float]:
+        """Return the weights of the members."""
+        return dict(zip(self.members, self.weights.tolist(), strict=True))
+
+    def count_folds(self, examples: int) -> int:
+        """Return the number of folds for a number of examples."""
+        return self.folds or (10 if self.small and examples <= MAX_EXAMPLES_OF_TEN_FOLDS else 5)
+
+    def make_temporary(self) -> list[Method]:
+        """Make one network of each member."""
+        return [make() for make in self.members.values()]
+
+    def make_networks(self, make: Callable[[], Method], name: str, folds: int, device: torch.device) -> list[Method]:
+        """Make networks whose initial weights depend only on the seed and the name."""
+        with seeded(zlib.crc32(f"{int(self.seed)} {name}".encode())):
+            return [make().to(device, self.weights.dtype) for _ in range(folds)]
+
+    def other_inputs(self, data: Annotations) -> Tensor | None:  # noqa: ARG002
+        """Return inputs to predict besides those of the training set."""
+        return None
+
+    def cross_fit_members(self, data: Annotations, fold: Tensor) -> Iterator[Stage]:
+        """Yield the stages of the members; each network is trained on the labels of all folds but one.
+
+        The labels of the remaining fold are used only for early stopping.
+        """
+        names = list(self.members) if privileged_varies(data) else list(self.members)[:1]
+        others, own = split_folds(data.with_gold(), fold, int(self.seed))
+        for name in names:
+            networks = self.make_networks(self.members[name], name, len(others), data.row.device)
+            parts = list(zip(networks, others, strict=True))
+            every = list(zip(*(network.stages(part) for network, part in parts), strict=True))
+            for number, stages in enumerate(every):
+                joint = join_stages(stages, lambda _: others)
+                yield joint._replace(
+                    name=name if len(every) == 1 else f"{name}: {joint.name}",
+                    prepare=partial(prepare_observed, parts if number == 0 else [], joint),
+                    split_validation=join_stages(stages, lambda _: own).prepare_validation,
+                    adapt=stop_early,
+                    finish=partial(self.finish_member, name, names, networks, fold)
+                    if number + 1 == len(every)
+                    else None,
+                )
+
+    def finish_member(
+        self, name: str, names: Sequence[str], networks: Sequence[Method], fold: Tensor, data: Annotations
+    ) -> None:
+        """Store the predictions of a member; after the last member, mix them."""
+        self.remember(name, networks, data, fold)
+        if name == names[-1]:
+            self.mix(names, data)
+
+    def remember(self, name: str, networks: Sequence[Method], data: Annotations, fold: Tensor) -> None:
+        """Store predictions: out-of-fold for examples in a fold, averaged for other examples and other inputs."""
+        others, averages = self.other_inputs(data), []
+        rest = data.annotated[fold[data.annotated] < 0]  # only in large data sets
+        for number, network in enumerate(networks):
+            predictor, mine = network.predictor(), (fold == number).nonzero().squeeze(1)
+            p = self.likelihood.moments(over_examples(predictor, data.x, rows=mine))
+            if number == 0:
+                self.predictions[name] = p.new_zeros(data.examples, p.shape[1])
+            self.predictions[name][mine] = p
+            if rest.shape[0]:
+                p = self.likelihood.moments(over_examples(predictor, data.x, rows=rest))
+                self.predictions[name][rest] += p / len(networks)
+            if others is not None:
+                averages.append(self.likelihood.moments(over_examples(predictor, others)) / len(networks))
+        if averages:
+            self.other_predictions[name] = torch.stack(averages).sum(0)
+
+    def explain(self, names: Sequence[str], data: Annotations) -> Explanation:
+        """Explain the labels by the stored predictions of some networks."""
+        predictions = [to_numpy(self.predictions[name][data.annotated]) for name in names]
+        return explain(data, predictions, self.likelihood, self.weight, self.exponent)
+
+    def mix(self, names: Sequence[str], data: Annotations) -> Explanation:
+        """Explain the labels by members, and store the weights and powers of the mixture."""
+        found = self.explain(names, data)
+        weights = dict(zip(names, found.weights.tolist(), strict=True))
+        powers = dict(zip(names, found.powers.tolist(), strict=True))
+        self.weights.copy_(self.weights.new_tensor([weights.get(name, 0.0) for name in self.members]))
+        self.powers.copy_(self.powers.new_tensor([*(powers.get(name, 1.0) for name in self.members), found.power]))
+        return found
 
 
 def assign_folds(data: Annotations, folds: int, seed: int) -> Tensor:
     """Assign annotated examples to folds at random, [examples]; fold sizes differ by at most one.
 
-    Examples without annotations are in fold −1. In a large data set, so are all but `MOST_EXAMPLES` examples, chosen at
-    random: training several networks per fold on all of them would take hours, and these networks only serve to
+    Examples without annotations are in fold −1. In a large data set, so are all but `MAX_CROSS_FITTED` examples, chosen
+    at random: training several networks per fold on all of them would take hours, and these networks only serve to
     estimate how reliable the labels are.
     """
     example, fold = data.annotated, data.row.new_full((data.examples,), -1)
     order = torch.randperm(example.shape[0], generator=torch.Generator().manual_seed(seed))
-    order = order[:MOST_EXAMPLES].to(example.device)
+    order = order[:MAX_CROSS_FITTED].to(example.device)
     fold[example[order]] = torch.arange(order.shape[0], device=example.device) % folds
     return fold
 
@@ -44,3 +204,23 @@ def split_folds(data: Annotations, fold: Tensor, seed: int) -> tuple[list[Annota
 
     others = [resize((of != number) & (of >= 0), count - each) for number in range(folds)]
     return others, [resize(of == number, each) for number in range(folds)]
+
+
+def prepare_observed(parts: Sequence[tuple[Method, Annotations]], stage: Stage, data: Annotations) -> list[Annotations]:
+    """Let each network observe its data, and prepare the data for a stage."""
+    for network, part in parts:
+        network.observe(part)
+    prepared: list[Annotations] = stage.prepare(data)
+    return prepared
+
+
+def stop_early(settings: Settings) -> Settings:
+    """Keep the best epoch, and stop early unless the learning rate falls: then the last epochs matter most."""
+    patience = PATIENCE if settings.schedule == "constant" else settings.epochs
+    return replace(settings, patience=patience)
+
+
+def privileged_varies(data: Annotations) -> bool:
+    """Return whether the privileged information differs between any two labels."""
+    parts = [data.a] if isinstance(data.a, Tensor) else [data.a.index, data.a.value]
+    return any(bool((part != part[:1]).any()) for part in parts)

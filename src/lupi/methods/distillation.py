@@ -42,7 +42,10 @@ class Distillation(Method):
         λ, the weight of the soft labels.
     """
 
+    name: ClassVar = "distillation"
+    title: ClassVar = "Distillation, no PI"
     uses_privileged: ClassVar = False
+    needs_privileged: ClassVar = False
     gradients: ClassVar = {"marginal": ("student",)}
 
     def __init__(self, teacher: Method, student: Method, *, temperature: float = 3.0, weight: float = 0.5) -> None:
@@ -88,7 +91,10 @@ class Distillation(Method):
 class GeneralizedDistillation(Distillation):
     """Distil the conditional head of a teacher that is trained with privileged information."""
 
+    name: ClassVar = "generalized-distillation"
+    title: ClassVar = "Generalized distillation (Lopez-Paz et al.)"
     uses_privileged: ClassVar = True
+    needs_privileged: ClassVar = True
 
 
 class SoftTRAM(TRAM):
@@ -114,6 +120,8 @@ class DistilledTRAM(GeneralizedDistillation, Conditional):
         λ of the distillation loss.
     """
 
+    name: ClassVar = "distilled-tram"
+    title: ClassVar = "Distilled-TRAM"
     gradients: ClassVar = {
         "marginal": ("student.marginal",),
         "conditional": ("student.trunk", "student.tower", "student.conditional"),

@@ -43,6 +43,8 @@ class HeteroscedasticDropout(Method):
         λ, the weight of the penalty.
     """
 
+    name: ClassVar = "heteroscedastic-dropout"
+    title: ClassVar = "Heteroscedastic dropout (Lambert et al.)"
     gradients: ClassVar = {"marginal": ("trunk", "scale", "marginal"), "penalty": ("scale",)}
 
     def __init__(

@@ -7,10 +7,10 @@ from torch import Tensor, nn
 
 from lupi.data import Annotations, Batch
 from lupi.likelihoods import Likelihood
-from lupi.methods.base import Method, Stage, join_stages
+from lupi.methods.base import Group, Stage, join_stages
 
 
-class Ensemble(Method):
+class Ensemble(Group):
     """Train several networks of one method independently, stacked where that is faster, and average their predictions.
 
     Parameters
@@ -25,14 +25,6 @@ class Ensemble(Method):
     >>> ensemble.predictor()(torch.eye(4)).shape
     torch.Size([4, 2])
     """
-
-    def __init__(self, members: Sequence[Method]) -> None:
-        super().__init__()
-        self.members: Sequence[Method] = nn.ModuleList(members)  # type: ignore[assignment]
-        self.likelihood = members[0].likelihood
-        for fact in ("uses_privileged", "ships_privileged", "stops_itself", "models_annotators", "predicts_truth"):
-            object.__setattr__(self, fact, getattr(members[0], fact))
-        object.__setattr__(self, "gradients", dict.fromkeys(members[0].gradients, ("members",)))
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the mean of each loss over the members."""

@@ -52,8 +52,10 @@ def explain(
     """
     if isinstance(likelihood, Gaussian):
         return explain_numbers(data, [p[:, 0] for p in predictions], weight)
-    several = isinstance(likelihood, Bernoulli)
-    votes, features = to_votes(data, predictions[0].shape[1], several=several)
+    several, outputs = isinstance(likelihood, Bernoulli), predictions[0].shape[1]
+    y = data.y if several or data.y.ndim == 1 else data.y.argmax(1)  # a soft label counts as its most probable class
+    votes = to_votes(data, y, 2 if several else outputs, data.gold)
+    features = find_features(data, outputs if several else 1)
     priors = [np.stack([1 - p, p], -1).reshape(-1, 2) if several else p for p in predictions]
     powers, weights = np.ones(len(priors)), np.ones(len(priors))
     if len(priors) > 1:
@@ -127,39 +129,43 @@ def number_examples(data: Annotations) -> NDArray[np.int64]:
     return position[data.row].cpu().numpy()
 
 
-def to_votes(data: Annotations, outputs: int, *, several: bool) -> tuple[Votes, scipy.sparse.csr_array | None]:
-    """Return the labels as votes, and the privileged information that varies within an annotator as features.
+def to_votes(data: Annotations, y: Tensor, classes: int, gold: Tensor | None) -> Votes:
+    """Return labels as votes on the annotated examples.
 
-    A soft label counts as its most probable class. Weights are ignored here; they affect the training of networks.
+    Several binary labels, y [annotations, labels], are votes on pairs of an example and a label. `gold` has the true
+    class of each example in the form of y; it is negative or NaN where it is unknown. Weights are ignored here; they
+    affect the training of networks.
     """
-    soft = not several and data.y.ndim == 2
-    row, y = number_examples(data), (data.y.argmax(1) if soft else data.y).cpu().numpy()
-    annotator = np.zeros(len(row), np.int64) if data.annotator is None else data.annotator.cpu().numpy()
-    features = drop_constant(to_sparse(data.a), annotator)
-    examples = int(data.annotated.shape[0])
-    gold = None if data.gold is None else data.gold[data.annotated].cpu().numpy()
-    if several:
-        label = np.arange(outputs)
-        features = features[np.repeat(np.arange(len(row)), outputs)]
-        row, annotator = (row[:, None] * outputs + label).ravel(), annotator.repeat(outputs)
-        y, examples = y.ravel(), examples * outputs
-        gold = None if gold is None else np.nan_to_num(gold, nan=-1).astype(np.int64).ravel()
-    votes = Votes(
-        example=row,
-        annotator=annotator,
-        label=y.astype(np.int64),
-        examples=examples,
-        annotators=int(annotator.max()) + 1,
-        classes=2 if several else outputs,
-        gold=gold,
-        trust=take_trust(data, int(annotator.max()) + 1),
+    row, label = number_examples(data), (y > 0.5 if y.is_floating_point() else y).long().cpu().numpy()
+    annotator = find_annotators(data)
+    examples, labels = int(data.annotated.shape[0]), y.shape[1] if y.ndim == 2 else 1
+    annotators = int(annotator.max()) + 1
+    return Votes(
+        example=(row[:, None] * labels + np.arange(labels)).ravel(),
+        annotator=annotator.repeat(labels),
+        label=label.ravel(),
+        examples=examples * labels,
+        annotators=annotators,
+        classes=classes,
+        gold=None if gold is None else gold[data.annotated].nan_to_num(-1).long().cpu().numpy().ravel(),
+        trust=None if data.trust is None else data.trust[:annotators].double().cpu().numpy(),
     )
-    return votes, features if features.shape[1] else None
 
 
-def take_trust(data: Annotations, annotators: int) -> Floats | None:
-    """Return the trust in the first `annotators` annotators, who gave labels."""
-    return None if data.trust is None else data.trust[:annotators].double().cpu().numpy()
+def find_annotators(data: Annotations) -> NDArray[np.int64]:
+    """Return the annotator of each label; without any, all labels are one annotator's."""
+    return np.zeros(len(data), np.int64) if data.annotator is None else data.annotator.cpu().numpy()
+
+
+def find_features(data: Annotations, labels: int = 1) -> scipy.sparse.csr_array | None:
+    """Return the privileged information that varies within an annotator, repeated for several labels."""
+    features = drop_constant(to_sparse(data.a), find_annotators(data))
+    return features[np.repeat(np.arange(len(data)), labels)] if features.shape[1] else None
+
+
+def to_numpy(values: Tensor) -> Floats:
+    """Return a tensor as an array."""
+    return values.double().cpu().numpy()
 
 
 def to_sparse(a: Tensor | SparseRows) -> scipy.sparse.csr_array:

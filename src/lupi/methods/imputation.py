@@ -27,6 +27,8 @@ class ZeroImputation(ConditionalMethod):
         The likelihood of the labels.
     """
 
+    name: ClassVar = "zero-imputation"
+    title: ClassVar = "Zero imputation"
     imputed: Tensor
 
     def __init__(
@@ -43,6 +45,8 @@ class ZeroImputation(ConditionalMethod):
 class MeanImputation(ZeroImputation):
     """Learn q(y | x, a) and predict at the mean of the encoded a over the training set."""
 
+    name: ClassVar = "mean-imputation"
+    title: ClassVar = "Mean imputation"
     ships_privileged: ClassVar = True
 
     def observe(self, data: Annotations) -> None:

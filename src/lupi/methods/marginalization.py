@@ -37,6 +37,8 @@ class FullMarginalization(ConditionalMethod):
         approximate full marginalization (AFM) of Ortiz-Jimenez et al. (2023).
     """
 
+    name: ClassVar = "full-marginalization"
+    title: ClassVar = "Full marginalization"
     ships_privileged: ClassVar = True
     index: Tensor
     value: Tensor

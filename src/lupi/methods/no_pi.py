@@ -23,7 +23,10 @@ class NoPI(Method):
         The likelihood of the labels.
     """
 
+    name: ClassVar = "no-pi"
+    title: ClassVar = "No PI"
     uses_privileged: ClassVar = False
+    needs_privileged: ClassVar = False
     gradients: ClassVar = {"marginal": ("trunk", "marginal")}
 
     def __init__(self, trunk: nn.Module, marginal: nn.Module, *, likelihood: Likelihood = Categorical()) -> None:

@@ -14,7 +14,7 @@ from lupi._internal.checks import check_integer
 from lupi.data import Annotations, Batch
 from lupi.likelihoods import Categorical, Likelihood
 from lupi.methods.base import Conditional, Stage
-from lupi.methods.random_pi import RandomPI
+from lupi.methods.tram import RandomPI
 from lupi.nn import MLP, Parts
 
 
@@ -39,6 +39,8 @@ class PiDUAL(Conditional):
         Number of random features appended to a.
     """
 
+    name: ClassVar = "pi-dual"
+    title: ClassVar = "Pi-DUAL"
     predicts_truth: ClassVar = True
     gradients: ClassVar = {"conditional": ("trunk", "marginal", "gate", "noise")}
 

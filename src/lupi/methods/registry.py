@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable
-from typing import Any, get_type_hints
+from typing import Any
 
 from lupi.methods import (
     aggregation,
@@ -18,32 +18,35 @@ from lupi.methods import (
     tram,
     transition,
 )
-from lupi.methods.base import Method
+from lupi.methods.base import Method, kind_of
 from lupi.nn import Parts
 
 METHODS: dict[str, Callable[..., Method]] = {
-    "no-pi": no_pi.no_pi,
-    "majority-vote": aggregation.majority_vote,
-    "dawid-skene": aggregation.dawid_skene_labels,
-    "zero-imputation": imputation.zero_imputation,
-    "mean-imputation": imputation.mean_imputation,
-    "full-marginalization": marginalization.full_marginalization,
-    "heteroscedastic-dropout": dropout.heteroscedastic_dropout,
-    "tram": tram.tram,
-    "two-step-tram": tram.two_step_tram,
-    "het-tram": tram.het_tram,
-    "distillation": distillation.distillation,
-    "generalized-distillation": distillation.generalized_distillation,
-    "distilled-tram": distillation.distilled_tram,
-    "miml-fcn-plus": slack.miml_fcn_plus,
-    "tram-plus-plus": tram.tram_plus_plus,
-    "pi-dual": pi_dual.pi_dual,
-    "pi-transition": transition.pi_transition,
-    "label-posterior": label_posterior.label_posterior,
-    "auto": auto.auto,
-    "stack": auto.stack,
+    kind_of(make).name: make
+    for make in (
+        no_pi.no_pi,
+        aggregation.majority_vote,
+        aggregation.dawid_skene_labels,
+        imputation.zero_imputation,
+        imputation.mean_imputation,
+        marginalization.full_marginalization,
+        dropout.heteroscedastic_dropout,
+        tram.tram,
+        tram.two_step_tram,
+        tram.het_tram,
+        distillation.distillation,
+        distillation.generalized_distillation,
+        distillation.distilled_tram,
+        slack.miml_fcn_plus,
+        tram.tram_plus_plus,
+        pi_dual.pi_dual,
+        transition.pi_transition,
+        label_posterior.label_posterior,
+        auto.auto,
+        auto.stack,
+    )
 }
-"""Functions that make a method from `Parts` and options, by name. The return annotation is the class of the method."""
+"""Functions that make a method from `Parts` and options, by the name of its class."""
 
 
 def names() -> list[str]:
@@ -72,8 +75,7 @@ def kind(name: str) -> type[Method]:
     """
     if name not in METHODS:
         raise ValueError(f"Expected `method` to be one of {', '.join(names())}, but got {name!r}.")
-    method: type[Method] = get_type_hints(METHODS[name])["return"]
-    return method
+    return kind_of(METHODS[name])
 
 
 def build(name: str, parts: Parts, **options: Any) -> Method:

@@ -36,6 +36,8 @@ class MIMLFCNPlus(Method):
         λ, the weight of the second term.
     """
 
+    name: ClassVar = "miml-fcn-plus"
+    title: ClassVar = "MIML-FCN+"
     gradients: ClassVar = {"marginal": ("trunk", "marginal"), "slack": ("trunk", "marginal", "slack")}
 
     def __init__(

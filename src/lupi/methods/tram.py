@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar, Literal
 
+import torch
 from torch import Tensor, nn
 
 from lupi._internal.checks import check_integer, check_number
@@ -16,7 +17,6 @@ from lupi.likelihoods import Categorical, Likelihood
 from lupi.methods.base import ConditionalMethod, Stage
 from lupi.methods.imputation import ZeroImputation
 from lupi.methods.no_pi import NoPI
-from lupi.methods.random_pi import RandomPI
 from lupi.nn import Parts, Tower, heteroscedastic_head
 from lupi.nn.inference import over_examples
 
@@ -55,6 +55,8 @@ class TRAM(ConditionalMethod):
     torch.Size([4, 2])
     """
 
+    name: ClassVar = "tram"
+    title: ClassVar = "TRAM"
     gradients: ClassVar = {"marginal": ("marginal",), "conditional": ("trunk", "tower", "conditional")}
 
     def __init__(
@@ -96,6 +98,9 @@ class TRAM(ConditionalMethod):
 class TwoStepTRAM(TRAM):
     """Train TRAM in two steps: first φ, ψ and the conditional head; then, with φ frozen, the marginal head."""
 
+    name: ClassVar = "two-step-tram"
+    title: ClassVar = "Two-step TRAM"
+
     def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002
         """Yield the stage of the conditional head, then that of the marginal head on precomputed features."""
         transfer = ZeroImputation(self.trunk, self.tower, self.conditional, likelihood=self.likelihood)
@@ -107,6 +112,20 @@ class TwoStepTRAM(TRAM):
             lambda data: replace(data, x=over_examples(self.trunk, data.x)),
             adapt=lambda settings: replace(settings, augment=None),  # x are features
         )
+
+
+class HetTRAM(TRAM):
+    """TRAM with one or two heteroscedastic heads."""
+
+    name: ClassVar = "het-tram"
+    title: ClassVar = "Het-TRAM"
+
+
+class TRAMPlusPlus(TRAM):
+    """TRAM with random features appended to a (Ortiz-Jimenez et al., 2023)."""
+
+    name: ClassVar = "tram-plus-plus"
+    title: ClassVar = "TRAM++"
 
 
 def tram(parts: Parts, *, beta: float = 1.0) -> TRAM:
@@ -127,8 +146,8 @@ def het_tram(
     factors: int = 4,
     temperature: float = 3.0,
     samples: int = 100,
-) -> TRAM:
-    """Make the method "het-tram": TRAM with one or two heteroscedastic heads."""
+) -> HetTRAM:
+    """Make the method "het-tram"."""
     if heads not in ("both", "conditional", "marginal"):
         raise ValueError(f"Expected `heads` to be 'both', 'conditional' or 'marginal', but got {heads!r}.")
 
@@ -139,11 +158,39 @@ def het_tram(
 
     conditional = parts.tower_head() if heads == "marginal" else noisy(parts.tower_features)
     marginal = parts.head() if heads == "conditional" else noisy(parts.features)
-    return TRAM(parts.trunk(), parts.tower(), conditional, marginal, likelihood=parts.likelihood, beta=beta)
+    return HetTRAM(parts.trunk(), parts.tower(), conditional, marginal, likelihood=parts.likelihood, beta=beta)
 
 
-def tram_plus_plus(parts: Parts, *, beta: float = 1.0, random: int = 16) -> TRAM:
-    """Make the method "tram-plus-plus": TRAM with random features appended to a (Ortiz-Jimenez et al., 2023)."""
+def tram_plus_plus(parts: Parts, *, beta: float = 1.0, random: int = 16) -> TRAMPlusPlus:
+    """Make the method "tram-plus-plus"."""
     trunk, tower = parts.trunk(), parts.tower(check_integer("random", random, 0))
     heads = parts.tower_head(), parts.head()
-    return TRAM(trunk, tower, *heads, likelihood=parts.likelihood, beta=beta, random=random)
+    return TRAMPlusPlus(trunk, tower, *heads, likelihood=parts.likelihood, beta=beta, random=random)
+
+
+class RandomPI(nn.Module):
+    """Append r_i ~ N(0, I) to the privileged information of annotation i, the same in every call.
+
+    The tower can memorize wrong labels with it, so that the trunk does not. Ortiz-Jimenez, Collier, Nawalgaria, D'Amour,
+    Berent, Jenatton and Kokiopoulou, "When does privileged information explain away label noise?" (ICML 2023),
+    https://arxiv.org/abs/2303.01806.
+    """
+
+    seed: Tensor
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.features = check_integer("random", features, 0)
+        self.register_buffer("seed", torch.randint(2**31, ()))  # a buffer, to be part of checkpoints
+
+    def append(self, data: Annotations) -> Annotations:
+        """Append the random features."""
+        if self.features == 0:
+            return data
+        generator = torch.Generator().manual_seed(int(self.seed))
+        r = torch.randn(len(data), self.features, generator=generator)
+        return data.with_privileged(r.to(data.row.device))
+
+    def append_zeros(self, data: Annotations) -> Annotations:
+        """Append zeros instead, for held-out annotations."""
+        return data.with_privileged(torch.zeros(len(data), self.features, device=data.row.device))

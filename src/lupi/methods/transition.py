@@ -15,7 +15,7 @@ from lupi._internal.checks import check_integer, is_number
 from lupi.data import Annotations, Batch
 from lupi.likelihoods import Bernoulli, Categorical, at_least_float32
 from lupi.methods.base import Conditional, Stage
-from lupi.methods.random_pi import RandomPI
+from lupi.methods.tram import RandomPI
 from lupi.nn import MLP, Parts
 
 
@@ -38,6 +38,8 @@ class PITransition(Conditional):
         Number of random features appended to a.
     """
 
+    name: ClassVar = "pi-transition"
+    title: ClassVar = "PI-transition"
     likelihoods: ClassVar = (Categorical, Bernoulli)
     predicts_truth: ClassVar = True
     gradients: ClassVar = {"conditional": ("trunk", "marginal", "transition")}

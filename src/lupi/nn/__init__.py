@@ -4,8 +4,7 @@ from lupi._internal.pretrained import pretrained, resnet, token_ids
 from lupi.nn.heads import GaussianHead, HeteroscedasticHead, ProbitHead, heteroscedastic_head
 from lupi.nn.pairwise import Pairwise, extract_reward
 from lupi.nn.parts import Parts
-from lupi.nn.towers import Tower
-from lupi.nn.trunks import MLP, Projected
+from lupi.nn.towers import MLP, Projected, Tower
 
 __all__ = [
     "MLP",

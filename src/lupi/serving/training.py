@@ -159,7 +159,7 @@ def fit_table(
         notify(f"Resuming from {checkpoint.path}.")
     estimator = model.fit(data).estimator
     estimator.set_params(verbose=False, training=settings.get("training"))
-    mixture = describe_mixture(estimator.mixture_) if estimator.method_.mixes else None
+    mixture = describe_mixture(estimator.mixture_) if len(estimator.method_.mixture()) > 1 else None
     if mixture is not None:
         notify(mixture)
     return TableModel(
@@ -184,7 +184,7 @@ def fit_table(
 
 
 def describe_mixture(weights: Mapping[str, float]) -> str:
-    """Describe which methods "auto" combined, and the weight of those that use privileged information."""
+    """Describe which methods were mixed, and the weight of those that use privileged information."""
     used = sorted((name for name, weight in weights.items() if weight >= 0.005), key=lambda name: -weights[name])
     share = sum(weight for name, weight in weights.items() if methods.kind(name).uses_privileged)
     listed = ", ".join(f"{name} {weights[name]:.2f}" for name in used)

@@ -3,7 +3,6 @@
 from lupi.training.augmentation import RandomCrop, RandomFlip, RandomResizedCrop
 from lupi.training.checkpoint import Checkpoint
 from lupi.training.fitting import fit, fit_seeds
-from lupi.training.loggers import to_mlflow, to_tensorboard, to_wandb
 from lupi.training.loop import Epoch
 from lupi.training.replicas import Replicas, StackedAnnotations
 
@@ -17,7 +16,4 @@ __all__ = [
     "StackedAnnotations",
     "fit",
     "fit_seeds",
-    "to_mlflow",
-    "to_tensorboard",
-    "to_wandb",
 ]

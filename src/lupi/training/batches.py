@@ -5,6 +5,7 @@ Every batch is a function of the seed, the stage, the epoch and the step.
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice, repeat
 from typing import Any, NamedTuple
 
@@ -12,12 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lupi._internal.inputs import Inputs, in_memory
-from lupi.data import Annotations, Batch
+from lupi._internal.inputs import Inputs, in_memory, map_inputs
+from lupi.data import Batch
 from lupi.nn.reading import Request, read_ahead
 from lupi.settings import Settings
-from lupi.training.mixup import draw_weights
-from lupi.training.replicas import Data, StackedAnnotations
+from lupi.training.replicas import Data
 
 
 class Share(NamedTuple):
@@ -35,8 +35,6 @@ class Step(NamedTuple):
 
     units: Tensor
     """Annotations or examples of the batch, [size]; of replicas, [replicas, size]"""
-    mixing: tuple[Tensor, ...]
-    """λ of mixup, if it is on"""
     x: Inputs | None
     """The inputs of this process's share, if they are not in memory."""
 
@@ -47,31 +45,26 @@ class Batches:
     def __init__(self, data: Data, settings: Settings, place: Any, *, seeds: list[int], stage: int) -> None:
         self.data, self.settings, self.place = data, settings, place
         self.seeds, self.stage = seeds, stage
-        self.stacked = isinstance(data, StackedAnnotations)
-        sources = [part.x for part in data.parts] if isinstance(data, StackedAnnotations) else [data.x]
-        self.in_memory = all(in_memory(x) for x in sources)
+        self.stacked = data.is_stacked
+        self.in_memory = all(in_memory(part.x) for part in data.parts)
         self.by_example = by_example = settings.draw == "examples"
-        self.uniform = self.in_memory and (
-            self.stacked or (isinstance(data, Annotations) and data.one_to_one and not by_example)
-        )
+        self.uniform = self.in_memory and (self.stacked or (data.whole.one_to_one and not by_example))
         """Whether finding the annotations of a batch, and their inputs, needs neither the CPU nor their number."""
         self.outline = data if self.uniform or place.device.type == "cpu" else data.outline()
         """Where annotations are found: on the CPU, unless a GPU can do it without waiting."""
         self.find = self.outline.find_examples if by_example else self.outline.find_annotations
-        first = self.outline.parts[0] if isinstance(self.outline, StackedAnnotations) else self.outline
-        self.units = self.outline.annotated if by_example else first.positions
+        self.units = self.outline.annotated if by_example else self.outline.parts[0].positions
         self.per_epoch = math.ceil(self.units.shape[0] / settings.batch_size)
 
     def iterate(self, epoch: int, step: int) -> Iterator[Step]:
         """Yield every step from one of an epoch to the end of the training."""
         inputs: Iterator[Inputs | None] = repeat(None)
         if not self.in_memory:
-            whole = self.data.whole if isinstance(self.data, StackedAnnotations) else self.data
-            inputs = read_ahead(whole.x, self.iterate_requests(epoch, step), self.place.device)
+            inputs = read_ahead(self.data.whole.x, self.iterate_requests(epoch, step), self.place.device)
         for number in range(epoch, self.settings.epochs):
-            for index, mixing in self.draw_epoch(number, step if number == epoch else 0):
-                yield Step(index, mixing, next(inputs))
-                del index, mixing  # so that the order of the last epoch is freed before the next one is drawn
+            for index in islice(self.draw_order(number), step if number == epoch else 0, None):
+                yield Step(index, next(inputs))
+                del index  # so that the order of the last epoch is freed before the next one is drawn
 
     def iterate_requests(self, epoch: int, step: int) -> Iterator[Request]:
         """Yield the rows of x that this process needs in every step, with a seed of the step's own."""
@@ -80,10 +73,6 @@ class Batches:
             rows = list(zip(self.draw_order(number), source.generate_state(self.per_epoch).tolist(), strict=True))
             for index, seed in rows[step:] if number == epoch else rows:
                 yield Request(self.find(self.take_share(index)).example.flatten(), seed)
-
-    def draw_epoch(self, epoch: int, start: int) -> Iterator[tuple[Tensor, tuple[Tensor, ...]]]:
-        """Yield the batches of an epoch with their λ, from step `start` on."""
-        yield from islice(zip(self.draw_order(epoch), self.draw_mixing(epoch), strict=True), start, None)
 
     def draw_order(self, epoch: int) -> tuple[Tensor, ...]:
         """Return the batches of an epoch, in an order determined by seed, stage and epoch."""
@@ -98,15 +87,6 @@ class Batches:
             order = self.units[order]
         return torch.split(order, self.settings.batch_size, -1)
 
-    def draw_mixing(self, epoch: int) -> list[tuple[Tensor, ...]]:
-        """Return λ of every step of an epoch, if mixup is on."""
-        if not self.settings.mixup:
-            return [() for _ in range(self.per_epoch)]
-        entropies = [(seed, self.stage, epoch) for seed in self.seeds]
-        each = [draw_weights(self.settings.mixup, self.per_epoch, entropy) for entropy in entropies]
-        weights = torch.stack(each, 1) if self.stacked else each[0]
-        return [(weight,) for weight in weights.to(self.place.device)]
-
     def take_share(self, index: Tensor) -> Tensor:
         """Return this process's part of a batch; of too few to share, every process computes all."""
         world, rank = self.place.world_size, self.place.global_rank
@@ -120,6 +100,26 @@ class Batches:
         batch = self.data.gather(draw if self.outline is self.data else draw.to(self.place.device), x)
         if world == 1 or index.shape[0] < world:
             return Share(batch, 1.0, count / world)
-        assert isinstance(self.outline, Annotations)
-        total = int(self.outline.count[index].sum()) if self.settings.draw == "examples" else index.shape[0]
+        total = int(self.outline.whole.count[index].sum()) if self.settings.draw == "examples" else index.shape[0]
         return Share(batch, count * world / total, count)
+
+
+def split_batch(batch: Batch, parts: int, leading: int = 0) -> Iterator[Batch]:
+    """Split a batch into parts with nearly equal numbers of examples, each with its annotations."""
+
+    def take(values: Tensor, index: Tensor) -> Tensor:
+        return values.index_select(leading, index)
+
+    first = batch.x if isinstance(batch.x, Tensor) else next(iter(batch.x.values()))
+    examples = first.shape[leading]
+    for rows in torch.arange(examples, device=batch.row.device).tensor_split(min(parts, examples)):
+        own = rows if batch.one_to_one else torch.isin(batch.row, rows).nonzero().squeeze(1)
+        weight = None if batch.weight is None else take(batch.weight, own)
+        yield Batch(
+            map_inputs(partial(take, index=rows), batch.x),
+            batch.row[own] - rows[0],
+            take(batch.a, own),
+            take(batch.y, own),
+            batch.one_to_one,
+            weight,
+        )

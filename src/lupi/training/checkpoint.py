@@ -18,7 +18,7 @@ from lupi.nn.inference import device_of
 from lupi.settings import Settings
 from lupi.training.loop import Epoch, StageLoop
 from lupi.training.optimizer import describe_optimizer
-from lupi.training.replicas import Data, Replicas, StackedAnnotations
+from lupi.training.replicas import Data
 
 
 @dataclass(frozen=True)
@@ -140,20 +140,22 @@ def check_stage(state: dict[str, Any], name: str) -> None:
         )
 
 
-def list_memories(method: Method) -> list[tuple[str, dict[str, Tensor]]]:
+def list_memories(method: Method) -> list[tuple[str, dict[str, dict[str, Tensor]]]]:
     """List the memories of a method and of those that it contains, by path."""
     return [(path, module.memory) for path, module in method.named_modules() if isinstance(module, Method)]
 
 
-def collect_memory(method: Method) -> dict[str, dict[str, Tensor]]:
-    """Return the memories that are not empty."""
-    return {path: dict(memory) for path, memory in list_memories(method) if memory}
+def collect_memory(method: Method) -> dict[str, dict[str, dict[str, Tensor]]]:
+    """Return copies of the memories, whose tensors are not copied."""
+    return {path: {name: dict(kept) for name, kept in memory.items()} for path, memory in list_memories(method)}
 
 
-def restore_memory(method: Method, saved: dict[str, dict[str, Tensor]]) -> None:
+def restore_memory(method: Method, saved: dict[str, dict[str, dict[str, Tensor]]]) -> None:
     """Restore what `collect_memory` returned."""
+    device = device_of(method)
     for path, memory in list_memories(method):
-        memory.update({name: value.to(device_of(method)) for name, value in saved.get(path, {}).items()})
+        for name, kept in saved.get(path, {}).items():
+            memory[name] = {key: value.to(device) for key, value in kept.items()}
 
 
 def clear_memory(method: Method) -> None:
@@ -169,7 +171,7 @@ def describe_run(
     return {
         "method": type(method).__name__,
         "checksum of the network and its options": zlib.crc32(describe_network(method).encode()),
-        "seed": seeds if isinstance(method, Replicas) else seeds[0],
+        "seed": seeds if method.is_stacked else seeds[0],
         **asdict(replace(settings, augment=None)),
         "workers": None,  # their number changes nothing
         "augment": None if settings.augment is None else describe_network(settings.augment),
@@ -193,13 +195,12 @@ def describe_network(method: nn.Module) -> str:
 
 def compute_checksum(data: Data) -> int:
     """Return a checksum of the tensors of a data set."""
-    if isinstance(data, StackedAnnotations):
-        return zlib.crc32(repr([compute_checksum(part) for part in data.parts]).encode())
-    a = (data.a,) if isinstance(data.a, Tensor) else (data.a.index, data.a.value)
     result = 0
-    x = list(data.x.values()) if isinstance(data.x, Mapping) else [data.x]
-    x = [data.x.numbers, data.x.codes] if isinstance(data.x, CodedRows) else x
-    for part in (*x, data.row, *a, data.y, data.annotator, data.weight, data.gold, data.trust):
-        if isinstance(part, Tensor):
-            result = zlib.crc32(part.cpu().contiguous().flatten().view(torch.uint8).numpy().data, result)
+    for part in data.parts:
+        a = (part.a,) if isinstance(part.a, Tensor) else (part.a.index, part.a.value)
+        x = list(part.x.values()) if isinstance(part.x, Mapping) else [part.x]
+        x = [part.x.numbers, part.x.codes] if isinstance(part.x, CodedRows) else x
+        for values in (*x, part.row, *a, part.y, part.annotator, part.weight, part.gold, part.trust):
+            if isinstance(values, Tensor):
+                result = zlib.crc32(values.cpu().contiguous().flatten().view(torch.uint8).numpy().data, result)
     return result

@@ -12,14 +12,11 @@ from lupi.methods.explanation import explain
 from lupi.methods.no_pi import NoPI
 from lupi.nn.inference import over_examples
 
-PREFIX = "consensus."
-"""Prefix of the weights of No PI in the memory of a method."""
-
 
 def stop_by_consensus(stages: Iterator[Stage]) -> Iterator[Stage]:
     """Yield the stages; before each stage of methods that predict the truth, yield one that trains No PI."""
     for stage in stages:
-        if stage.validate is None and all(method.predicts_truth for method in list_methods(stage)):
+        if stage.split_validation is None and all(method.predicts_truth for method in list_methods(stage)):
             yield from add_consensus(stage)
         else:
             yield stage
@@ -33,24 +30,23 @@ def add_consensus(stage: Stage) -> Iterator[Stage]:
     """
     methods = list_methods(stage)
     networks = [NoPI(*copy.deepcopy((m.trunk, m.marginal)), likelihood=m.likelihood) for m in methods]
-    single, hold_out = isinstance(stage.method, Method), stage.hold_out or stage.prepare
+    single, prepare = isinstance(stage.method, Method), stage.prepare_validation or stage.prepare
     consensus: list[Annotations] = []  # of each method, formed once even if they train one after another
 
     def save_weights(_: Any) -> None:
         for method, network in zip(methods, networks, strict=True):
-            method.memory.update({PREFIX + name: value for name, value in network.state_dict().items()})
+            method.consensus.update(network.state_dict())
 
     def make_consensus(held_out: Any) -> Any:
         if not consensus:
-            sets = [hold_out(held_out)] if single else hold_out(held_out)
+            sets = [prepare(held_out)] if single else prepare(held_out)
             for method, network, part in zip(methods, networks, sets, strict=True):
-                names = [PREFIX + name for name in network.state_dict()]
-                network.load_state_dict({name.removeprefix(PREFIX): method.memory[name] for name in names})
+                network.load_state_dict(method.consensus)
                 consensus.append(form_consensus(network, part))
         return consensus[0] if single else consensus
 
     yield stage._replace(name="consensus", method=networks[0] if single else networks, finish=save_weights)
-    yield stage._replace(hold_out=make_consensus, measure=measure_predictor)
+    yield stage._replace(prepare_validation=make_consensus, validation_losses=measure_predictor)
 
 
 def form_consensus(network: NoPI, data: Annotations) -> Annotations:

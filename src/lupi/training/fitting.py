@@ -27,9 +27,7 @@ from lupi.training.checkpoint import (
 )
 from lupi.training.consensus import stop_by_consensus
 from lupi.training.loop import Epoch, OneDevice, StageLoop, matrix_precision
-from lupi.training.memory_format import channels_last
-from lupi.training.optimizer import works_elementwise
-from lupi.training.parts import check_parts, freeze_parts
+from lupi.training.optimizer import channels_last, check_parts, freeze_parts, works_elementwise
 from lupi.training.replicas import Data, Replicas, StackedAnnotations, split_history
 
 Callback = Callable[[Epoch, Method], Any]
@@ -82,8 +80,8 @@ def fit(
         Show progress on standard error.
     callbacks : sequence of callable
         Each is called after every epoch with its row of the history and the method, in evaluation mode and without
-        gradients, for instance to log it (`lupi.training.to_tensorboard`). If one returns true, the stage ends, as if
-        it had no more epochs. With several processes, all must decide alike.
+        gradients, for instance to log it. If one returns true, the stage ends, as if it had no more
+        epochs. With several processes, all must decide alike.
 
     Returns
     -------
@@ -171,7 +169,7 @@ class Training:
         """Train a stage, from the state of a checkpoint if there is one."""
         settings = stage.adapt(self.settings)
         assert isinstance(stage.method, Method)  # several are stacked or split
-        single = [] if isinstance(stage.method, Replicas) else networks
+        single = [] if stage.method.is_stacked else networks
         with freeze_parts(stage.method, settings.learning_rates), channels_last(single, self.place.device):
             loop = StageLoop(
                 stage=stage,
@@ -215,7 +213,7 @@ def iterate_stages(
             methods = list_methods(stage)
             if isinstance(stage.method, Method):
                 yield stage, methods
-            elif isinstance(method, Replicas) or can_stack(stage, data, settings, place):
+            elif method.is_stacked or can_stack(stage, data, settings, place):
                 replicas = Replicas(stage.method)
                 replicas.stack()
                 try:
@@ -235,7 +233,10 @@ def stack_stage(stage: Stage, replicas: Replicas) -> Stage:
     prepare = stack(stage.prepare)
     assert prepare is not None
     return stage._replace(
-        method=replicas, prepare=prepare, hold_out=stack(stage.hold_out), validate=stack(stage.validate)
+        method=replicas,
+        prepare=prepare,
+        prepare_validation=stack(stage.prepare_validation),
+        split_validation=stack(stage.split_validation),
     )
 
 
@@ -253,8 +254,8 @@ def split_stage(stage: Stage) -> Iterator[Stage]:
             name=f"{stage.name} {number + 1}/{len(methods)}",
             method=method,
             prepare=prepare,
-            hold_out=pick(stage.hold_out, number),
-            validate=pick(stage.validate, number),
+            prepare_validation=pick(stage.prepare_validation, number),
+            split_validation=pick(stage.split_validation, number),
             finish=stage.finish if number == len(methods) - 1 else None,
         )
 
@@ -271,8 +272,8 @@ def can_stack(stage: Stage, data: Data, settings: Settings, place: Any) -> bool:
         sets = StackedAnnotations(stage.prepare(data))  # type: ignore[arg-type]
         if settings.draw == "examples":
             sets.annotations_per_example  # noqa: B018 - raises
-        if stage.validate is not None:
-            StackedAnnotations(stage.validate(data))  # type: ignore[arg-type]
+        if stage.split_validation is not None:
+            StackedAnnotations(stage.split_validation(data))  # type: ignore[arg-type]
         replicas = Replicas(probes)
         replicas.stack()
         two = StackedAnnotations(sets.parts[:2])
@@ -294,10 +295,10 @@ def check_arguments(
     for name, part in (("data", data), ("validation", validation)):
         if part is not None and len(part) == 0:
             raise ValueError(f"Expected `{name}` to have annotations, but it is empty.")
-    if not isinstance(method, Replicas):
+    if not method.is_stacked:
         return [check_integer("seed", seed, 0)]
-    if isinstance(seed, int) or len(seed) != len(method.members):
-        raise ValueError(f"Expected one `seed` for each of {len(method.members)} replicas, but got {seed!r}.")
+    if isinstance(seed, int) or len(seed) != len(method.replicas):
+        raise ValueError(f"Expected one `seed` for each of {len(method.replicas)} replicas, but got {seed!r}.")
     if fabric is not None:
         raise ValueError("Expected `fabric` to be None for replicas, which train on one device, but got one.")
     return [check_integer("seed", one, 0) for one in seed]

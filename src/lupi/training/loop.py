@@ -26,14 +26,10 @@ from lupi.likelihoods import at_least_float32
 from lupi.methods.base import Method, Stage
 from lupi.nn.inference import iterate_examples
 from lupi.settings import Settings
-from lupi.training.accumulation import split_batch
-from lupi.training.batches import Batches, Step
-from lupi.training.clipping import clip_each, group_by_loss
+from lupi.training.batches import Batches, Step, split_batch
 from lupi.training.cuda_graph import SMALL, GraphedSteps
-from lupi.training.mixup import Mixup
-from lupi.training.optimizer import make_optimizer
-from lupi.training.parts import set_training_mode
-from lupi.training.replicas import Data, Replicas, StackedAnnotations
+from lupi.training.optimizer import clip_each, group_by_loss, make_optimizer, set_training_mode
+from lupi.training.replicas import Data
 
 Epoch = dict[str, Any]
 """A row of the history: stage, epoch, learning rate, and every loss in training and on held-out annotations.
@@ -145,22 +141,22 @@ class StageLoop:
         assert isinstance(stage.method, Method)  # `fit` stacks or splits several
         self.stage, self.number, self.method = stage, number, stage.method
         self.settings, self.place = settings, place
-        self.stacked = isinstance(stage.method, Replicas)
-        self.members = list(stage.method.members) if isinstance(stage.method, Replicas) else [stage.method]
+        self.stacked = stage.method.is_stacked
+        self.members = stage.method.replicas
         self.seeds = spread_seeds(seeds, len(self.members))
         self.data = self.prepare(data, stage.prepare)
         self.validation: Data | None = None
-        if stage.validate is not None:
-            self.validation = self.prepare(data, stage.validate)
+        if stage.split_validation is not None:
+            self.validation = self.prepare(data, stage.split_validation)
         elif validation is not None:
-            held_out = validation.with_gold() if stage.measure is None else validation  # the consensus needs all labels
-            self.validation = self.prepare(held_out, stage.hold_out or stage.prepare)
+            if stage.validation_losses is None:  # a consensus needs all labels
+                validation = validation.with_gold()
+            self.validation = self.prepare(validation, stage.prepare_validation or stage.prepare)
         self.batches = Batches(self.data, settings, place, seeds=self.seeds, stage=number)
         set_training_mode(self.method)
         recorded = self.can_record()
         optimizer = make_optimizer(stage.method, settings, recorded=recorded)
-        module = Mixup(stage.method, int(self.stacked)) if settings.mixup else stage.method
-        self.module, self.optimizer = place.setup(module, optimizer)
+        self.module, self.optimizer = place.setup(stage.method, optimizer)
         self.groups = group_by_loss(stage.method)
         if not isinstance(place, OneDevice):
             self.module.mark_forward_method("losses")
@@ -184,7 +180,7 @@ class StageLoop:
     def keep_sparse(self, data: Data) -> Data:
         """Let privileged information of many columns stay sparse in large batches on a CPU, if the method takes it."""
         settings, plain = self.settings, isinstance(self.place, OneDevice) and self.place.device.type == "cpu"
-        if not plain or settings.mixup or settings.compile or settings.precision != "float32":
+        if not plain or settings.compile or settings.precision != "float32":
             return data
         if not (isinstance(data, Annotations) and isinstance(data.a, SparseRows) and self.method.takes_sparse):
             return data
@@ -234,7 +230,6 @@ class StageLoop:
                     self.train_step(step, self.epoch + self.step / per_epoch)
                     self.step += 1
                     if self.step < per_epoch:
-                        self.check_within_epoch(per_epoch)
                         shown.advance(1, f"epoch {self.epoch + 1}/{epochs}")
                         yield self.epoch * per_epoch + self.step
                 del step  # part of the order of this epoch, which is freed before the next one is drawn
@@ -258,9 +253,9 @@ class StageLoop:
                 else:
                     group["lr"] = rate
         if self.graphed is None:
-            losses, count = self.optimize(step.units, *step.mixing, x=step.x)
+            losses, count = self.optimize(step.units, step.x)
         else:
-            losses, count = self.graphed(self.optimize, step.units, *step.mixing)
+            losses, count = self.graphed(self.optimize, step.units)
         if not self.start:
             means = {name: self.place.all_reduce(value.clone(), reduce_op="mean") for name, value in losses.items()}
             self.start = {name: value.reshape(-1).tolist() for name, value in means.items()}
@@ -270,10 +265,8 @@ class StageLoop:
             else:
                 self.sums[name] = count * at_least_float32(value)
 
-    def optimize(self, index: Tensor, *mixing: Tensor, x: Inputs | None = None) -> tuple[dict[str, Tensor], float]:
-        """Take an optimizer step on this process's share of a batch; `mixing` is the λ of mixup, if it is on.
-
-        `x` are its inputs, if they are not in memory.
+    def optimize(self, index: Tensor, x: Inputs | None = None) -> tuple[dict[str, Tensor], float]:
+        """Take an optimizer step on this process's share of a batch; `x` are its inputs, if they are not in memory.
 
         Returns the losses and the number of annotations that they are means over.
         """
@@ -282,7 +275,7 @@ class StageLoop:
             batch = batch._replace(x=self.change_inputs(self.augment, batch.x))
         self.optimizer.zero_grad()
         add_gradients = self.add_gradient if self.settings.accumulate == 1 else self.add_gradients_of_parts
-        losses = add_gradients(batch, weight, *mixing)
+        losses = add_gradients(batch, weight)
         if self.settings.clip is not None:
             self.clip_gradients(self.settings.clip)
         self.optimizer.step()
@@ -296,16 +289,16 @@ class StageLoop:
             changed = augment(map_inputs(lambda values: values.flatten(0, 1), x))
         return map_inputs(lambda values: values.reshape(len(self.members), -1, *values.shape[1:]), changed)
 
-    def add_gradient(self, batch: Batch, weight: float, *mixing: Tensor) -> dict[str, Tensor]:
+    def add_gradient(self, batch: Batch, weight: float) -> dict[str, Tensor]:
         """Add the gradient of a batch, times a weight, to the others, and return its losses."""
         with self.place.autocast():
-            losses: dict[str, Tensor] = self.losses(batch, *mixing)
+            losses: dict[str, Tensor] = self.losses(batch)
             loss = reduce(add, losses.values())
             loss = loss.sum() if loss.ndim else loss
         self.place.backward(loss if weight == 1 else weight * loss)
         return {name: value.detach() for name, value in losses.items()}
 
-    def add_gradients_of_parts(self, batch: Batch, weight: float, *mixing: Tensor) -> dict[str, Tensor]:
+    def add_gradients_of_parts(self, batch: Batch, weight: float) -> dict[str, Tensor]:
         """Add the gradient of a batch part by part; a loss is a mean over annotations, so each counts by its number.
 
         Processes exchange gradients once, with the last part, since their shares may have different numbers of parts.
@@ -315,7 +308,7 @@ class StageLoop:
         for part in (*others, last):
             share = part.row.shape[0] / batch.row.shape[0]
             with self.place.no_backward_sync(self.module, enabled=part is not last):
-                losses = self.add_gradient(part, weight * share, *mixing)
+                losses = self.add_gradient(part, weight * share)
             for name, value in losses.items():
                 means[name] = share * value + means.get(name, 0.0)
         return means
@@ -327,19 +320,6 @@ class StageLoop:
         clip = clip_each if self.stacked else nn.utils.clip_grad_norm_
         for group in self.groups:
             clip(group, maximum)
-
-    def check_within_epoch(self, steps: int) -> None:
-        """Check the held-out loss if this step is one of `checks` among the `steps` of an epoch."""
-        checks = self.settings.checks
-        due = self.step * checks // steps > (self.step - 1) * checks // steps
-        if due and self.settings.patience is not None and self.validation is not None:
-            self.check(self.validation)
-
-    def check(self, data: Data) -> dict[str, list[float]]:
-        """Evaluate held-out annotations, and keep the weights if they are the best."""
-        held_out = self.held_out_losses(data)
-        self.keep_best(held_out.get("marginal", [sum(losses) for losses in zip(*held_out.values(), strict=True)]))
-        return held_out
 
     def close_epoch(self) -> Epoch:
         """Evaluate the held-out annotations, and return the epoch's row of the history."""
@@ -355,7 +335,8 @@ class StageLoop:
             self.check_losses(name, losses)
             row[f"train_{name}"] = self.history_entry(losses)
         if self.validation is not None:
-            held_out = self.check(self.validation)
+            held_out = self.held_out_losses(self.validation)
+            self.keep_best(held_out.get("marginal", [sum(losses) for losses in zip(*held_out.values(), strict=True)]))
             row |= {f"validation_{name}": self.history_entry(losses) for name, losses in held_out.items()}
         self.stopped = [self.has_stopped(number) for number in range(len(self.members))]
         self.epoch, self.step, self.sums = self.epoch + 1, 0, {}
@@ -407,7 +388,7 @@ class StageLoop:
         return [math.nan if stopped else loss for stopped, loss in zip(self.stopped, losses, strict=True)]
 
     def has_stopped(self, number: int) -> bool:
-        """Return whether the held-out loss of a member has not fallen for `patience` checks."""
+        """Return whether the held-out loss of a member has not fallen for `patience` epochs."""
         return self.settings.patience is not None and self.waited[number] >= self.settings.patience
 
     def held_out_losses(self, data: Data) -> dict[str, list[float]]:
@@ -415,10 +396,9 @@ class StageLoop:
 
         All processes use the values of the first, since they must stop together.
         """
-        parts = data.parts if isinstance(data, StackedAnnotations) else [data]
         with self.place.autocast():
-            measure = self.stage.measure or average_losses
-            each = [measure(member, part) for member, part in zip(self.members, parts, strict=True)]
+            compute = self.stage.validation_losses or average_losses
+            each = [compute(member, part) for member, part in zip(self.members, data.parts, strict=True)]
         means = {name: [losses[name] for losses in each] for name in each[0]}
         return self.place.broadcast(means)  # type: ignore[no-any-return]
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from torch.func import functional_call, vmap
 
 from lupi._internal.inputs import Inputs, concatenate, describe_row, map_inputs
 from lupi.data import Annotations, Batch, Draw, SparseRows
-from lupi.methods.base import Method, Stage, join_stages
+from lupi.methods.base import Group, Method, Stage, join_stages
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ class StackedAnnotations:
             [13, 11]])
     """
 
+    is_stacked: ClassVar[bool] = True
     parts: Sequence[Annotations]
 
     def __post_init__(self) -> None:
@@ -133,29 +134,30 @@ class StackedAnnotations:
         x = map_inputs(lambda values: values.reshape(*draw.example.shape, *values.shape[1:]), batch.x)
         return Batch(x, draw.row, a, y, draw.one_to_one, weight)
 
+    def change(self, function: Callable[[Annotations], Annotations]) -> StackedAnnotations:
+        """Change all sets; a set that several seeds share is changed once and stays shared."""
+        changed = {id(part): function(part) for part in self.parts}
+        return StackedAnnotations([changed[id(part)] for part in self.parts])
+
     def outline(self) -> StackedAnnotations:
         """Return a copy on the CPU without a, y and weights, to compute draws there."""
-        outlined = {id(part): part.outline() for part in self.parts}
-        return StackedAnnotations([outlined[id(part)] for part in self.parts])
+        return self.change(Annotations.outline)
 
     def to(self, device: torch.device | str) -> StackedAnnotations:
-        """Move all sets to a device; a set that several seeds share is moved once."""
-        moved = {id(part): part.to(device) for part in self.parts}
-        return StackedAnnotations([moved[id(part)] for part in self.parts])
+        """Move all sets to a device."""
+        return self.change(lambda part: part.to(device))
 
     def without_privileged(self) -> StackedAnnotations:
         """Drop the privileged information."""
-        return StackedAnnotations([part.without_privileged() for part in self.parts])
+        return self.change(Annotations.without_privileged)
 
     def with_gold(self) -> StackedAnnotations:
-        """Replace labels with known true labels; a set that several seeds share stays shared."""
-        replaced = {id(part): part.with_gold() for part in self.parts}
-        return StackedAnnotations([replaced[id(part)] for part in self.parts])
+        """Replace labels with known true labels."""
+        return self.change(Annotations.with_gold)
 
     def normalize_weights(self) -> StackedAnnotations:
-        """Normalize the weights of every set; a set that several seeds share stays shared."""
-        normalized = {id(part): part.normalize_weights() for part in self.parts}
-        return StackedAnnotations([normalized[id(part)] for part in self.parts])
+        """Normalize the weights of every set."""
+        return self.change(Annotations.normalize_weights)
 
 
 Data = Annotations | StackedAnnotations
@@ -173,7 +175,7 @@ def concatenate_rows(rows: Sequence[Tensor | SparseRows]) -> Tensor | SparseRows
     return SparseRows(index, value, sparse[0].width)
 
 
-class Replicas(Method):
+class Replicas(Group):
     """Train methods of the same kind together, one per seed.
 
     The members may differ only in their parameters and buffers. Noise in training is independent between replicas, and
@@ -198,19 +200,23 @@ class Replicas(Method):
     torch.Size([4, 3, 2])
     """
 
+    is_stacked: ClassVar = True
+
     def __init__(self, members: Sequence[Method]) -> None:
-        super().__init__()
         kinds = {
             tuple((name, value.shape, value.requires_grad) for name, value in member.named_parameters())
             for member in members
         }
         if len(kinds) > 1:
             raise ValueError("Expected the networks of all seeds to have the same shapes and frozen parameters.")
-        self.members: Sequence[Method] = nn.ModuleList(members)  # type: ignore[assignment]
-        self.likelihood = members[0].likelihood
-        object.__setattr__(self, "models_annotators", members[0].models_annotators)
+        super().__init__(members)
         self.stacked: dict[str, Tensor] = {}
         self.stacked_losses: Callable[[dict[str, Tensor], Batch], dict[str, Tensor]]
+
+    @property
+    def replicas(self) -> Sequence[Method]:
+        """The members."""
+        return list(self.members)
 
     def stack(self) -> None:
         """Stack the parameters and buffers of the members, and turn the originals into views of the stacked ones."""

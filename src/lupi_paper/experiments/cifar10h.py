@@ -33,14 +33,14 @@ from lupi.compare.cache import open_run_folder
 from lupi.compare.engine import to_frame
 from lupi.data import Annotations, SparseRows
 from lupi.likelihoods import Categorical
-from lupi.methods import Conditional, Method
+from lupi.methods import Conditional, Method, kind, names
 from lupi.methods.tram import het_tram
 from lupi.nn import Parts, Projected, pretrained
 from lupi.nn.inference import over_annotations, over_examples
 from lupi.settings import Settings as Training
 from lupi.tabular.embeddings import hash_folder
 from lupi.tabular.encoding import PrivilegedEncoder
-from lupi_paper.cases import TITLES, Case, Score, hash_arrays, make_score, train_cases
+from lupi_paper.cases import Case, Score, hash_arrays, make_score, train_cases
 from lupi_paper.datasets import load_cifar10, load_cifar10h
 from lupi_paper.findings import COLOURS, Findings, format_mean, make_figure, markdown_table, render_report
 from lupi_paper.mobilenet import MobileNet
@@ -124,7 +124,7 @@ class Settings:
         check_settings(self, {"seed": 0, "seeds": 2}, choices={"annotators": ("published", "simulated")})
         check_number("momentum", self.momentum, maximum=1)
         self.training()
-        if not set(PAIR) <= set(self.methods) <= set(TITLES):
+        if not set(PAIR) <= set(self.methods) <= set(names()):
             raise ValueError(f"Expected `methods` to be names with no-pi and tram among them, but got {self.methods}.")
         if self.evaluate not in range(10_000, 50_001, 10_000):
             raise ValueError(f"Expected `evaluate` to be 10000, 20000, … or 50000, but got {self.evaluate}.")
@@ -383,7 +383,7 @@ def ablation_table(runs: pd.DataFrame, settings: Settings) -> str:
         line = {"": change or "as above"}
         for method in PAIR:
             own = few[few["method"] == method]
-            line[TITLES[method]] = f"{own['nll'].mean():.3f} / {format_mean(100 * own['accuracy'], 1)}"
+            line[kind(method).title] = f"{own['nll'].mean():.3f} / {format_mean(100 * own['accuracy'], 1)}"
         nll, accuracy = format_differences(few, "tram", "no-pi")
         lines.append(line | {"TRAM − No PI, NLL": nll, "TRAM − No PI, points": accuracy})
     return markdown_table(lines)
@@ -412,7 +412,9 @@ def annotators_figure(reliability: NDArray[np.float64], confidence: Mapping[str,
 
     def draw(axes: Sequence[Any]) -> None:
         for name in PAIR:
-            axes[0].plot(reliability, confidence[name], "o", ms=4, alpha=0.7, color=colours[name], label=TITLES[name])
+            axes[0].plot(
+                reliability, confidence[name], "o", ms=4, alpha=0.7, color=colours[name], label=kind(name).title
+            )
         axes[0].set_ylabel("mean confidence in the annotator's labels")
         axes[0].legend()
         axes[1].plot(reliability, confidence["tram"] - confidence["no-pi"], "o", ms=4, alpha=0.7, color=COLOURS["pi"])

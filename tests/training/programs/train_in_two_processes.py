@@ -4,7 +4,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import torch
 from lightning.fabric import Fabric
 from torch import nn
@@ -16,7 +15,6 @@ from lupi.nn import MLP, Parts
 from lupi.settings import Settings
 from lupi.training import Checkpoint, fit
 from lupi.training.loop import StageLoop
-from lupi.training.mixup import Mixup, draw_weights
 
 torch.set_num_threads(1)
 folder = Path(sys.argv[1])
@@ -72,22 +70,6 @@ two, one = make("auto", **options), make("auto", **options)
 history = fit(two, data, settings, validation=held_out, seed=3, fabric=fabric)
 results["auto"] = {"two": result(two, history)}
 results["auto"]["one"] = result(one, fit(one, data, settings, validation=held_out, seed=3))
-
-# Each process pairs the annotations of its share: the gradient is the mean of those of the shares.
-settings = Settings(epochs=2, batch_size=8, optimizer="sgd", learning_rate=0.1, momentum=0, mixup=0.7)
-two, one = make("tram"), make("tram")
-results["mixed"] = {"two": result(two, fit(two, data, settings, seed=3, fabric=fabric))}
-optimizer = torch.optim.SGD(one.parameters(), lr=0.1)
-for epoch in range(2):
-    (entropy,) = np.random.SeedSequence((3, 0, epoch)).generate_state(1)
-    order = torch.randperm(23, generator=torch.Generator().manual_seed(int(entropy)))
-    for index, weight in zip(order.split(8), draw_weights(0.7, 3, (3, 0, epoch)), strict=True):
-        optimizer.zero_grad()
-        for share in torch.tensor_split(index, 2):
-            losses = Mixup(one, 0).losses(data.by_annotation(share), weight)
-            (len(share) / len(index) * sum(losses.values())).backward()
-        optimizer.step()
-results["mixed"]["one"] = result(one, [])
 
 # Running means of a normalization are each process's own; both must stop at the same time nevertheless.
 settings = Settings(epochs=30, batch_size=8, learning_rate=0.1, patience=2)
