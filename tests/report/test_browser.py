@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from lupi.compare.page import comparison_page
+from lupi.diagnose import Finding
 from lupi.report import Figure, Page, Section, Table, write_report
 
 COLUMN = "[...document.querySelectorAll('tbody tr')].map(row => row.cells[%d].textContent)"
@@ -306,6 +307,8 @@ def page_with_confusions(make, tmp_path_factory):
     cells = [{"annotator": who, "true": t, "given": g} for who in people for t in "ab" for g in "ab"]
     confusions = pd.DataFrame(cells).assign(count=2.0, probability=[0.9, 0.1, 0.25, 0.75] * len(people))
     found = make.diagnosed(people, confusions=confusions, classes="ab")
+    classes = Finding(table=pd.DataFrame({"class": ["a", "b"]}), section=Section(heading="Classes"))
+    found = replace(found, findings={**found.findings, "balance": classes})
     return write_report(found.page, tmp_path_factory.mktemp("page") / "report.html")
 
 
