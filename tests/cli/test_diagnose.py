@@ -64,6 +64,7 @@ def test_it_says_what_it_chose_and_then_the_verdict(good):
 def test_all_files_are_there_and_agree(good):
     folder = good[1]
     assert sorted(path.name for path in folder.iterdir()) == [
+        "agreement.csv",
         "annotators.csv",
         "balance.csv",
         "confusion.csv",
@@ -95,7 +96,7 @@ def test_all_files_are_there_and_agree(good):
     assert consensus["example"].tolist() == TABLE["id"].unique().tolist()
     assert pd.read_csv(folder / "confusion.csv")["count"].sum() == pytest.approx(N, abs=0.5)
     assert pd.read_csv(folder / "balance.csv")["labels"].sum() == N
-    assert facts["findings"]["labels"]["alpha"] == pytest.approx(krippendorff_alpha(TABLE["label"], TABLE["id"]))
+    assert facts["findings"]["agreement"]["alpha"] == pytest.approx(krippendorff_alpha(TABLE["label"], TABLE["id"]))
     annotators = pd.read_csv(folder / "annotators.csv")
     assert annotators["annotator"].iloc[0] == 4
     scores = pd.read_csv(folder / "results.csv").query("part == 'scores' and quantity == 'Spearman'")

@@ -84,7 +84,7 @@ def test_consensus_confusions_and_classes(honest):
     np.testing.assert_array_equal(balance["labels"], pd.Series(y).value_counts().sort_index())
     assert balance["examples"].sum() == pytest.approx(EXAMPLES)
     assert balance["true_share"].sum() == pytest.approx(1)
-    assert honest["labels"].numbers["alpha"] == krippendorff_alpha(y, example)
+    assert honest["agreement"].numbers["alpha"] == krippendorff_alpha(y, example)
     assert any("Krippendorff's α of the labels is 0." in note for note in honest.notes)
 
 

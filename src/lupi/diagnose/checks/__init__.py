@@ -1,6 +1,7 @@
 """The checks of a diagnosis, in the order in which their findings are shown."""
 
 from lupi.diagnose.base import Check
+from lupi.diagnose.checks.agreement import Agreement
 from lupi.diagnose.checks.annotators import Annotators, Confusion
 from lupi.diagnose.checks.balance import Balance
 from lupi.diagnose.checks.columns import Capacity, Information, Leaks
@@ -14,6 +15,7 @@ CHECKS: list[Check] = [
     Capacity(),
     Annotators(),
     Labels(),
+    Agreement(),
     Consensus(),
     Confusion(),
     Balance(),

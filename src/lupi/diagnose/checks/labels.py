@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from lupi.crowd import Inference, krippendorff_alpha
+from lupi.crowd import Inference
 from lupi.crowd.tables import tabulate_consensus
 from lupi.diagnose.base import MOST_ROWS, Brief, Check, Finding
 from lupi.diagnose.problem import Problem
@@ -43,12 +43,9 @@ class Labels(Check):
         notes = []
         if problem.judge != problem.method:
             notes.append("All privileged columns leak the label, so annotators and labels were judged by No PI.")
-        alpha = krippendorff_alpha(problem.codes, problem.group)
-        if not np.isnan(alpha):
-            notes.append(f"Krippendorff's α of the labels is {alpha:.2f}: 1 is perfect agreement, 0 is chance.")
         if problem.probabilities is not None:
             notes.append("Annotators and labels were judged by the probabilities that were given.")
-        return describe_labels(table, pictures, alpha, notes)
+        return describe_labels(table, pictures, notes)
 
 
 class Consensus(Check):
@@ -83,7 +80,6 @@ def rank_labels(inference: Inference, classes: NDArray[Any]) -> pd.DataFrame:
 def describe_labels(
     table: pd.DataFrame,
     pictures: Mapping[str, Sequence[str | None]] = MappingProxyType({}),
-    alpha: float = np.nan,
     notes: Sequence[str] = (),
 ) -> Finding:
     """Describe the table of labels; the first ones may have pictures."""
@@ -94,12 +90,7 @@ def describe_labels(
         table=table,
         section=show_labels(table, pictures),
         brief=Brief("Labels, the most suspicious first", top),
-        numbers={
-            "count": total,
-            "look wrong": suspicious,
-            "expected wrong": float(table["wrong"].sum()),
-            "alpha": alpha,
-        },
+        numbers={"count": total, "look wrong": suspicious, "expected wrong": float(table["wrong"].sum())},
         notes=notes,
     )
 
