@@ -15,6 +15,9 @@ from hypothesis import settings
 
 from lupi.compare import Comparison, summarize
 from lupi.diagnose import Diagnosis
+from lupi.diagnose.checks.annotators import describe_annotators, show_confusions
+from lupi.diagnose.checks.columns import describe_information
+from lupi.diagnose.checks.labels import describe_labels
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
@@ -77,14 +80,14 @@ def compared(names, seeds=3, metrics=("nll", "accuracy"), controls=()):
     return Comparison(runs=runs, summary=summarize(runs, metrics), verdict="It helps.", metrics=tuple(metrics))
 
 
-def diagnosed(names, labels=50):
+def diagnosed(names, labels=50, confusions=None, classes=(), content=None, pictures=None):
     """A diagnosis with a column, an annotator and labels for each name."""
     rng = np.random.default_rng(0)
     n, middle = len(names), rng.uniform(0.3, 0.9, len(names))
     between = {"low": middle - 0.1, "high": middle + 0.05}
     information = pd.DataFrame(
         {"column": names, "estimate": middle, **between, "share": 0.1, "alone": 0.0, "known": 1.0, "leak": middle > 0.8}
-    )
+    ).assign(how="")
     annotators = pd.DataFrame(
         {
             "annotator": names,
@@ -100,12 +103,15 @@ def diagnosed(names, labels=50):
         {"row": rng.permutation(labels), "example": [names[i] for i in pick[0]], "given": [names[i] for i in pick[1]]}
         | {"likely": [names[i] for i in pick[2]], "wrong": rng.uniform(size=labels)}
     )
-    return Diagnosis(
-        information=information,
-        loss=1.0,
-        annotators=annotators.sort_values("support", ignore_index=True),
-        labels=table.sort_values("wrong", ascending=False, ignore_index=True),
-    )
+    annotators = annotators.sort_values("support", ignore_index=True)
+    details = () if confusions is None else show_confusions(annotators, confusions, list(classes))
+    table = table.sort_values("wrong", ascending=False, ignore_index=True).assign(**(content or {}))
+    findings = {
+        "information": describe_information(information, 1.0, None, 2000),
+        "annotators": describe_annotators(annotators, details),
+        "labels": describe_labels(table, pictures or {}),
+    }
+    return Diagnosis(findings=findings)
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """The worked examples of CONTRIBUTING.md, applied to a copy of the library: each changes at most two source files."""
 
+import json
 import os
 import re
 import shutil
@@ -64,7 +65,7 @@ def run(tmp_path):
 
 
 def test_the_page_has_an_example_of_each():
-    assert set(EXAMPLES) == {"metric", "kind of column", "shared command-line option"}
+    assert set(EXAMPLES) == {"metric", "kind of column", "shared command-line option", "diagnose check"}
 
 
 def test_a_new_metric_is_in_results_and_report(run, table, tmp_path):
@@ -79,6 +80,17 @@ def test_a_new_kind_of_column_can_be_chosen(run, table, tmp_path):
     options = ["--kind", "price=amount", "--epochs", 1, "-o", tmp_path / "model"]
     shown = run("kind of column", "train", table, "--target", "y", "--privileged", "annotator", *options)
     assert "1 amount" in shown
+
+
+def test_a_new_check_is_on_the_page_in_a_file_and_in_the_summary(run, table, tmp_path):
+    frame = pd.read_csv(table)
+    frame.assign(y=np.where(frame["y"] > 0, "dear", "cheap")).to_csv(table, index=False)
+    options = ["--folds", 2, "--epochs", 1, "--jobs", 1, "-o", tmp_path / "run"]
+    shown = run("diagnose check", "diagnose", table, "--target", "y", "--privileged", "annotator", *options)
+    count = len(pd.read_csv(tmp_path / "run" / "ties.csv"))
+    assert f"{count} of 60 examples need another label." in shown
+    assert json.loads((tmp_path / "run" / "results.json").read_text())["findings"]["ties"] == {"count": count}
+    assert "Examples with no label that is probably true." in (tmp_path / "run" / "report.html").read_text()
 
 
 @pytest.mark.parametrize("command", ["train", "compare", "diagnose"])

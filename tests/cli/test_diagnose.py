@@ -64,6 +64,7 @@ def test_it_says_what_it_chose_and_then_the_verdict(good):
 def test_all_files_are_there_and_agree(good):
     folder = good[1]
     assert sorted(path.name for path in folder.iterdir()) == [
+        "agreement.csv",
         "annotators.csv",
         "balance.csv",
         "confusion.csv",
@@ -73,6 +74,7 @@ def test_all_files_are_there_and_agree(good):
         "report.html",
         "results.csv",
         "results.json",
+        "scores.csv",
     ]
     facts = json.loads((folder / "results.json").read_text())
     assert facts["command"].startswith("lupi")
@@ -82,9 +84,11 @@ def test_all_files_are_there_and_agree(good):
     assert facts["roles"]["ignored"] == ["gold"]
     information = pd.read_csv(folder / "information.csv")
     assert information["column"].tolist() == ["worker", "seconds", "(all together)", "(shuffled)"]
-    np.testing.assert_allclose(information["estimate"], [row["estimate"] for row in facts["information"]])
+    np.testing.assert_allclose(
+        information["estimate"], [facts["findings"]["information"][name]["estimate"] for name in information["column"]]
+    )
     labels = pd.read_csv(folder / "labels.csv", dtype={"example": str})
-    assert len(labels) == N == facts["labels"]["count"]
+    assert len(labels) == N == facts["findings"]["labels"]["count"]
     np.testing.assert_array_equal(labels["example"], TABLE["id"].to_numpy()[labels["row"]])
     np.testing.assert_array_equal(labels["annotator"], TABLE["worker"].to_numpy()[labels["row"]])
     np.testing.assert_allclose(labels["size"], TABLE["size"].to_numpy()[labels["row"]])  # the content
@@ -92,10 +96,10 @@ def test_all_files_are_there_and_agree(good):
     assert consensus["example"].tolist() == TABLE["id"].unique().tolist()
     assert pd.read_csv(folder / "confusion.csv")["count"].sum() == pytest.approx(N, abs=0.5)
     assert pd.read_csv(folder / "balance.csv")["labels"].sum() == N
-    assert facts["alpha"] == pytest.approx(krippendorff_alpha(TABLE["label"], TABLE["id"]))
+    assert facts["findings"]["agreement"]["alpha"] == pytest.approx(krippendorff_alpha(TABLE["label"], TABLE["id"]))
     annotators = pd.read_csv(folder / "annotators.csv")
     assert annotators["annotator"].iloc[0] == 4
-    scores = pd.read_csv(folder / "results.csv").query("part == 'score of annotators'")
+    scores = pd.read_csv(folder / "results.csv").query("part == 'scores' and quantity == 'Spearman'")
     assert {"support", "reliability", "majority vote", "No PI alone"} == set(scores["name"])
     report = (folder / "report.html").read_text()
     assert facts["verdict"][0].split(":")[0] in report

@@ -5,31 +5,35 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
-from lupi.diagnose.content import MOST_PICTURES, add_content, choose_content, draw_pictures
+from lupi.diagnose.problem import MOST_PICTURES, Source
 from lupi.tabular import TableSpec
 from lupi.tabular.schema import InputColumn
 
 TEXT, NUMBER = InputColumn("text", "string"), InputColumn("number", "number")
 
 
+def source(inputs, table="t.csv"):
+    spec = TableSpec(table=table, target=["y"])
+    return Source(spec=spec, inputs=inputs, rows=np.arange(3), has_ids=False, notes=[], facts={})
+
+
 def test_content_is_that_of_the_rows_of_the_file(tmp_path):
     pd.DataFrame({"x": [1, 2, 3], "given": ["a b", "c d", "e f"], "y": [0, 1, 0]}).to_csv(tmp_path / "t.csv")
-    labels = pd.DataFrame({"row": [2, 0], "given": [0, 0], "wrong": [0.9, 0.1]})
-    found = add_content(labels, TableSpec(table=tmp_path / "t.csv", target=["y"]), {"x": NUMBER, "given": TEXT})
+    found = source({"x": NUMBER, "given": TEXT}, tmp_path / "t.csv").read_content([2, 0])
     assert found["input_given"].tolist() == ["e f", "a b"]  # a name that the table of labels has is told apart
     assert found["x"].tolist() == ["3", "1"]
-    assert found["given"].tolist() == [0, 0]
+    assert "given" not in found
 
 
 def test_tables_of_labels_without_inputs_stay_as_they_are():
-    assert choose_content({}) == []
-    assert choose_content({f"x{i}": NUMBER for i in range(9)}) == ["x0", "x1", "x2"]
+    assert source({}).read_content([2, 0]).shape == (2, 0)
+    assert list(source({f"x{i}": NUMBER for i in range(9)}).shown) == ["x0", "x1", "x2"]
 
 
 def test_images_come_first_and_vectors_are_not_shown():
     photo, vector = InputColumn("image", "string"), InputColumn("vector", "vector", 8)
     inputs = {"e": vector, "x": NUMBER, "note": TEXT, "photo": photo, "z": NUMBER}
-    assert choose_content(inputs) == ["photo", "note", "x"]
+    assert list(source(inputs).shown) == ["photo", "note", "x"]
 
 
 def test_suspicious_labels_have_small_pictures(tmp_path):
@@ -42,9 +46,8 @@ def test_suspicious_labels_have_small_pictures(tmp_path):
     names = ["0.jpg", "1.png", "2.png", "../3.png"]
     pd.DataFrame({"given": names, "y": [0, 1, 0, 1]}).to_csv(tmp_path / "t.csv", index=False)
     inputs = {"given": InputColumn("image", "string")}
-    spec = TableSpec(table=tmp_path / "t.csv", target=["y"])
-    labels = add_content(pd.DataFrame({"row": [1, 0, 3, 2] * 20}), spec, inputs)
-    pictures = draw_pictures(labels, spec, inputs)
+    table = source(inputs, tmp_path / "t.csv")
+    pictures = table.draw_pictures(table.read_content([1, 0, 3, 2] * 20))
     assert list(pictures) == ["input_given"]
     shown = pictures["input_given"]
     assert len(shown) == MOST_PICTURES

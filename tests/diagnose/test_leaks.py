@@ -3,7 +3,10 @@ import pandas as pd
 import pytest
 from sklearn.metrics import mutual_info_score
 
-from lupi.diagnose.leaks import classify_leak, code_values, predict_alone
+from lupi.diagnose import leaks
+from lupi.diagnose.leaks import classify_leak
+from lupi.diagnose.problem import code_values
+from lupi.tabular.folds import grouped_folds
 
 N = 1200
 
@@ -17,8 +20,12 @@ def labels(classes=4, seed=0):
     return truth, np.where(wrong, (truth + rng.integers(1, classes, N)) % classes, truth), example, wrong, rng
 
 
+def predict_alone(column, kind, y, example):
+    return leaks.predict_alone(code_values(pd.Series(column), kind), y, grouped_folds(example, 5))
+
+
 def share(column, kind, y, example):
-    return predict_alone(pd.Series(column), kind, y, example).share
+    return predict_alone(column, kind, y, example).share
 
 
 @pytest.mark.parametrize("classes", [2, 4, 10])
@@ -60,11 +67,9 @@ def test_honest_columns_and_ids_tell_nothing_predict_alone():
         (rng.permutation(N), "number"),
     ):
         assert share(column, kind, y, example) < 0.02, (kind, column[:5])
-    assert predict_alone(pd.Series(ids), "category", y, example).known == 0
-    assert (
-        predict_alone(pd.Series(ids[example]), "category", y, example).known == 0
-    )  # not by labels of the same example
-    assert predict_alone(pd.Series(wrong), "category", y, example).known == 1
+    assert predict_alone(ids, "category", y, example).known == 0
+    assert predict_alone(ids[example], "category", y, example).known == 0  # not by labels of the same example
+    assert predict_alone(wrong, "category", y, example).known == 1
 
 
 def test_an_annotator_of_one_class_tells_what_their_choice_tells():
@@ -78,11 +83,11 @@ def test_an_annotator_of_one_class_tells_what_their_choice_tells():
 def test_targets_are_summed():
     _, y, example, _, rng = labels(2)
     both = np.stack([y, rng.integers(2, size=N)], 1)
-    found = predict_alone(pd.Series(y), "category", both, example)
+    found = predict_alone(y, "category", both, example)
     assert found.share == pytest.approx(0.5, abs=0.03)
     np.testing.assert_allclose(
         found.losses,
-        sum(predict_alone(pd.Series(y), "category", both[:, i], example).losses for i in range(2)),
+        sum(predict_alone(y, "category", both[:, i], example).losses for i in range(2)),
     )
 
 

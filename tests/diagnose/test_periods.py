@@ -1,11 +1,8 @@
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from lupi.diagnose import diagnosis_page
-from lupi.diagnose.periods import find_time, measure_periods
+from lupi.diagnose.checks.periods import measure_periods, show_periods
 
 
 def test_periods_hold_all_labels_with_a_time_in_order():
@@ -26,11 +23,9 @@ def test_few_labels_or_a_single_time_make_no_periods():
     days = pd.Series(pd.date_range("2024-01-01", periods=39, freq="D"))
     assert measure_periods(days, np.ones(39)) is None
     assert measure_periods(pd.Series([days[0]] * 100), np.ones(100)) is None
-    assert find_time(pd.DataFrame({"seconds": [1.0], "day": ["Monday"]})) is None
 
 
-def test_the_page_shows_periods(make):
+def test_the_page_shows_periods():
     days = pd.Series(pd.date_range("2024-01-01", periods=60, freq="D"))
-    found = replace(make.diagnosed(["ann", "bob"]), periods=measure_periods(days, np.linspace(1, 0, 60)))
-    section = next(each for each in diagnosis_page(found).sections if each.heading == "Over time")
+    section = show_periods(measure_periods(days, np.linspace(1, 0, 60)))
     assert section.tables[0].frame["start"].tolist() == ["2024-01-01 00:00", "2024-01-21 00:00", "2024-02-10 00:00"]

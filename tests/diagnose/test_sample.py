@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from lupi import PrivilegedClassifier
-from lupi.diagnose import diagnose_table, table
+from lupi.diagnose import Problem, diagnose
 from lupi.tabular import TableSpec
 
 RNG = np.random.default_rng(0)
@@ -26,8 +26,9 @@ def ask(tmp_path):
         lines, ignore = [], [] if gold else ["gold"]
         roles = {"target": ["label"], "privileged": ["who", "seconds"], "example": "id", "ignore": ignore, "gold": gold}
         spec = TableSpec(table=tmp_path / "table.parquet", **roles)
-        options = {"folds": 2, "settings": {"epochs": 1}, "overwrite": True, "notify": lines.append, **options}
-        found, files = diagnose_table(spec, tmp_path / "run", **options)
+        options = {"folds": 2, "settings": {"epochs": 1}, "notify": lines.append, **options}
+        found = diagnose(Problem.from_table(spec, **options))
+        files = found.write(tmp_path / "run", overwrite=True)
         return found, json.loads(files[0].read_text()), lines
 
     return ask
@@ -41,23 +42,27 @@ def test_a_sample_is_stated_and_its_rows_are_those_of_the_table(ask, tmp_path):
     assert f"Note: {note}" in lines
     assert facts["notes"][0] == found.notes[0] == note
     assert (facts["sample"], facts["rows"], facts["examples"]) == (300, 300, 150)
-    rows = found.labels["row"].to_numpy()
+    rows = found["labels"].table["row"].to_numpy()
     assert len(set(rows)) == 300
     pd.testing.assert_series_equal(
-        found.labels["given"], TABLE["label"].iloc[rows], check_index=False, check_names=False, check_dtype=False
+        found["labels"].table["given"],
+        TABLE["label"].iloc[rows],
+        check_index=False,
+        check_names=False,
+        check_dtype=False,
     )
-    assert found.labels["size"].astype(float).tolist() == pytest.approx(TABLE["size"].iloc[rows].tolist())
+    assert found["labels"].table["size"].astype(float).tolist() == pytest.approx(TABLE["size"].iloc[rows].tolist())
     again, _, _ = ask(sample=300, probabilities=tmp_path / "p.npy")
-    pd.testing.assert_frame_equal(again.labels, found.labels, check_exact=True)
+    pd.testing.assert_frame_equal(again["labels"].table, found["labels"].table, check_exact=True)
 
 
-def test_probabilities_are_those_of_the_sampled_rows(ask, tmp_path, monkeypatch):
+def test_probabilities_are_those_of_the_sampled_rows(ask, tmp_path):  # noqa: ARG001
     p = np.column_stack([np.arange(ROWS), ROWS - np.arange(ROWS)]) / ROWS
     np.save(tmp_path / "p.npy", p)
-    seen, usual = [], table.diagnose
-    monkeypatch.setattr(table, "diagnose", lambda problem, **how: seen.append(problem) or usual(problem, **how))
-    found, _, _ = ask(sample=300, probabilities=tmp_path / "p.npy")
-    np.testing.assert_array_equal(seen[0].probabilities, p[np.sort(found.labels["row"])])
+    roles = {"target": ["label"], "privileged": ["who", "seconds"], "example": "id", "ignore": ["gold"]}
+    spec = TableSpec(table=tmp_path / "table.parquet", **roles)
+    problem = Problem.from_table(spec, sample=300, probabilities=tmp_path / "p.npy")
+    np.testing.assert_array_equal(problem.probabilities, p[problem.rows])
 
 
 @pytest.mark.parametrize("gold", [None, "gold"])

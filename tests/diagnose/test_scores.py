@@ -7,7 +7,7 @@ from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 
 from lupi.crowd import Votes
-from lupi.diagnose.rankings import rank_correlation, score_rankings
+from lupi.diagnose.checks.scores import rank_correlation, score_rankings
 
 RNG = np.random.default_rng(0)
 ROWS, EXAMPLES, PEOPLE = 300, 100, 12

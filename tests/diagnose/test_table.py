@@ -1,12 +1,10 @@
-"""From a table to a folder of results; the command itself is tested in tests/cli."""
-
-import json
+"""From a table to a problem; the command itself is tested in tests/cli."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from lupi.diagnose import Diagnosis, diagnose_table, table
+from lupi.diagnose import Problem
 from lupi.tabular import TableSpec
 
 N = 120
@@ -25,24 +23,6 @@ TABLE["gold"] = TABLE["label"].where(RNG.random(N) < 0.8, 1).astype(float).where
 TABLE.loc[::7, "who"] = None
 
 
-class Spy:
-    """Keeps the problem instead of training."""
-
-    def __call__(self, problem, **_):
-        self.problem = problem
-        labels = pd.DataFrame({"row": np.arange(N)[::-1], "example": 0, "given": 0, "likely": 0, "wrong": 0.5})
-        information = pd.DataFrame({"column": ["seconds"], "estimate": 0.2, "low": 0.1, "high": 0.3, "share": 0.1})
-        information = information.assign(alone=0.0, known=1.0, leak=False, how="")
-        return Diagnosis(information=information, loss=1.0, labels=labels)
-
-
-@pytest.fixture
-def spy(monkeypatch):
-    spy = Spy()
-    monkeypatch.setattr(table, "diagnose", spy)
-    return spy
-
-
 @pytest.fixture
 def ask(tmp_path):
     TABLE.to_parquet(tmp_path / "table.parquet")
@@ -56,71 +36,70 @@ def ask(tmp_path):
             ignore=ignore,
             **(columns or {}),
         )
-        found, files = diagnose_table(spec, tmp_path / "run", overwrite=True, notify=lines.append, **more)
-        return found, json.loads(files[0].read_text()), lines
+        problem = Problem.from_table(spec, notify=lines.append, **more)
+        return problem, problem.facts, lines
 
     return ask
 
 
-def test_every_column_has_its_role(spy, ask):
+def test_every_column_has_its_role(ask):
     columns = {"annotator": "who", "gold": "gold", "example": "song"}
-    _, facts, _ = ask(["seconds"], ["price"], columns=columns, seed=3, folds=4, settings={"epochs": None})
-    assert list(spy.problem.privileged) == ["seconds", "who"]  # the annotator is privileged information
-    assert list(spy.problem.X)[:2] == ["note[0]", "note[1]"]  # texts are encoded
-    np.testing.assert_array_equal(spy.problem.y, TABLE["label"])
-    problem = spy.problem
+    problem, facts, _ = ask(["seconds"], ["price"], columns=columns, seed=3, folds=4, settings={"epochs": None})
+    assert list(problem.privileged) == ["seconds", "who"]  # the annotator is privileged information
+    assert list(problem.X)[:2] == ["note[0]", "note[1]"]  # texts are encoded
+    np.testing.assert_array_equal(problem.y, TABLE["label"])
     assert problem.kinds == {"seconds": "number", "who": "category"}
     np.testing.assert_array_equal(problem.annotator, TABLE["who"].fillna("(missing)"))
     np.testing.assert_array_equal(problem.gold, TABLE["gold"])
     assert (problem.seed, problem.folds, problem.real) == (3, 4, False)
     assert problem.parameters["device"] == "cpu"
     assert list(problem.parameters["kind"]) == [name for name in problem.X if "[" not in name]
-    assert facts["roles"]["ignored"] == ["price", "gold"]
+    assert facts["roles"]["ignored"] == ("price", "gold")
     assert facts["examples"] == 40
     np.testing.assert_array_equal(problem.example, TABLE["song"])
 
 
-def test_an_ignored_annotator_is_not_privileged(spy, ask):
-    ask(["seconds"], ["price", "gold", "who", "song"], columns={"annotator": "who"})
-    assert list(spy.problem.privileged) == ["seconds"]
-    assert spy.problem.annotator is not None
-    assert spy.problem.gold is None
-    assert len(np.unique(spy.problem.example)) == TABLE["note"].nunique()  # equal inputs are one example
+def test_an_ignored_annotator_is_not_privileged(ask):
+    problem, _, _ = ask(["seconds"], ["price", "gold", "who", "song"], columns={"annotator": "who"})
+    assert list(problem.privileged) == ["seconds"]
+    assert problem.annotator is not None
+    assert problem.gold is None
+    assert len(np.unique(problem.example)) == TABLE["note"].nunique()  # equal inputs are one example
 
 
-def test_annotators_are_found_by_the_name_of_their_column(spy, ask, tmp_path):
-    _, facts, lines = ask(["seconds", "who"], ["price", "gold"], columns={"example": "song"})
+def test_annotators_are_found_by_the_name_of_their_column(ask, tmp_path):
+    problem, facts, lines = ask(["seconds", "who"], ["price", "gold"], columns={"example": "song"})
     assert facts["annotator"] is None
     assert any(line.startswith("Annotators: no privileged column") for line in lines)
-    assert spy.problem.annotator is None
+    assert problem.annotator is None
     renamed = TABLE.rename(columns={"who": "rater"}).assign(row_id=[f"r{i % 100}" for i in range(N)])
     renamed.to_parquet(tmp_path / "table.parquet")
     _, facts, _ = ask(["row_id", "seconds", "rater"], ["price", "gold"], columns={"example": "song"})
     assert facts["annotator"] == "rater"  # and not an id that hardly comes twice
 
 
-def test_a_target_of_real_numbers_is_real(spy, ask):
-    ask(["seconds"], ["label", "gold", "who"], target="price", columns={"example": "song"})
-    assert spy.problem.real
-    np.testing.assert_allclose(spy.problem.y, TABLE["price"])
+def test_a_target_of_real_numbers_is_real(ask):
+    problem, _, _ = ask(["seconds"], ["label", "gold", "who"], target="price", columns={"example": "song"})
+    assert problem.real
+    np.testing.assert_allclose(problem.y, TABLE["price"])
 
 
-def test_without_a_listener_nothing_is_printed(spy, ask, tmp_path, capsys):  # noqa: ARG001
+def test_without_a_listener_nothing_is_printed(ask, tmp_path, capsys):  # noqa: ARG001
     spec = TableSpec(table=tmp_path / "table.parquet", target=["label"], privileged=["who"], ignore=["gold"])
-    diagnose_table(spec, tmp_path / "quiet")
+    Problem.from_table(spec)
     assert capsys.readouterr() == ("", "")
 
 
 def test_no_jobs_are_refused_before_reading(tmp_path):
     spec = TableSpec(table=tmp_path / "missing.csv", target=["label"])
     with pytest.raises(ValueError, match=r"`jobs`.*0"):
-        diagnose_table(spec, tmp_path / "run", jobs=0)
+        Problem.from_table(spec, jobs=0)
 
 
 def test_tables_for_people_hold_no_formulas(make, tmp_path):
     names = ["=1+1", "@ann", "-bob", "eve"]
     found = make.diagnosed(names)
-    table.write_diagnosis(found, tmp_path / "run", {})
+    found.write(tmp_path / "run")
     for file, column in (("annotators.csv", "annotator"), ("information.csv", "column"), ("labels.csv", "example")):
         cells = pd.read_csv(tmp_path / "run" / file)[column]
         assert set(cells) == {"'=1+1", "'@ann", "'-bob", "eve"}, file

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from lupi.compare.page import comparison_page
-from lupi.diagnose.page import diagnosis_page
+from lupi.diagnose import Finding
 from lupi.report import Figure, Page, Section, Table, write_report
 
 COLUMN = "[...document.querySelectorAll('tbody tr')].map(row => row.cells[%d].textContent)"
@@ -43,8 +43,8 @@ def pages(make, tmp_path_factory):
         found = replace(found, reliability=reliability, notes=texts.get("notes", []))
         facts = {name: value for name, value in texts.items() if name != "notes"}
         made[f"comparison-{kind}"] = comparison_page(found), facts
-        made[f"diagnosis-{kind}"] = diagnosis_page(replace(make.diagnosed(people), notes=found.notes)), facts
-    made["large"] = diagnosis_page(make.diagnosed([f"worker {i}" for i in range(200)], 6000)), {}
+        made[f"diagnosis-{kind}"] = replace(make.diagnosed(people), notes=found.notes).page, facts
+    made["large"] = make.diagnosed([f"worker {i}" for i in range(200)], 6000).page, {}
     return {name: write_report(page, folder / f"{name}.html", **facts) for name, (page, facts) in made.items()}
 
 
@@ -169,8 +169,8 @@ def test_on_a_phone_half_of_a_table_is_for_its_numbers(browser, pages, name):
 
 
 def test_code_is_shown_without_backticks(browser, make, tmp_path):
-    found = replace(make.diagnosed(["a", "b"]), notes=["See `lupi compare --test <b>`."], loss=1.0)
-    browser.open(write_report(diagnosis_page(found), tmp_path / "report.html"))
+    found = replace(make.diagnosed(["a", "b"]), notes=["See `lupi compare --test <b>`."])
+    browser.open(write_report(found.page, tmp_path / "report.html"))
     assert browser.run("document.querySelector('main').innerText.includes('`')") is False
     assert "lupi compare --test <b>" in browser.run("[...document.querySelectorAll('code')].map(e => e.textContent)")
 
@@ -306,9 +306,10 @@ def page_with_confusions(make, tmp_path_factory):
     people = [*make.hostile, *(f"worker {i}" for i in range(30))]
     cells = [{"annotator": who, "true": t, "given": g} for who in people for t in "ab" for g in "ab"]
     confusions = pd.DataFrame(cells).assign(count=2.0, probability=[0.9, 0.1, 0.25, 0.75] * len(people))
-    balance = pd.DataFrame({"class": ["a", "b"], "labels": 10, "share": 0.5, "examples": 5.0, "true_share": 0.5})
-    found = replace(make.diagnosed(people), confusions=confusions, balance=balance)
-    return write_report(diagnosis_page(found), tmp_path_factory.mktemp("page") / "report.html")
+    found = make.diagnosed(people, confusions=confusions, classes="ab")
+    classes = Finding(table=pd.DataFrame({"class": ["a", "b"]}), section=Section(heading="Classes"))
+    found = replace(found, findings={**found.findings, "balance": classes})
+    return write_report(found.page, tmp_path_factory.mktemp("page") / "report.html")
 
 
 ROWS = "[...document.querySelectorAll('section')].find(s => s.querySelector('h2').textContent == '%s')"
@@ -386,10 +387,9 @@ def test_labels_have_pictures(browser, make, tmp_path):
     file = io.BytesIO()
     Image.new("RGB", (96, 48), "green").save(file, "JPEG")
     address = f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"
-    found = make.diagnosed(["ann", "bob"], 30)
-    labels = found.labels.assign(photo=[f'"><script>{i}.png' for i in range(30)])
-    found = replace(found, labels=labels, pictures={"photo": [address, None, address]})
-    page = write_report(diagnosis_page(found), tmp_path / "page.html")
+    content = {"photo": [f'"><script>{i}.png' for i in range(30)]}
+    found = make.diagnosed(["ann", "bob"], 30, content=content, pictures={"photo": [address, None, address]})
+    page = write_report(found.page, tmp_path / "page.html")
     for width in (1280, 390):
         browser.open(page, width=width)
         images = "[...document.images].map(i => [i.naturalWidth, i.alt, i.closest('tr').cells[5].textContent])"

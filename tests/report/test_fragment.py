@@ -43,11 +43,11 @@ def test_a_comparison_shows_scores_and_differences(make):
 def test_a_diagnosis_shows_what_was_found(make):
     found = make.diagnosed([f"<img src=x>{i}" for i in range(20)])
     text = found._repr_html_()
-    assert found.annotators["annotator"].iloc[0] in Cells(text).cells
-    assert text.count("<tr>") == len(found.information) + 8 + 8  # not all annotators, nor all labels
-    bare = Cells(replace(found, annotators=None, labels=None)._repr_html_()).cells
+    assert found["annotators"].table["annotator"].iloc[0] in Cells(text).cells
+    assert text.count("<tr>") == len(found["information"].table) + 8 + 8  # not all annotators, nor all labels
+    bare = Cells(replace(found, findings={"information": found["information"]})._repr_html_()).cells
     assert "annotator" not in bare
-    assert found.information["column"].iloc[0] in bare
+    assert found["information"].table["column"].iloc[0] in bare
 
 
 @pytest.mark.parametrize("verdict", ["", "One.\n\nTwo."])

@@ -31,23 +31,24 @@ def run(
     overwrite: options.Overwrite = False,
 ) -> None:
     """Show whether privileged information is worth having, which annotators are unreliable and which labels wrong."""
-    from lupi.diagnose import diagnose_table, format_diagnosis
+    from lupi.diagnose import Problem, diagnose
+    from lupi.diagnose.diagnosis import claim_folder
 
-    found, files = diagnose_table(
-        spec,
-        output,
-        overwrite=overwrite,
-        probabilities=probabilities,
-        method=method,
-        folds=folds,
-        seed=seed,
-        device=device,
-        settings=settings,
-        sample=sample,
-        jobs=jobs,
-        facts=describe_command(),
-        notify=print_message,
-        progress=True,
-    )
-    print_message(f"\n{format_diagnosis(found)}")
+    with claim_folder(output, overwrite=overwrite):
+        problem = Problem.from_table(
+            spec,
+            probabilities=probabilities,
+            method=method,
+            folds=folds,
+            seed=seed,
+            device=device,
+            settings=settings,
+            sample=sample,
+            jobs=jobs,
+            notify=print_message,
+            progress=True,
+        )
+        found = diagnose(problem)
+        files = found.write(output, overwrite=True, **describe_command())
+    print_message(f"\n{found}")
     print(f"\nAll results: {', '.join(map(str, files))}")

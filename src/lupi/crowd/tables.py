@@ -13,7 +13,6 @@ from lupi.crowd.inference import Inference
 from lupi.crowd.labels_alone import approximate_reliability, expected_confusions, infer_alone
 from lupi.crowd.trusted import read_trust
 from lupi.crowd.votes import Votes
-from lupi.importers import to_long
 from lupi.tabular.frames import as_pandas
 from lupi.tabular.spec import check_name
 from lupi.tabular.targets import find_unlabelled
@@ -210,6 +209,8 @@ def _read(table: Any, example: str | None, annotator: str | None, label: str | N
     frame, given = as_pandas(table), {"example": example, "annotator": annotator, "label": label}
     names = list(map(str, frame.columns)) if isinstance(frame, pd.DataFrame) else []
     if annotator is None and label is None and not {LONG["annotator"], LONG["label"]} & set(names):
+        from lupi.importers import to_long  # only for wide tables
+
         long = to_long(frame, example=example)
         return long.frame[list(LONG)], list(long.notes)
     for role, name in given.items():

@@ -1,42 +1,38 @@
-"""Diagnose privileged information, annotators and labels, without true labels."""
+"""Run all checks, and show and write what they find."""
 
-from dataclasses import replace
-from functools import partial
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from lupi import methods
-from lupi.crowd import Inference, infer, krippendorff_alpha, summarize_annotators
-from lupi.crowd.tables import tabulate_confusions, tabulate_consensus
-from lupi.diagnose.columns import measure_columns
-from lupi.diagnose.findings import Diagnosis, write_notes
-from lupi.diagnose.information import Floats
-from lupi.diagnose.periods import find_time, measure_periods
-from lupi.diagnose.predictions import predict_out_of_fold
+from lupi._internal.files import claim_output, explain_os_errors, replace_folder, to_csv, write_text
+from lupi._internal.progress import show_trainings
+from lupi.diagnose.base import Finding
+from lupi.diagnose.checks import CHECKS
 from lupi.diagnose.problem import Problem
-from lupi.diagnose.rankings import rank_labels, score_rankings
-from lupi.tabular.targets import code_gold
+from lupi.report import Page, Section, Table, write_report
+from lupi.report.fragment import format_fragment
 
 
-def diagnose(problem: Problem, *, jobs: int = 1, progress: bool = False) -> Diagnosis:
-    """Diagnose privileged information, annotators and labels.
+def diagnose(problem: Problem) -> Diagnosis:
+    """Diagnose privileged information, annotators and labels, without true labels.
 
     Parameters
     ----------
     problem : Problem
         The annotations.
-    jobs : int
-        Number of networks to train in parallel, with joblib. The results do not depend on it.
-    progress : bool
-        Whether to show progress.
 
     Returns
     -------
     Diagnosis
-        Tables, notes and the verdict.
+        The findings and the verdict.
 
     Examples
     --------
@@ -45,101 +41,139 @@ def diagnose(problem: Problem, *, jobs: int = 1, progress: bool = False) -> Diag
     >>> label = np.where(who == "bob", rng.integers(2, size=300), truth)  # Bob tosses coins
     >>> A = pd.DataFrame({"who": who, "note": np.where(label, "Y", "N")})
     >>> found = diagnose(Problem(truth[:, None], label, A, annotator=who, folds=2, parameters={"epochs": 10}))
-    >>> found.information[["column", "leak"]].head(2)
+    >>> found["information"].table[["column", "leak"]].head(2)
       column   leak
     0    who  False
     1   note   True
-    >>> found.annotators[["annotator", "flagged"]]
+    >>> found["annotators"].table[["annotator", "flagged"]]
       annotator  flagged
     0       bob     True
     1       ann    False
     """
-    found = measure_columns(problem, jobs=jobs, progress=progress)
-    notes = write_notes(found.information, problem.examples)
-    if problem.real or problem.y.ndim > 1:
-        notes.append("Annotators and labels can only be ranked for a single target of classes.")
-        return replace(found, notes=notes)
-    return judge_labels(problem, replace(found, notes=notes), jobs, progress)
+    if problem.progress:
+        show_trainings(problem.trainings, len(problem.y))
+    results = {check.name: check.run(problem) for check in CHECKS}
+    findings = {name: finding for name, finding in results.items() if finding is not None}
+    notes = [] if problem.source is None else list(problem.source.notes)
+    notes += [note for finding in findings.values() for note in finding.notes]
+    return Diagnosis(findings=findings, notes=notes, facts=problem.facts)
 
 
-def judge_labels(problem: Problem, diagnosis: Diagnosis, jobs: int, progress: bool) -> Diagnosis:
-    """Add rankings of labels and annotators and, if there are true labels, the scores of these rankings."""
-    columns, method, notes = diagnosis.usable, problem.method, list(diagnosis.notes)
-    if not columns and methods.kind(method).uses_privileged:
-        method = "no-pi"
-        notes.append("All privileged columns leak the label, so annotators and labels were judged by No PI.")
-    classes, label = np.unique(problem.y, return_inverse=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Diagnosis:
+    """The results of a diagnosis. `str` formats them for a terminal.
 
-    def predict(method: str) -> Floats:
-        use = columns if methods.kind(method).uses_privileged else []
-        return predict_out_of_fold(
-            problem.X,
-            label,
-            privileged=problem.privileged[use] if use else None,
-            example=problem.group,
-            sample_weight=problem.weight,
-            method=method,
-            folds=problem.folds,
-            random_state=problem.seed,
-            parameters={**problem.judging_parameters(), "numbers": problem.encoding(use)},
-            jobs=jobs,
-            progress=progress,
-        )[0]
+    Parameters
+    ----------
+    findings : mapping of str to Finding
+        What each check found, by the name of the check; `diagnosis["labels"]` is the finding of that name.
+    notes : sequence of str
+        Caveats and advice.
+    facts : mapping
+        Facts to record with the results.
+    """
 
-    p = predict(method) if problem.probabilities is None else np.asarray(problem.probabilities)
-    infer_from = partial(infer, p, label, example=problem.group, annotator=problem.annotator, trust=problem.trust)
-    gold = None if problem.gold is None else code_gold(problem.gold, classes)
-    inferred = infer_from(gold=gold)
-    labels, annotators, scores = rank_labels(inferred, classes), None, None
-    for name, values in (("annotator", problem.annotator), ("example", problem.example)):
-        if values is not None:
-            labels.insert(1, name, np.asarray(values)[labels["row"]])
-    if problem.annotator is not None:
-        annotators = pd.DataFrame(summarize_annotators(inferred))
-    if gold is not None:
-        no_pi = predict("no-pi")[np.arange(len(label)), label]
-        blind = infer_from()
-        ranked = None if annotators is None else pd.DataFrame(summarize_annotators(blind))
-        scores = score_rankings(blind.votes, gold, blind.wrong, no_pi, ranked)
-        if annotators is not None:
-            annotators["confidence_baseline"] = inferred.votes.mean_by_annotator(no_pi)
-        known = 0 if inferred.votes.gold is None else int((inferred.votes.gold >= 0).sum())
-        notes.append(
-            f"The true labels of {known:,} of {problem.examples:,} examples anchor what is said about annotators and "
-            "labels. No network is trained on them, and the scores are those of rankings that do not know them."
-        )
-    if annotators is not None:
-        order = ["support", "reliability", "labels"]
-        annotators = annotators.sort_values(order, kind="stable", ignore_index=True)
-        notes.append(
-            "Annotators are ranked by `support`, which beat majority vote on two real data sets. The interval is that "
-            "of `reliability`, given the model. It covered about 90 % in simulation, and on those data sets 75 to "
-            "95 % of the shares of correct labels of annotators with 20 labels or more."
-        )
-    alpha = krippendorff_alpha(label, problem.group)
-    if not np.isnan(alpha):
-        notes.append(f"Krippendorff's α of the labels is {alpha:.2f}: 1 is perfect agreement, 0 is chance.")
-    if problem.probabilities is not None:
-        notes.append("Annotators and labels were judged by the probabilities that were given.")
-    time = find_time(problem.privileged)
-    first = np.unique(inferred.votes.example, return_index=True)[1]
-    ids = first if problem.example is None else np.asarray(problem.example)[first]
-    return replace(
-        diagnosis,
-        annotators=annotators,
-        labels=labels,
-        consensus=tabulate_consensus(inferred, ids, classes),
-        confusions=None if annotators is None else tabulate_confusions(inferred, inferred.names, classes),
-        balance=count_classes(inferred, classes),
-        periods=None if time is None else measure_periods(problem.privileged[time], 1 - inferred.wrong),
-        alpha=alpha,
-        scores=scores,
-        notes=notes,
+    findings: Mapping[str, Finding]
+    notes: list[str] = field(default_factory=list)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Finding:
+        """Return the finding of a check."""
+        return self.findings[name]
+
+    @property
+    def verdict(self) -> str:
+        """The sentences of all findings."""
+        return "\n\n".join(finding.sentence for finding in self.findings.values() if finding.sentence)
+
+    def __str__(self) -> str:
+        """Return the verdict, short tables and the notes, for terminals."""
+        briefs = [str(finding.brief) for finding in self.findings.values() if finding.brief is not None]
+        return "\n\n".join([self.verdict, *briefs, "\n".join(f"Note: {note}" for note in self.notes)])
+
+    def _repr_html_(self) -> str:
+        """Return the verdict, short tables and the notes, for notebooks."""
+        briefs = [finding.brief for finding in self.findings.values() if finding.brief is not None]
+        return format_fragment(self.verdict, {brief.title: brief.frame for brief in briefs}, self.notes)
+
+    @property
+    def page(self) -> Page:
+        """The report. Its tables show at most 5,000 rows."""
+        sections = []
+        for finding in self.findings.values():
+            if (section := finding.section) is not None:
+                if not section.tables and finding.table is not None:
+                    table = Table(caption=f"{section.heading}.", frame=finding.table)
+                    section = replace(section, tables=[table])
+                sections.append(section)
+        if self.notes:
+            sections.append(Section(heading="Notes", notes=self.notes))
+        return Page(title="What do we know about these labels?", verdict=self.verdict, sections=sections)
+
+    def numbers(self) -> pd.DataFrame:
+        """Return the numbers of all findings, with columns part, name, quantity and value."""
+        rows = []
+        for part, finding in self.findings.items():
+            for name, value in finding.numbers.items():
+                if isinstance(value, Mapping):
+                    rows += [(part, name, quantity, number) for quantity, number in value.items()]
+                else:
+                    rows.append((part, "", name, value))
+        return pd.DataFrame(rows, columns=["part", "name", "quantity", "value"])
+
+    def write(self, folder: Path, *, overwrite: bool = False, **facts: Any) -> list[Path]:
+        """Write tables, results and a report to a folder.
+
+        Parameters
+        ----------
+        folder : Path
+            The folder.
+        overwrite : bool
+            Whether to replace an existing diagnosis.
+        **facts
+            More facts for results.json; the report shows `command` and `versions`.
+
+        Returns
+        -------
+        list of Path
+            The files.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> found = Diagnosis(findings={"labels": Finding(sentence="5 labels are probably wrong.")})
+        >>> with tempfile.TemporaryDirectory() as name:
+        ...     [path.name for path in found.write(Path(name, "run"))]
+        ['results.json', 'results.csv', 'report.html']
+        """
+        results = {**self.facts, **facts, "verdict": self.verdict.split("\n\n"), "notes": self.notes}
+        results["findings"] = {name: to_plain(found.numbers) for name, found in self.findings.items() if found.numbers}
+        tables = {f"{name}.csv": found.table for name, found in self.findings.items() if found.table is not None}
+        tables = {"results.csv": self.numbers(), **tables}
+        older = ["results.json", "results.csv", "report.html", *(f"{check.name}.csv" for check in CHECKS), *tables]
+        with (
+            claim_folder(folder, overwrite=overwrite),
+            explain_os_errors(folder),
+            replace_folder(folder, drop=older) as partial,
+        ):
+            write_text(partial / "results.json", json.dumps(results, indent=2) + "\n")
+            for name, table in tables.items():
+                write_text(partial / name, to_csv(table))
+            made = {name: facts[name] for name in ("command", "versions") if name in facts}
+            write_report(self.page, partial / "report.html", **made)
+        return [folder / name for name in ("results.json", *tables, "report.html")]
+
+
+def claim_folder(folder: Path, *, overwrite: bool) -> AbstractContextManager[None]:
+    """Check that a folder is new or that it is a diagnosis that may be replaced, and lock it."""
+    return claim_output(
+        folder, overwrite=overwrite, folder=True, ours=lambda run: (run / "information.csv").exists(), kind="diagnosis"
     )
 
 
-def count_classes(inference: Inference, classes: NDArray[Any]) -> pd.DataFrame:
-    """Return the frequency of each class among labels, and its expected frequency among true labels."""
-    labels, examples = np.bincount(inference.votes.label, minlength=len(classes)), inference.truth.sum(0)
-    shares = {"share": labels / labels.sum(), "examples": examples, "true_share": examples / examples.sum()}
-    return pd.DataFrame({"class": classes, "labels": labels, **shares})
+def to_plain(value: Any) -> Any:
+    """Convert numbers to JSON types; missing numbers become null."""
+    if isinstance(value, Mapping):
+        return {str(name): to_plain(each) for name, each in value.items()}
+    plain = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(plain, float) and np.isnan(plain) else plain

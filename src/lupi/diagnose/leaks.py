@@ -10,21 +10,15 @@ used. A value that occurs in no other example falls back to the frequencies in t
 to a row or an example does not look like a leak.
 """
 
-from __future__ import annotations
-
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
-from lupi.tabular.grouping import grouped_folds
-from lupi.tabular.kinds.vector import as_bytes
-
 Floats = NDArray[np.float64]
+Rows = NDArray[np.intp]
 
-MOST_BINS = 100
-"""Maximum number of bins of a numeric column; a bin has about twenty rows or more."""
 COPY = 0.8
 """A column that explains this share of the label on its own is a copy of the label."""
 ANSWER = 0.2
@@ -44,13 +38,9 @@ class Alone(NamedTuple):
     """Share of rows whose value also occurs in other examples."""
 
 
-def predict_alone(
-    column: pd.Series[Any], kind: str, y: NDArray[np.int64], example: NDArray[Any], *, folds: int = 5
-) -> Alone:
-    """Predict held-out labels from a single column."""
-    codes = code_values(column, kind)
+def predict_alone(codes: NDArray[np.int64], y: NDArray[np.int64], split: Sequence[tuple[Rows, Rows]]) -> Alone:
+    """Predict held-out labels from the numbered values of a single column."""
     losses, without, known = np.zeros(len(codes)), np.zeros(len(codes)), np.zeros(len(codes), bool)
-    split = grouped_folds(example, folds)
     for target in y.reshape(len(y), -1).T:
         values, classes = int(codes.max()) + 1, int(target.max()) + 1
         for train, test in split:
@@ -62,15 +52,6 @@ def predict_alone(
             without[test] -= np.log(share[target[test]])
             known[test] = counts.sum(1)[codes[test]] > 0
     return Alone(losses, max(0.0, 1 - float(losses.mean() / without.mean())), float(known.mean()))
-
-
-def code_values(column: pd.Series[Any], kind: str, bins: int | None = None) -> NDArray[np.int64]:
-    """Number the values of a column, or the bins of a numeric column; missing values get a separate number."""
-    if kind == "number":
-        bins = bins or max(10, min(MOST_BINS, len(column) // 20))
-        if column.nunique() > bins:
-            column = pd.qcut(column.rank(), bins, labels=False, duplicates="drop")
-    return pd.factorize(as_bytes(column), use_na_sentinel=False)[0].astype(np.int64)
 
 
 def classify_leak(alone: float, given: float, beats_inputs: bool) -> str:

@@ -1,6 +1,7 @@
-"""Estimate from data how informative a is about y beyond x: I(y; a | x), in nats.
+"""Networks that predict annotations which they were not trained on.
 
-The estimate is the gap between the held-out losses of q(y | x) and q(y | x, a).
+How informative a is about y beyond x, I(y; a | x) in nats, is estimated from data by the gap between the held-out
+losses of q(y | x) and q(y | x, a).
 
 Collier, Jenatton, Kokiopoulou and Berent (ICML 2022), sections 1 and 2; `lupi_paper.theory` has the exact value for
 their synthetic process.
@@ -10,6 +11,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,9 @@ from scipy.stats import t as student
 from sklearn.utils.multiclass import type_of_target
 
 from lupi._internal.checks import check_integer
+from lupi._internal.devices import one_thread
+from lupi._internal.parallel import run_parallel
+from lupi._internal.progress import Steps
 from lupi.data import Annotations
 from lupi.diagnose.density import make_mixture
 from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
@@ -30,7 +35,7 @@ from lupi.tabular.grouping import grouped_folds, number_examples, take_rows
 
 SMALLEST = 1e-7
 """Smallest probability of a label, so that a class missing from a fold costs both models the same."""
-TRAINING: Mapping[str, Any] = {"epochs": 20, "learning_rate": 3e-3, "training": {"schedule": "cosine"}}
+DEFAULTS: Mapping[str, Any] = {"epochs": 20, "learning_rate": 3e-3, "training": {"schedule": "cosine"}}
 """Default parameters of the estimators."""
 STEPS = 50
 """Number of steps per epoch, which determines the batch size; a batch has at least 32 annotations."""
@@ -39,7 +44,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Information:
+class Gain:
     """An estimate of I(y; a | x), in nats, with its confidence interval."""
 
     estimate: float
@@ -50,9 +55,7 @@ class Information:
         return f"{self.estimate:.4f} [{self.low:.4f}, {self.high:.4f}]"
 
 
-def cross_entropy_gap(
-    marginal: ArrayLike, conditional: ArrayLike, *, example: Any = None, level: float = 0.95
-) -> Information:
+def cross_entropy_gap(marginal: ArrayLike, conditional: ArrayLike, *, example: Any = None, level: float = 0.95) -> Gain:
     r"""Estimate I(y; a | x) by the mean of log q(y | x, a) − log q(y | x) over held-out annotations.
 
     The expectation of the estimate is I(y; a | x) + KL(p(y | x) ‖ q(y | x)) − KL(p(y | x, a) ‖ q(y | x, a)), so it is
@@ -64,7 +67,7 @@ def cross_entropy_gap(
     error, examples = clustered_error(gain, number_examples(example, len(gain)))
     estimate = float(gain.mean())
     reach = float(student.ppf((1 + level) / 2, examples - 1)) * error
-    return Information(estimate, estimate - reach, estimate + reach)
+    return Gain(estimate, estimate - reach, estimate + reach)
 
 
 def estimate_information(
@@ -77,7 +80,7 @@ def estimate_information(
     level: float = 0.95,
     parameters: Mapping[str, Any] | None = None,
     seed: int = 0,
-) -> Information:
+) -> Gain:
     """Estimate I(y; a | x) by the `cross_entropy_gap` between the out-of-fold losses of two models.
 
     Parameters
@@ -88,6 +91,11 @@ def estimate_information(
         As for `held_out_losses`.
     level : float
         As for `cross_entropy_gap`.
+
+    Returns
+    -------
+    Gain
+        The `estimate`, and its confidence interval from `low` to `high`.
 
     Examples
     --------
@@ -132,7 +140,7 @@ def held_out_losses(
     group = number_examples(example, len(y))
     real = type_of_target(y) == "continuous" if real is None else real
     size = max(32, len(y) * (folds - 1) // folds // STEPS)
-    chosen = {**TRAINING, "batch_size": size, "random_state": seed, **(parameters or {})}
+    chosen = {**DEFAULTS, "batch_size": size, "random_state": seed, **(parameters or {})}
     losses = np.empty(len(y))
     for train, test in grouped_folds(group, folds, seed):
         data = {"privileged": take_rows(A, train), "example": group[train]}
@@ -168,3 +176,84 @@ def density_losses(model: PrivilegedRegressor, X: Any, y: Floats, A: Any) -> Flo
     data = Annotations(x, torch.arange(len(y)), a, standard)
     losses = over_annotations(method, method.loss_per_annotation, data)
     return losses.double().cpu().numpy() + math.log(model.y_scale_)
+
+
+def predict_out_of_fold(
+    X: Any,
+    y: Any,
+    *,
+    privileged: Any = None,
+    example: Any = None,
+    sample_weight: Any = None,
+    method: str = "pi-transition",
+    folds: int = 5,
+    random_state: int = 0,
+    parameters: Mapping[str, Any] | None = None,
+    jobs: int = 1,
+    progress: bool = False,
+) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """Predict class probabilities for the example of each label, out of fold.
+
+    Parameters
+    ----------
+    X, y, privileged, example, sample_weight
+        As for `PrivilegedClassifier.fit`; y is multi-class.
+    method : str
+        Name of the method.
+    folds : int
+        Number of folds; the examples of each are predicted by a model trained on the others.
+    random_state : int
+        Seed for folds and models.
+    parameters : mapping, optional
+        Parameters of `PrivilegedClassifier`.
+    jobs : int
+        Number of networks to train in parallel, with joblib.
+    progress : bool
+        Whether to show progress.
+
+    Returns
+    -------
+    p : ndarray, [labels, classes]
+        Class probabilities, equal for all labels of an example.
+    classes : ndarray
+        The classes, sorted.
+
+    Examples
+    --------
+    >>> from lupi.datasets import load_digits_annotated
+    >>> digits = load_digits_annotated()
+    >>> A = digits.privileged[["annotator"]]
+    >>> p, classes = predict_out_of_fold(
+    ...     digits.X_train, digits.y_train, privileged=A, folds=2, parameters={"epochs": 5}
+    ... )
+    >>> p.shape, bool((classes[p.argmax(1)] == digits.gold_train).mean() > 0.5)
+    ((1000, 10), True)
+    """
+    classes, label = np.unique(np.asarray(y), return_inverse=True)
+    group = number_examples(example, len(label))
+    examples = len(np.unique(group))
+    if not 2 <= folds <= examples:
+        raise ValueError(f"Expected `folds` to be from 2 to {examples}, the number of examples, but got {folds}.")
+
+    def predict(train: NDArray[np.intp], test: NDArray[np.intp], seed: int) -> NDArray[np.float64]:
+        with one_thread(), warnings.catch_warnings(action="ignore", category=MissingValuesWarning):
+            model = PrivilegedClassifier(method, random_state=seed, **(parameters or {}))
+            model.fit(
+                take_rows(X, train),
+                label[train],
+                privileged=None if privileged is None else take_rows(privileged, train),
+                example=group[train],
+                sample_weight=None if sample_weight is None else np.asarray(sample_weight)[train],
+            )
+            p = np.zeros((len(test), len(classes)))
+            p[:, model.classes_] = model.predict_proba(take_rows(X, test))  # no other fold may have a rare class
+        return p
+
+    split = grouped_folds(group, folds, random_state)
+    calls = [partial(predict, *rows, random_state * folds + fold) for fold, rows in enumerate(split)]
+    p = np.empty((len(label), len(classes)))
+    with Steps(f"out of fold, {method},", folds, show=progress) as steps:
+        for fold, part in run_parallel(calls, jobs):
+            p[split[fold][1]] = part
+            steps.advance(1, "folds")
+    return p, classes

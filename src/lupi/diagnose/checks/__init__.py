@@ -1,0 +1,24 @@
+"""The checks of a diagnosis, in the order in which their findings are shown."""
+
+from lupi.diagnose.base import Check
+from lupi.diagnose.checks.agreement import Agreement
+from lupi.diagnose.checks.annotators import Annotators, Confusion
+from lupi.diagnose.checks.balance import Balance
+from lupi.diagnose.checks.columns import Capacity, Information, Leaks
+from lupi.diagnose.checks.labels import Consensus, Labels
+from lupi.diagnose.checks.periods import Periods
+from lupi.diagnose.checks.scores import Scores
+
+CHECKS: list[Check] = [
+    Leaks(),
+    Information(),
+    Capacity(),
+    Annotators(),
+    Labels(),
+    Agreement(),
+    Consensus(),
+    Confusion(),
+    Balance(),
+    Periods(),
+    Scores(),
+]

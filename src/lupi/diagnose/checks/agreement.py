@@ -1,0 +1,107 @@
+"""How far annotators agree with each other, whatever the truth."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from lupi.crowd import krippendorff_alpha
+from lupi.diagnose.base import MOST_ROWS, Brief, Check, Finding
+from lupi.diagnose.problem import Problem
+from lupi.report import Section, Table
+from lupi.report.page import format_intervals
+
+DRAWS = 200
+"""Number of bootstrap samples of examples for the interval of α."""
+FEWEST_SHARED = 10
+"""Minimum number of examples that two annotators must share to be compared."""
+
+
+class Agreement(Check):
+    """Krippendorff's α of all labels, and Cohen's κ of pairs of annotators.
+
+    Its table has one row per pair of annotators who share at least ten examples, the least agreeing first: one, other,
+    examples, agreement, and kappa with its interval from low to high.
+    """
+
+    name = "agreement"
+
+    def run(self, problem: Problem) -> Finding | None:
+        """Measure the agreement of labels of the same example."""
+        alpha = krippendorff_alpha(problem.codes, problem.group) if problem.has_classes else np.nan
+        if np.isnan(alpha):
+            return None
+        low, high = bootstrap_alpha(problem.codes, problem.group, problem.seed)
+        pairs = None
+        if problem.annotator is not None:
+            pairs = compare_pairs(problem.codes, problem.group, np.asarray(problem.annotator))
+        sentence = f"Krippendorff's α of the labels is {alpha:.2f} [{low:.2f}, {high:.2f}]"
+        text = (
+            f"{sentence}, with its 95% interval: 1 is perfect agreement, 0 is chance. It does not need the truth: "
+            "annotators who make the same mistakes agree."
+        )
+        tables, brief = [], None
+        if pairs is not None and len(pairs):
+            text += (
+                f"\nκ is Cohen's κ of two annotators who share {FEWEST_SHARED} examples or more. A pair with a low κ "
+                "reads the instructions differently."
+            )
+            shown = pairs.drop(columns=["low", "high"]).rename(columns={"kappa": "κ"})
+            texts = {"κ": format_intervals(pairs["kappa"], pairs["low"], pairs["high"], "z.2f")}
+            caption = "Pairs of annotators, the least agreeing first."
+            tables = [Table(caption=caption, frame=shown, formats={"agreement": ".2f"}, texts=texts, sorted_by="κ")]
+            brief = Brief(caption[:-1], pairs.head(MOST_ROWS), dict.fromkeys(["agreement", "kappa", "low", "high"], 2))
+        return Finding(
+            table=pairs,
+            section=Section(heading="Agreement", text=text, tables=tables),
+            brief=brief,
+            numbers={"alpha": alpha, "low": low, "high": high},
+            notes=[f"{sentence}: 1 is perfect agreement, 0 is chance."],
+        )
+
+
+def bootstrap_alpha(label: NDArray[np.int64], example: NDArray[np.int64], seed: int) -> tuple[float, float]:
+    """Return a 95 % interval of Krippendorff's α, from bootstrap samples of the examples with several labels."""
+    size = np.bincount(example)
+    several = size[example] > 1
+    example, label = np.unique(example[several], return_inverse=True)[1], label[several]
+    size, classes = np.bincount(example), int(label.max()) + 1
+    cell, count = np.unique(example * classes + label, return_counts=True)
+    of_example, of_class = cell // classes, cell % classes
+    unequal = np.bincount(of_example, count * (size[of_example] - count) / (size[of_example] - 1))
+    rng, alphas = np.random.default_rng(seed), []
+    for _ in range(DRAWS):
+        times = np.bincount(rng.integers(len(size), size=len(size)), minlength=len(size))
+        total = times @ size
+        share = np.bincount(of_class, count * times[of_example], classes) / total
+        by_chance = (1 - (share**2).sum()) * total / (total - 1)
+        alphas.append(1 - times @ unequal / total / by_chance if by_chance > 0 else 1.0)
+    low, high = np.quantile(alphas, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def compare_pairs(label: NDArray[np.int64], example: NDArray[np.int64], annotator: NDArray[Any]) -> pd.DataFrame:
+    """Return Cohen's κ of all pairs of annotators who share enough examples, with an interval.
+
+    The interval is Wilson's of the agreement, given the agreement by chance.
+    """
+    person, names = pd.factorize(annotator, sort=True)
+    frame = pd.DataFrame({"example": example, "person": person, "label": label})
+    frame = frame.drop_duplicates(["example", "person"])  # a second label of the same person says little
+    both = frame.merge(frame, on="example")
+    both = both[both["person_x"] < both["person_y"]]
+    pair = ["person_x", "person_y"]
+    shared = both.assign(equal=both["label_x"] == both["label_y"]).groupby(pair)["equal"].agg(["size", "mean"])
+    shared = shared[shared["size"] >= FEWEST_SHARED]
+    counts = [both.groupby([*pair, f"label_{side}"]).size().rename_axis([*pair, "label"]) for side in "xy"]
+    product = counts[0].mul(counts[1], fill_value=0).groupby(pair).sum()
+    n, agreement = shared["size"].to_numpy(), shared["mean"].to_numpy()
+    by_chance = np.minimum(product.reindex(shared.index).to_numpy() / n**2, 1 - 1e-12)
+    kappa = np.where(agreement == 1, 1.0, (agreement - by_chance) / (1 - by_chance))
+    middle, square = (agreement + 1.96**2 / (2 * n)) / (1 + 1.96**2 / n), 1.96**2 / (4 * n**2)
+    error = 1.96 * np.sqrt(agreement * (1 - agreement) / n + square) / (1 + 1.96**2 / n)
+    low, high = (np.maximum(-1, (middle + side * error - by_chance) / (1 - by_chance)) for side in (-1, 1))
+    columns = {"one": names[shared.index.get_level_values(0)], "other": names[shared.index.get_level_values(1)]}
+    columns |= {"examples": n, "agreement": agreement, "kappa": kappa, "low": low, "high": np.minimum(1, high)}
+    return pd.DataFrame(columns).sort_values("kappa", kind="stable", ignore_index=True)

@@ -1,0 +1,113 @@
+"""Which labels are probably wrong, and the most probable label of each example.
+
+A label is suspicious if it contradicts the model, which was not trained on its example, and the other labels of the
+example, where reliable annotators count for more (see `lupi.crowd.infer`).
+"""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from lupi.crowd import Inference
+from lupi.crowd.tables import tabulate_consensus
+from lupi.diagnose.base import MOST_ROWS, Brief, Check, Finding
+from lupi.diagnose.problem import Problem
+from lupi.report import Section, Table, figures
+
+
+class Labels(Check):
+    """The probability that each label is wrong.
+
+    Its table has one row per label, the most suspicious first: row, example, annotator, given, likely, the
+    probabilities wrong and right, and, if the labels come from a file, the first inputs.
+    """
+
+    name = "labels"
+
+    def run(self, problem: Problem) -> Finding:
+        """Rank the labels by how likely they are wrong."""
+        if not problem.has_classes:
+            return Finding(notes=["Annotators and labels can only be ranked for a single target of classes."])
+        table, pictures = rank_labels(problem.inference, problem.classes), {}
+        for name, values in (("annotator", problem.annotator), ("example", problem.ids)):
+            if values is not None:
+                table.insert(1, name, np.asarray(values)[table["row"]])
+        table["row"] = problem.rows[table["row"]]
+        if problem.source is not None:
+            content = problem.source.read_content(table["row"].to_numpy())
+            table, pictures = pd.concat([table, content], axis=1), problem.source.draw_pictures(content)
+        notes = []
+        if problem.judge != problem.method:
+            notes.append("All privileged columns leak the label, so annotators and labels were judged by No PI.")
+        if problem.probabilities is not None:
+            notes.append("Annotators and labels were judged by the probabilities that were given.")
+        return describe_labels(table, pictures, notes)
+
+
+class Consensus(Check):
+    """The most probable label of each example: example, label, probability, labels and agreement.
+
+    Examples without ids are identified by the row of their first label.
+    """
+
+    name = "consensus"
+
+    def run(self, problem: Problem) -> Finding | None:
+        """Tabulate the most probable labels."""
+        if not problem.has_classes:
+            return None
+        first = np.unique(problem.group, return_index=True)[1]
+        if problem.ids is not None:
+            return Finding(table=tabulate_consensus(problem.inference, problem.ids[first], problem.classes))
+        table = tabulate_consensus(problem.inference, problem.rows[first], problem.classes)
+        return Finding(table=table.rename(columns={"example": "row"}))
+
+
+def rank_labels(inference: Inference, classes: NDArray[Any]) -> pd.DataFrame:
+    """Return a table of labels, the most suspicious first; `row` is the position of the label in the data."""
+    v, wrong = inference.votes, inference.wrong
+    likely = classes[inference.truth.argmax(1)[v.example]]
+    table = pd.DataFrame({"given": classes[v.label], "likely": likely, "wrong": wrong, "right": 1 - wrong})
+    return (
+        table.rename_axis("row").reset_index().sort_values("wrong", ascending=False, kind="stable", ignore_index=True)
+    )
+
+
+def describe_labels(
+    table: pd.DataFrame,
+    pictures: Mapping[str, Sequence[str | None]] = MappingProxyType({}),
+    notes: Sequence[str] = (),
+) -> Finding:
+    """Describe the table of labels; the first ones may have pictures."""
+    suspicious, total = int((table["wrong"] > 0.5).sum()), len(table)
+    top = table.loc[:, :"wrong"].head(MOST_ROWS)  # the content of examples does not fit into a terminal
+    return Finding(
+        sentence=f"{suspicious:,} of {total:,} labels ({100 * suspicious / total:.0f} %) are probably wrong.",
+        table=table,
+        section=show_labels(table, pictures),
+        brief=Brief("Labels, the most suspicious first", top),
+        numbers={"count": total, "look wrong": suspicious, "expected wrong": float(table["wrong"].sum())},
+        notes=notes,
+    )
+
+
+def show_labels(table: pd.DataFrame, pictures: Mapping[str, Sequence[str | None]]) -> Section:
+    """Show the most suspicious labels, the first ones with images."""
+    text = (
+        "A label is suspicious if it contradicts the model, which was not trained on its example, and the other labels "
+        "of the example; reliable annotators count for more. Check the first ones yourself before you change any."
+    )
+    shown_table = Table(
+        caption="Labels, the most suspicious first.",
+        frame=table.drop(columns="right", errors="ignore"),
+        formats={"wrong": ".3f"},
+        hints={"wrong": "probability"},
+        sorted_by="-wrong",
+        images=pictures,
+    )
+    picture = figures.draw_label_errors(table["wrong"].to_numpy(float))
+    return Section(heading="Labels", text=text, figures=[picture], tables=[shown_table])
