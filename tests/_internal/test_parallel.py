@@ -42,14 +42,25 @@ def test_workers_end_with_their_parent(kill, tmp_path):
     assert until(lambda: not any(map(is_alive, workers)))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_workers_end_with_a_parent_that_dies_while_they_import(tmp_path):
+    program = Path(__file__).parent / "programs" / "import_in_parallel.py"
+    parent = subprocess.Popen([sys.executable, program, tmp_path], stderr=subprocess.DEVNULL)
+    assert until(lambda: any(tmp_path.glob("importing-*")))
+    workers = [int(path.name.removeprefix("importing-")) for path in tmp_path.glob("importing-*")]
+    parent.kill()
+    parent.wait()
+    assert until(lambda: not any(map(is_alive, workers)), seconds=10)
+
+
 @pytest.mark.parametrize(("jobs", "calls", "started"), [(8, 2, 2), (2, 3, 2), (4, 1, 1), (3, 0, 1)])
 def test_no_more_workers_start_than_there_is_work(jobs, calls, started, monkeypatch):
     asked = []
 
     class Parallel(joblib.Parallel):
-        def __init__(self, n_jobs, **options):
+        def __init__(self, n_jobs, return_as, **_):
             asked.append(n_jobs)
-            super().__init__(n_jobs=1, **options)
+            super().__init__(n_jobs=1, return_as=return_as)
 
     monkeypatch.setattr(joblib, "Parallel", Parallel)
     found = list(run_parallel([partial(pow, 2, place) for place in range(calls)], jobs))

@@ -61,11 +61,18 @@ def test_alone_rows_have_the_usual_error():
 
 def test_no_difference_and_no_error():
     assert mean_difference(np.zeros(3)).p_value == 1
-    assert mean_difference(np.ones(3)).p_value == 0
     assert mean_difference(np.zeros(3)).interval() == (0, 0)
     assert np.isnan(Difference(np.nan, np.nan, 3).p_value)
     with pytest.raises(ValueError, match="at least two runs"):
         mean_difference(np.ones(1))
+
+
+@pytest.mark.parametrize("values", [np.ones(3), np.array([0.3, 0.1 + 0.2, 0.3])])
+def test_runs_without_variation_are_too_few(values):
+    found = mean_difference(values)
+    assert np.isnan([found.p_value, *found.interval()]).all()
+    assert found.mean == pytest.approx(values[0])
+    assert mean_difference(values, test_error=(0.1, 50)).error == pytest.approx(0.1)
 
 
 def test_differences_pair_seeds_and_take_the_rows_of_the_test_set():

@@ -24,10 +24,20 @@ def test_predictions_do_not_depend_on_the_batches(model, table, tmp_path, monkey
     assert pq.ParquetFile(tmp_path / "two.parquet").metadata.num_row_groups == 13
 
 
-def test_the_table_itself_may_be_replaced(model, frame, tmp_path):
-    frame.to_parquet(tmp_path / "t.parquet")
-    predict_table(model, tmp_path / "t.parquet", tmp_path / "t.parquet", keep=["size"], overwrite=True)
-    assert list(pd.read_parquet(tmp_path / "t.parquet"))[:2] == ["size", "prediction"]
+@pytest.mark.parametrize("name", ["t.parquet", "link.parquet", "hard.parquet", "folder/../t.parquet"])
+def test_the_table_itself_is_never_replaced(name, model, frame, tmp_path):
+    path = tmp_path / "t.parquet"
+    frame.to_parquet(path)
+    before = path.read_bytes()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link.parquet").symlink_to(path)
+    (tmp_path / "hard.parquet").hardlink_to(path)
+    with pytest.raises(FileExistsError, match="`output` to be another file than the input"):
+        predict_table(model, path, tmp_path / name, overwrite=True)
+    assert path.read_bytes() == before
+    path.rename(tmp_path / "folder" / "t.parquet")
+    with pytest.raises(FileExistsError, match="`output` to be another file than the input"):
+        predict_table(model, tmp_path / "folder", tmp_path / "folder" / "p.parquet")
 
 
 def test_an_existing_file_is_replaced_only_if_asked(model, table, tmp_path):

@@ -27,7 +27,7 @@ def csv(tmp_path):
 def test_csv_columns_have_types(csv):
     rows = read_table(csv, ["id", "age", "open", "note"])
     assert [stored_as(field.type) for field in rows.schema] == ["number", "number", "boolean", "string"]
-    assert rows.column("note").to_pylist() == ["a", None]
+    assert rows.column("note").to_pylist() == ["a", "NA"]
     assert rows.column("id").to_pylist() == [7, 8]
     assert read_table(csv, ["id"], types={"id": pa.string()}).column("id").to_pylist() == ["007", "008"]
 

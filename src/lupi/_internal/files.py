@@ -66,6 +66,8 @@ def lock_output(path: str | Path, argument: str = "output") -> Iterator[None]:
     The lock is reentrant. Files that dead processes have left beside the output are removed first.
     """
     own = resolve(path)
+    if not own.parent.is_dir():  # the lock would make it again, for an output that somebody has removed
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(own.parent))
     lock = FileLock(hidden_path(own, LOCK), timeout=PATIENCE, is_singleton=True)
     try:
         lock.acquire()
@@ -295,6 +297,15 @@ def check_output(
         raise FileExistsError(
             f"Expected `{argument}` to be new, but {path} exists; pass `overwrite=True` to replace it."
         )
+
+
+def check_not_input(output: str | Path, *inputs: str | Path) -> None:
+    """Raise an error if an output is an input, or lies in the folder of one, by whatever path: inputs never change."""
+    own = resolve(output)
+    for path in map(Path, inputs):
+        same = own.exists() and path.exists() and own.samefile(path)
+        if same or own == resolve(path) or (path.is_dir() and own.is_relative_to(resolve(path))):
+            raise FileExistsError(f"Expected `output` to be another file than the input, but {output} is in {path}.")
 
 
 def check_movable(path: Path, argument: str) -> None:

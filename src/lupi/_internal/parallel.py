@@ -46,9 +46,10 @@ def run_parallel(
     # forever. That thread sees only the filters of the whole process.
     warnings.filterwarnings("ignore", "A worker stopped while some jobs were given to the executor", UserWarning)
     workers = max(1, min(joblib.effective_n_jobs(jobs), len(calls)))
-    work = (joblib.delayed(_call)(place, call, os.getpid()) for place, call in enumerate(calls))
+    work = (joblib.delayed(_call)(place, call) for place, call in enumerate(calls))
+    start: Any = {"initializer": end_with_parent, "initargs": (os.getpid(),)} if workers > 1 else {}
     with ignore_interrupts() if workers > 1 else nullcontext():
-        results = joblib.Parallel(n_jobs=workers, return_as="generator_unordered")(work)
+        results = joblib.Parallel(n_jobs=workers, return_as="generator_unordered", **start)(work)
     yield from results
 
 
@@ -65,24 +66,20 @@ def ignore_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, old)
 
 
-def _call(place: int, call: Callable[[], Any], parent: int) -> tuple[int, Any]:
-    """Call a function in a process that ends with its parent."""
-    end_with_parent(parent)
+def _call(place: int, call: Callable[[], Result]) -> tuple[int, Result]:
+    """Call a function, and return its place too."""
     return place, call()
 
 
 def end_with_parent(parent: int) -> None:
-    """End this process when its parent dies, if that is the process with number `parent`."""
-    name = "end with parent"
-    if os.getppid() != parent or any(thread.name == name for thread in threading.enumerate()):
-        return  # the parent itself, a scheduler's process, or not the first call
+    """End this worker process when its parent dies. A worker calls this first, before it imports what calls need."""
 
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(PARENT_CHECK_SECONDS)
         os._exit(1)
 
-    threading.Thread(target=watch, name=name, daemon=True).start()
+    threading.Thread(target=watch, name="end with parent", daemon=True).start()
 
 
 @contextmanager

@@ -23,8 +23,10 @@ def run(
     overwrite: options.Overwrite = False,
 ) -> None:
     """Turn the export of a labelling tool into a table with one row per label, and say how to go on."""
+    from lupi._internal.files import check_not_input
     from lupi.importers import read_export
 
+    check_not_input(output, export)
     given = {"label": label, "example": example, "annotators": annotators, "split": split}
     chosen = {name: value for name, value in given.items() if value}
     table = read_export(tool, export, **chosen)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from lupi.cli import options
+from lupi.cli.commands import print_message
 
 
 def run(
@@ -24,7 +25,10 @@ def run(
 ) -> None:
     """Predict the rows of a table of any length, which needs the model's input columns but no privileged ones."""
     from lupi import serving
+    from lupi.tabular.formats import open_file
 
+    if note := open_file(table).note:
+        print_message(note)
     trained = serving.load(model, text_encoder=text_encoder, image_encoder=image_encoder, device=device)
     rows = serving.predict_table(trained, table, output, keep=keep or [], overwrite=overwrite, progress=True)
     print(f"Predictions: {output}, {rows:,} rows")

@@ -17,13 +17,18 @@ from scipy import stats
 from lupi.metrics import clustered_error
 
 Floats = NDArray[np.float64]
+ROUNDING = 1e-12
+"""Relative differences that come from rounding."""
 BASELINE = "no-pi"
 """The method to which all others are compared."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A mean difference with its standard error and degrees of freedom."""
+    """A mean difference with its standard error and degrees of freedom.
+
+    An error of NaN means that there are too few runs to estimate it: all of them have the same difference.
+    """
 
     mean: float
     error: float
@@ -45,7 +50,7 @@ class Difference:
     def p_value(self) -> float:
         """The two-sided p-value for no difference."""
         if self.error == 0:
-            return float(self.mean == 0)
+            return 1.0  # the two are equal in every run
         return float(2 * stats.t.sf(abs(self.mean) / self.error, self.degrees))
 
 
@@ -77,12 +82,15 @@ RUNS_ONLY = Uncertainty()
 def mean_difference(values: Floats, *, overlap: float = 0.0, test_error: tuple[float, int] = (0.0, 0)) -> Difference:
     """Return the mean of the differences over runs with its standard error.
 
-    The degrees of freedom for the two errors follow Welch and Satterthwaite; without a test error they are n − 1.
+    The degrees of freedom for the two errors follow Welch and Satterthwaite; without a test error they are n − 1. Runs
+    that all have the same difference, other than zero, are too few to estimate an error, which is then NaN.
     """
     n = len(values)
     if n < 2:
         raise ValueError(f"Expected at least two runs to estimate the error of a difference, but got {n}.")
     variance, (error, examples) = float(np.var(values, ddof=1)) * (1 / n + overlap), test_error
+    if error == 0 and np.any(values) and np.ptp(values) <= ROUNDING * np.abs(values).max():
+        return Difference(float(np.mean(values)), math.nan, n - 1.0)
     total, degrees = variance + error**2, n - 1.0
     if error > 0:
         degrees = total**2 / (variance**2 / (n - 1) + error**4 / (examples - 1))

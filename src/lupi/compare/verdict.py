@@ -1,5 +1,6 @@
 """Write the verdict of a comparison. It claims no more than the intervals support."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -164,10 +165,10 @@ def describe(one: Judgement, methods: int) -> str:
     low, high = (metric.format(end, "+") for end in one.gap.interval(one.level))
     adjusted = "" if methods == 1 else f", adjusted for {methods} methods"
     label = metric.label[0].upper() + metric.label[1:]
-    return (
-        f"{label}: {one.method} {mean}, {one.rival} {rival}. Difference {metric.format(one.gap.mean, '+')}{points} "
-        f"(95 % interval {low} to {high}{adjusted}): {EFFECTS[one.effect]}."
-    )
+    start = f"{label}: {one.method} {mean}, {one.rival} {rival}. Difference {metric.format(one.gap.mean, '+')}{points}"
+    if math.isnan(one.gap.error) and not math.isnan(one.gap.mean):
+        return f"{start} in every run: too few runs to say how much it varies."
+    return f"{start} (95 % interval {low} to {high}{adjusted}): {EFFECTS[one.effect]}."
 
 
 def count_effects(judgements: Mapping[str, Sequence[Judgement]]) -> str:

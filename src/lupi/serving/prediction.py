@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from lupi._internal.files import claim_output, explain_os_errors, is_formula, replace_file
+from lupi._internal.files import check_not_input, claim_output, explain_os_errors, is_formula, replace_file
 from lupi._internal.progress import Steps
 from lupi.serving.model import TableModel
 from lupi.serving.unseen import UnseenCategories
@@ -58,6 +58,7 @@ def predict_table(
     """
     output = Path(output)
     make_writer = find_writer(output)
+    check_not_input(output, table)
     if not isinstance(model, TableModel):
         raise ValueError(f"Expected `model` to be trained on a table, but got a {type(model).__name__} that was not.")
     schema, inputs, example = read_schema(open_file(table)), model.schema.inputs, model.schema.roles.example

@@ -81,3 +81,19 @@ def test_files_that_are_no_tables(tmp_path, text, message):
     (tmp_path / "t.json").write_text(text)
     with pytest.raises(ValueError, match=message):
         open_file(tmp_path / "t.json")
+
+
+@pytest.mark.parametrize("suffix", ["json", "jsonl", "lines.json"])
+@pytest.mark.parametrize(("start", "end"), [("[", "]"), ('{"a": ', "}")])
+def test_deep_nesting_is_an_error(tmp_path, suffix, start, end):
+    """Arrow would crash on the lines."""
+    row = '{"x": 1, "text": "[[", "deep": ' + start * 100_000 + "1" + end * 100_000 + "}"
+    path = tmp_path / f"t.{suffix}"
+    path.write_text(f"[{row}]" if suffix == "json" else f'{{"x": 1}}\n{row}\n')
+    with pytest.raises(ValueError, match="to be JSON with at most 500 levels, but it has more"):
+        open_file(path)
+
+
+def test_many_lists_beside_each_other_are_not_deep(tmp_path):
+    (tmp_path / "t.jsonl").write_text(lines([{"x": [[1]] * 600, "text": "[" * 600}]))
+    assert open_file(tmp_path / "t.jsonl").count_rows() == 1

@@ -67,3 +67,90 @@ def test_names_must_be_distinct(tmp_path):
     (tmp_path / "t.csv").write_text("a,a\n1,2\n")
     with pytest.raises(ValueError, match="distinct column names, but got 'a' twice"):
         _ = open_file(tmp_path / "t.csv").schema
+
+
+def lines(separator, texts):
+    rows = [separator.join((str(number), text, str(number % 2))) for number, text in enumerate(texts)]
+    return "\n".join([separator.join(("id", "text", "label")), *rows, ""])
+
+
+LONE = [f"word {number}" for number in range(100)]
+LONE[20], LONE[60] = '"5 inch', '"6 inch'
+PAIR = [*LONE]
+PAIR[60] = '6 inch"'
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.tsv.gz"])
+@pytest.mark.parametrize("texts", [LONE, PAIR, [*LONE[:60], *PAIR[61:]]])
+def test_a_lone_quote_hides_no_rows(tmp_path, name, texts):
+    text = lines("\t" if "tsv" in name else ",", texts)
+    with (gzip.open if name.endswith("gz") else open)(tmp_path / name, "wt") as file:
+        file.write(text)
+    table = open_file(tmp_path / name)
+    assert table.read(["text"]).column("text").to_pylist() == texts
+    assert pa.concat_tables(table.batches(["text"])).num_rows == table.count_rows() == len(texts)
+    assert table.note == "Table: quotes are part of the values, since one in line 22 is not closed there."
+
+
+def test_quotes_that_are_not_closed_beside_quotes_that_are_needed(tmp_path):
+    (tmp_path / "t.csv").write_text(lines(",", ['"one, two"', *LONE]))
+    with pytest.raises(ValueError, match=r"value that begins in line 23 does not end in line 63 with its quotes"):
+        _ = open_file(tmp_path / "t.csv").schema
+
+
+def test_values_that_span_lines_are_told(tmp_path):
+    texts = ["one", '"two\nthree\n""four"""', '"a, b"', "five", '"\n"']
+    (tmp_path / "t.csv").write_text(lines(",", texts))
+    table = open_file(tmp_path / "t.csv")
+    assert table.read(["text"]).column("text").to_pylist() == ["one", 'two\nthree\n"four"', "a, b", "five", "\n"]
+    which = "2 quoted values span several lines, the first lines 3 to 5"
+    assert table.note == f"Table: {which}; 3 lines are no rows of their own."
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (['"good"', 'a "b"'], ['"good"', 'a "b"']),
+        (['"good" she said'], ['"good" she said']),
+        (['"say ""hi"""', "b"], ['say "hi"', "b"]),
+        (['"a\tb"', '"c"'], ["a\tb", "c"]),
+    ],
+)
+def test_quotes_between_tabs_are_part_of_values_unless_they_are_needed(tmp_path, texts, expected):
+    (tmp_path / "t.tsv").write_text(lines("\t", texts))
+    assert open_file(tmp_path / "t.tsv").read(["text"]).column("text").to_pylist() == expected
+
+
+UNEVEN = st.text('ab,"\t', max_size=5) | st.text('ab"\n', max_size=5)
+"""No line of a value that spans lines looks like a row."""
+
+
+@given(st.lists(st.lists(UNEVEN, min_size=2, max_size=2), min_size=1, max_size=6))
+@pytest.mark.parametrize("separator", [",", "\t"])
+def test_what_a_writer_wrote_is_read_as_it_was(tmp_path_factory, separator, rows):
+    path = tmp_path_factory.mktemp("quotes") / ("t.csv" if separator == "," else "t.tsv")
+    with path.open("w", newline="") as file:
+        csv.writer(file, delimiter=separator, lineterminator="\n").writerows([["x", "y"], *rows])
+    found = open_file(path).read(["x", "y"])
+    expected = [[value or None for value in row] for row in rows]
+    assert [list(row.values()) for row in found.to_pylist()] == expected
+
+
+NAMES = "x,label\n1,yes\nNA,no\n,N/A\nnan,\n2,N/A\n"
+
+
+def test_a_category_may_have_the_name_of_a_missing_value(tmp_path):
+    (tmp_path / "t.csv").write_text(NAMES)
+    table = open_file(tmp_path / "t.csv")
+    expected = {"x": [1, None, None, None, 2], "label": ["yes", "no", "N/A", None, "N/A"]}
+    assert table.read(["x", "label"]).to_pydict() == expected
+    assert pa.concat_tables(table.batches(["x", "label"])).to_pydict() == expected
+    kept = "Not missing but a value: 'N/A' in 2 rows of 'label'; leave cells empty where the value is missing."
+    assert table.note == f"Missing: 'NA' in 1 rows of 'x', 'nan' in 1 rows of 'x'. {kept}"
+
+
+def test_a_column_of_names_of_missing_values_only(tmp_path):
+    (tmp_path / "t.csv").write_text("x,label,empty\n1,NA,\n2,,\n")
+    table = open_file(tmp_path / "t.csv").read(["label", "empty"])
+    assert table.to_pydict() == {"label": ["NA", None], "empty": [None, None]}
+    assert pa.types.is_null(table.schema.field("empty").type)

@@ -23,11 +23,25 @@ def test_the_first_sheet_is_read(tmp_path):
 
 
 def test_the_same_strings_are_missing_as_in_csv_files(tmp_path):
-    table = pd.DataFrame({"label": ["None", "NA", "n/a", "none", "null", "?"], "row": range(6)})
+    labels = {"label": ["None", "NA", "n/a", None, "null", "?"], "row": [1, 2.5, "NA", "", 5, "nan"]}
+    table = pd.DataFrame(labels)
     table.to_excel(tmp_path / "t.xlsx", index=False)
     table.to_csv(tmp_path / "t.csv", index=False)
-    sheet, text = (open_file(tmp_path / f"t.{suffix}").read(["label"]).to_pydict() for suffix in ("xlsx", "csv"))
-    assert sheet == text == {"label": ["None", None, None, "none", None, "?"]}
+    sheet, text = (open_file(tmp_path / f"t.{suffix}") for suffix in ("xlsx", "csv"))
+    expected = labels | {"row": [1, 2.5, None, None, 5, None]}
+    assert sheet.read(["label", "row"]).to_pydict() == text.read(["label", "row"]).to_pydict() == expected
+    assert sheet.note == text.note
+    assert sheet.note.startswith("Missing: 'NA' in 1 rows of 'row', 'nan' in 1 rows of 'row'. Not missing but a value:")
+
+
+@pytest.mark.parametrize("number", [6.022e23, 1e20, -1e19, 2**63])
+def test_large_numbers(tmp_path, number):
+    """A workbook stores 1e20 as digits, which Python reads as an integer."""
+    book = openpyxl.Workbook()
+    for row in [["x", "label"], [number, "yes"], [1, "no"], [None, "no"]]:
+        book.active.append(row)
+    book.save(tmp_path / "t.xlsx")
+    assert open_file(tmp_path / "t.xlsx").read(["x"]).to_pydict() == {"x": [float(number), 1, None]}
 
 
 def test_names_may_be_numbers(tmp_path):

@@ -3,17 +3,21 @@
 import gzip
 import zlib
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import ClassVar
+from typing import IO, ClassVar
 
 import pyarrow as pa
+import pyarrow.csv
 
 from lupi.tabular.frames import code_strings
 
 ROWS_AT_ONCE = 65_536
 """Number of rows of a batch, for formats that can choose it."""
+MISSING = pa.array([name for name in pa.csv.ConvertOptions().null_values if name])
+"""Names that stand for missing values in columns of numbers, dates or booleans of files without types."""
 
 
 class TableFile(ABC):
@@ -82,6 +86,30 @@ class MemoryTable(TableFile):
         return int(self.table.num_rows)
 
 
+def note_missing(counts: Mapping[str, tuple[bool, Counter[str]]]) -> str | None:
+    """Say which names are read as missing values, and which are not, given both and their counts for each column."""
+    missing, kept = (
+        [
+            f"{name!r} in {count:,} rows of {column!r}"
+            for column, (is_missing, found) in counts.items()
+            for name, count in sorted(found.items())
+            if is_missing == wanted
+        ]
+        for wanted in (True, False)
+    )
+    notes = []
+    if missing:
+        notes.append(f"Missing: {list_some(missing)}.")
+    if kept:
+        notes.append(f"Not missing but a value: {list_some(kept)}; leave cells empty where the value is missing.")
+    return " ".join(notes) or None
+
+
+def list_some(names: Sequence[str], most: int = 5) -> str:
+    """List the first names, and count the others."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+
+
 @contextmanager
 def explain_unreadable(path: str | Path) -> Iterator[None]:
     """Turn an error of Arrow or gzip into a sentence that says why a file cannot be read."""
@@ -96,7 +124,12 @@ def explain_unreadable(path: str | Path) -> Iterator[None]:
         raise ValueError(f"Expected {path} to be a readable table, but got: {why[:300]}.") from error
 
 
+def open_binary(path: Path) -> IO[bytes]:
+    """Open a file, decompressed if it is a .gz file."""
+    return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")  # type: ignore[return-value]
+
+
 def read_text(path: Path, size: int = -1) -> str:
     """Read the first `size` bytes of a file, or all, as UTF-8; a .gz file is decompressed."""
-    with explain_unreadable(path), gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+    with explain_unreadable(path), open_binary(path) as file:
         return file.read(size).decode("utf-8-sig", "replace")

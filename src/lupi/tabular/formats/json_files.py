@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -11,16 +12,26 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.json
 
-from lupi.tabular.formats.base import MemoryTable, TableFile, read_text
+from lupi.tabular.formats.base import MemoryTable, TableFile, open_binary, read_text
 
 BEGINNING, BLOCK = 2**20, 2**22
 """Number of bytes from which names and types are inferred, and of a batch. No object may be longer."""
+DEEPEST = 500
+"""Depth to which objects and lists may be nested: Python's parser stops at about twice as many, and Arrow's crashes."""
+STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 
 class JsonLinesFile(TableFile):
     """A file with one JSON object per line, possibly compressed with gzip."""
 
     suffixes = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz")
+
+    def __init__(self, path: Path, types: Mapping[str, pa.DataType]) -> None:
+        super().__init__(path, types)
+        with open_binary(path) as file:
+            for number, line in enumerate(file):
+                if line.count(b"[") + line.count(b"{") > DEEPEST and measure_depth(line) > DEEPEST:
+                    raise make_depth_error(path, number)
 
     def _open(self, size: int, schema: pa.Schema | None = None) -> Any:
         parse = pa.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore" if schema else "infer")
@@ -62,6 +73,8 @@ def read_records(path: Path) -> list[dict[str, Any]]:
     text = read_text(path)
     try:
         found = _parse(text)
+    except RecursionError:
+        raise make_depth_error(path) from None
     except ValueError:
         found = [_parse_line(line, number, path) for number, line in enumerate(text.splitlines()) if line.strip()]
     if isinstance(found, dict):
@@ -84,8 +97,25 @@ def _parse(text: str) -> Any:
 def _parse_line(line: str, number: int, path: Path) -> Any:
     try:
         return _parse(line)
+    except RecursionError:
+        raise make_depth_error(path, number) from None
     except ValueError as error:
         raise ValueError(f"Expected {path} to be JSON, but got, in line {number + 1}: {error}.") from error
+
+
+def measure_depth(line: bytes) -> int:
+    """Return how deeply the objects and lists of a line are nested."""
+    depth = deepest = 0
+    for mark in re.findall(rb"[\[{\]}]", STRING.sub(b"", line)):
+        depth += 1 if mark in b"[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def make_depth_error(path: Path, number: int | None = None) -> ValueError:
+    """Return the error for JSON that is nested too deeply."""
+    where = "" if number is None else f" in line {number + 1}"
+    return ValueError(f"Expected {path} to be JSON with at most {DEEPEST} levels, but it has more{where}.")
 
 
 def to_table(records: Sequence[Mapping[str, Any]], path: Path) -> pa.Table:

@@ -1,19 +1,21 @@
-"""CSV and TSV files. The separator is inferred from the first lines, the types from all lines."""
+"""CSV and TSV files. Separator, decimal point and quotes are inferred from the lines, the types from all values."""
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.dataset
 
-from lupi.tabular.formats.base import TableFile, read_text
+from lupi.tabular.formats.base import MISSING, TableFile, note_missing, open_binary, read_text
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 BEGINNING, BLOCK = 2**20, 2**22
@@ -28,8 +30,19 @@ class Dialect:
     decimal: str = "."
 
 
+class Quotes(NamedTuple):
+    """Whether quotes enclose values or are part of them, and a note on what is unusual."""
+
+    enclose: bool
+    note: str | None = None
+
+
 class SeparatedFile(TableFile):
-    """A CSV or TSV file, possibly compressed with gzip."""
+    """A CSV or TSV file, possibly compressed with gzip.
+
+    Empty cells are missing. In columns of numbers, dates and booleans, so are names such as NA; strings may have any
+    value.
+    """
 
     suffixes = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 
@@ -38,24 +51,43 @@ class SeparatedFile(TableFile):
         """The dialect of the file."""
         return sniff(read_text(self.path, BEGINNING), default="\t" if ".tsv" in self.path.name.lower() else ",")
 
+    @cached_property
+    def quotes(self) -> Quotes:
+        """What quotes mean in the file."""
+        status = self.path.stat()
+        return find_quotes(self.path, self.dialect.separator, status.st_mtime_ns, status.st_size)
+
     @property
     def note(self) -> str | None:
-        """A sentence about the separator and decimal point, unless they are what the file name suggests."""
-        expected = Dialect("\t" if ".tsv" in self.path.name.lower() else ",")
-        if self.dialect == expected:
-            return None
-        decimals = " with decimal commas" if self.dialect.decimal == "," else ""
-        return f"Table: values separated by {SEPARATORS[self.dialect.separator]}{decimals}."
+        """Sentences about an unexpected separator, decimal point or quotes, and about names of missing values."""
+        notes = [self.quotes.note, note_missing(self._count_missing())]
+        if self.dialect != Dialect("\t" if ".tsv" in self.path.name.lower() else ","):
+            decimals = " with decimal commas" if self.dialect.decimal == "," else ""
+            notes.insert(0, f"Table: values separated by {SEPARATORS[self.dialect.separator]}{decimals}.")
+        return " ".join(filter(None, notes)) or None
+
+    def _count_missing(self) -> dict[str, tuple[bool, Counter[str]]]:
+        """Count the names of missing values in each column, and say whether they are read as missing."""
+        read, parse, convert = self._options(BLOCK)
+        convert.column_types = dict.fromkeys(self.schema.names, pa.string())
+        counts: dict[str, Counter[str]] = {name: Counter() for name in self.schema.names}
+        with pa.csv.open_csv(self.path, read, parse, convert) as reader:
+            for batch in reader:
+                for name, column in zip(batch.schema.names, batch.columns, strict=True):
+                    counts[name].update(column.filter(pc.is_in(column, MISSING)).to_pylist())
+        kinds = {field.name: field.type for field in self.schema}
+        return {name: (kinds[name] not in (pa.string(), pa.null()), found) for name, found in counts.items() if found}
 
     def _options(self, size: int, columns: Sequence[str] | None = None) -> tuple[Any, Any, Any]:
         """Return the options to read, parse and convert in blocks of `size` bytes."""
         types = {name: kind for name, kind in self.types.items() if columns is None or name in columns}
         return (
             pa.csv.ReadOptions(block_size=size),
-            pa.csv.ParseOptions(delimiter=self.dialect.separator, newlines_in_values=True),
+            parse_options(self.dialect.separator, self.quotes.enclose),
             pa.csv.ConvertOptions(
                 column_types=types,
-                strings_can_be_null=True,
+                null_values=["", *MISSING.to_pylist()],
+                strings_can_be_null=False,
                 decimal_point=self.dialect.decimal,
                 include_columns=None if columns is None else list(columns),
             ),
@@ -74,7 +106,16 @@ class SeparatedFile(TableFile):
     def read(self, columns: Sequence[str]) -> pa.Table:
         """Read columns of all rows; later blocks may change the type inferred from earlier ones."""
         _ = self.schema  # checks for duplicate names, of which Arrow would read the first
-        return pa.csv.read_csv(self.path, *self._options(BLOCK, columns))
+        read, parse, convert = self._options(BLOCK, columns)
+        table = empty_to_missing(pa.csv.read_csv(self.path, read, parse, convert))
+        unknown = [field.name for field in table.schema if pa.types.is_null(field.type)]
+        if unknown:  # without any value but names of missing values, which are strings
+            convert.column_types, convert.include_columns = dict.fromkeys(unknown, pa.string()), unknown
+            strings = empty_to_missing(pa.csv.read_csv(self.path, read, parse, convert))
+            for name in unknown:
+                if strings.column(name).null_count < len(strings):
+                    table = table.set_column(table.schema.get_field_index(name), name, strings.column(name))
+        return table
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Read columns in batches with the types of `schema`; columns of unknown type are read as strings."""
@@ -82,13 +123,118 @@ class SeparatedFile(TableFile):
         kinds = {name: self.schema.field(name).type for name in columns}
         convert.column_types = {name: pa.string() if pa.types.is_null(kind) else kind for name, kind in kinds.items()}
         with pa.csv.open_csv(self.path, read, parse, convert) as reader:
-            yield from map(pa.Table.from_batches, ([batch] for batch in reader))
+            yield from (empty_to_missing(pa.Table.from_batches([batch])) for batch in reader)
 
     def count_rows(self) -> int:
         """Count the rows without converting their values."""
         read, parse, convert = self._options(BLOCK)
         file_format = pa.dataset.CsvFileFormat(parse, read_options=read, convert_options=convert)
         return int(pa.dataset.dataset(self.path, format=file_format).count_rows())
+
+
+def parse_options(separator: str, quoted: bool, **more: Any) -> Any:
+    """Return the options with which Arrow splits lines into values."""
+    quote: Any = '"' if quoted else False
+    return pa.csv.ParseOptions(
+        delimiter=separator, quote_char=quote, double_quote=quoted, newlines_in_values=quoted, **more
+    )
+
+
+def empty_to_missing(table: pa.Table) -> pa.Table:
+    """Replace empty strings with missing values."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_string(field.type):
+            column = table.column(place)
+            table = table.set_column(place, field.name, pc.if_else(pc.equal(column, ""), None, column))
+    return table
+
+
+@lru_cache
+def find_quotes(path: Path, separator: str, _changed: int, _size: int) -> Quotes:
+    """Find out from all lines of a file whether quotes enclose values: a single one must not hide the lines after it.
+
+    Quotes are part of the values if all lines have equally many values without quotes, while enclosing quotes would
+    join lines; between tabs, also if none is doubled and no column name has one.
+    """
+    with open_binary(path) as file:
+        header = file.readline()
+        found = find_marks(file)
+    if b'"' not in header + found:
+        return Quotes(enclose=False)
+    rows, _ = count_lines(path, separator, quoted=True)
+    lines, uneven = count_lines(path, separator, quoted=False)
+    if rows == lines:
+        return Quotes(enclose=bool(uneven) or separator != "\t" or b'"' in header or found == b'""')
+    long = list(find_long_values(path, separator))
+    if not uneven:
+        line = long[0].start
+        return Quotes(False, f"Table: quotes are part of the values, since one in line {line:,} is not closed there.")
+    for value in long:
+        if not value.closed:
+            raise ValueError(
+                f"Expected {path} to close the quotes of each value and to double those within, but the value that "
+                f"begins in line {value.start:,} does not end in line {value.end:,} with its quotes."
+            )
+    joined = sum(value.end - value.start for value in long)
+    which = f"{len(long):,} quoted values span" if len(long) > 1 else "1 quoted value spans"
+    where = f"the first lines {long[0].start:,} to {long[0].end:,}" if long else ""
+    return Quotes(True, f"Table: {which} several lines, {where}; {joined:,} lines are no rows of their own.")
+
+
+def find_marks(file: IO[bytes]) -> bytes:
+    """Return the quotes in the rest of a file: none, a single one, or two if any are doubled."""
+    found = b""
+    while found != b'""' and (block := file.read(BLOCK)):
+        found = next((marks for marks in (b'""', b'"') if marks in block), found)
+    return found
+
+
+def count_lines(path: Path, separator: str, *, quoted: bool) -> tuple[int, int]:
+    """Count the lines of a file, those within enclosing quotes not, and those with more or fewer values than others."""
+    uneven = 0
+
+    def skip(_: Any) -> str:
+        nonlocal uneven
+        uneven += 1
+        return "skip"
+
+    read = pa.csv.ReadOptions(block_size=BLOCK, autogenerate_column_names=True)
+    convert = pa.csv.ConvertOptions(include_columns=["f0"], column_types={"f0": pa.binary()})
+    parse = parse_options(separator, quoted, invalid_row_handler=skip)
+    try:
+        with pa.csv.open_csv(path, read, parse, convert) as reader:
+            rows = sum(batch.num_rows for batch in reader)
+    except pa.ArrowInvalid:  # such as a value that is longer than a block
+        return -1, 1
+    return rows + uneven, uneven
+
+
+class LongValue(NamedTuple):
+    """A quoted value that spans lines, and whether its last quote ends it."""
+
+    start: int
+    end: int
+    closed: bool
+
+
+def find_long_values(path: Path, separator: str) -> Iterator[LongValue]:
+    """Yield the quoted values that span lines."""
+    mark, close, opened, number = separator.encode(), re.compile(rb'(?:[^"]|"")*"(?!")'), 0, 0
+    with open_binary(path) as file:
+        for number, line in enumerate(file, 1):
+            place = 0 if opened or b'"' in line else -1
+            while place >= 0:  # the beginning of a value, or of the rest of one that is open
+                if opened or line.startswith(b'"', place):
+                    rest = close.match(line, place if opened else place + 1)
+                    if rest is None:
+                        opened = opened or number
+                        break
+                    if opened:
+                        yield LongValue(opened, number, line[rest.end() : rest.end() + 1] in (mark, b"\r", b"\n", b""))
+                    opened, place = 0, rest.end()
+                place = line.find(mark, place) + 1 or -1
+    if opened:
+        yield LongValue(opened, number, closed=False)
 
 
 def is_separated(path: str | Path) -> bool:

@@ -1,35 +1,60 @@
 """Excel workbooks. The first sheet is read, and its first row holds the column names."""
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-from pyarrow.csv import ConvertOptions
 
-from lupi.tabular.formats.base import MemoryTable
+from lupi.tabular.formats.base import MISSING, MemoryTable, note_missing
+
+NAMES_OF_MISSING = frozenset(MISSING.to_pylist())
 
 
 class Workbook(MemoryTable):
-    """An Excel workbook, whose first sheet is read as a whole. This needs the extra `excel`."""
+    """An Excel workbook, whose first sheet is read as a whole. This needs the extra `excel`.
+
+    As in CSV files, empty cells are missing, and so are names such as NA in columns without other strings.
+    """
 
     suffixes = (".xlsx",)
 
     def __init__(self, path: Path, types: Mapping[str, pa.DataType]) -> None:  # noqa: ARG002  cells have types
-        super().__init__(path, read_sheet(path))
+        self.names_of_missing: dict[str, tuple[bool, Counter[str]]] = {}
+        frame = read_sheet(path)
+        columns = {name: self._clean(str(name), list(frame[name])) for name in frame}
+        super().__init__(path, pa.Table.from_pandas(pd.DataFrame(columns).convert_dtypes(), preserve_index=False))
+        self.table = self.table.replace_schema_metadata()
+
+    @property
+    def note(self) -> str | None:
+        """A sentence about names of missing values."""
+        return note_missing(self.names_of_missing)
+
+    def _clean(self, name: str, values: list[Any]) -> "pd.Series[Any]":
+        """Return the cells of a column with numbers that Arrow can hold, and with missing values."""
+        if any(isinstance(value, int) and abs(value) >= 2**63 for value in values):
+            values = [float(value) if type(value) is int else value for value in values]
+        found = Counter(value for value in values if isinstance(value, str) and value in NAMES_OF_MISSING)
+        if found:
+            others = [value for value in values if value is not None and value not in found]
+            missing = bool(others) and not any(isinstance(value, str) for value in others)
+            self.names_of_missing[name] = missing, found
+            values = [None if missing and value in found else value for value in values]
+        return pd.Series(values, dtype=object)
 
 
-def read_sheet(path: Path) -> pa.Table:
-    """Read the first sheet of a workbook."""
+def read_sheet(path: Path) -> pd.DataFrame:
+    """Read the cells of the first sheet of a workbook, None where they are empty."""
     try:
         import openpyxl  # noqa: F401  pandas needs it
     except ImportError as error:
         raise ImportError(f"Expected the extra `excel` (pip install 'lupi[excel]'), but {error}.") from error
     try:
-        frame = pd.read_excel(  # 007 stays a string, and the same strings are missing as in CSV files
-            path, engine="openpyxl", dtype=object, keep_default_na=False, na_values=ConvertOptions().null_values
-        )
+        frame = pd.read_excel(path, engine="openpyxl", dtype=object, keep_default_na=False, na_values=[""])  # 007 stays
     except Exception as error:  # the reader may raise anything for other files
         raise ValueError(f"Expected {path} to be a readable table, but got: {error}.") from error
     frame = frame.set_axis([str(name) for name in frame.columns], axis="columns")
-    return pa.Table.from_pandas(frame.convert_dtypes(), preserve_index=False).replace_schema_metadata()
+    return frame.astype(object).where(frame.notna(), None)
