@@ -29,7 +29,7 @@ from lupi.methods.explanation import Explanation, apply_mixture
 from lupi.nn import Parts
 from lupi.nn.inference import over_examples
 from lupi.settings import Settings
-from lupi.tabular.encoding import PrivilegedEncoder
+from lupi.tabular import TableEncoder
 from lupi.training import fit_seeds
 from lupi_paper.datasets import load_cifar10
 from lupi_paper.experiments import cifar10h
@@ -79,7 +79,7 @@ def read_cifar10s(folder: Path, epochs: int) -> Problem:
     data = Annotations(
         torch.from_numpy(images.X_test[used]),
         torch.from_numpy(row),
-        SparseRows.from_matrix(PrivilegedEncoder().fit_transform(columns)),
+        SparseRows.from_matrix(TableEncoder(privileged=True).fit_transform(columns)),
         torch.from_numpy(table["chosen_label"].to_numpy()),
     )
     who = pd.factorize(columns["annotator"])[0]

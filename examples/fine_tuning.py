@@ -24,8 +24,14 @@ def fine_tune(trunk: nn.Module, x: Tensor, y: Tensor, privileged: Tensor, epochs
         epochs=epochs,
         batch_size=32,
         learning_rate=3e-3,  # of the tower and the heads
-        learning_rates={"trunk": 1e-5},  # 0 freezes it
-        training={"optimizer": "adamw", "weight_decay": 0.01, "schedule": "cosine", "warmup": 0.5, "accumulate": 2},
+        training={
+            "learning_rates": {"trunk": 1e-5},  # 0 freezes it
+            "optimizer": "adamw",
+            "weight_decay": 0.01,
+            "schedule": "cosine",
+            "warmup": 0.5,
+            "accumulate": 2,
+        },
         random_state=0,
     )
     return model.fit(x, y, privileged=privileged)

@@ -19,10 +19,9 @@ from lupi.estimators import fit_together
 TRAINING, TEST, FEATURES, RELEVANT = 200, 10_000, 50, 3
 SETTINGS: dict[str, Any] = {
     "hidden": (),  # no hidden layer: logistic regression
-    "numbers": "standardize",
     "batch_size": 128,
     "learning_rate": 3e-3,
-    "validation_fraction": 0.2,  # if there is a patience
+    "training": {"validation_fraction": 0.2},  # if there is a patience
 }
 MODELS = {
     "privileged information instead of x": None,
@@ -63,7 +62,14 @@ def accuracies(experiment: int, model: str, repetitions: int, epochs: int = 1000
         for rows, sets in ((TRAINING, training), (TEST, test)):
             x, a, y = draw(experiment, rng, normal, rows)
             sets.append({"X": a if model.startswith("privileged") else x, "y": y, "privileged": a})
-        settings = SETTINGS | {"method_options": options, "epochs": epochs, "patience": patience, "random_state": seed}
+        kind = {f"a{i}": "standardized" for i in range(training[-1]["privileged"].shape[1])}
+        settings = SETTINGS | {
+            "kind": kind,
+            "method_options": options,
+            "epochs": epochs,
+            "patience": patience,
+            "random_state": seed,
+        }
         models.append(PrivilegedClassifier(method, **settings))
     fit_together(models, training)
     return np.array([fitted.score(rows["X"], rows["y"]) for fitted, rows in zip(models, test, strict=True)])

@@ -27,6 +27,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 """Other ways to train No PI, which are separate baselines, and their estimator parameters."""
 
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Task:
     """Annotations to train on, and a test set to score on.

@@ -129,9 +129,7 @@ def show_work(
         show_trainings(plan.runs * (len(variants) + with_consensus), len(data))
 
 
-def describe_plan(
-    plan: Plan, data: TableData, test: TableData | None, variants: Sequence[Variant]
-) -> dict[str, Any]:
+def describe_plan(plan: Plan, data: TableData, test: TableData | None, variants: Sequence[Variant]) -> dict[str, Any]:
     """Return everything that the results depend on."""
     encoders = {kind: name and resolve_folder(name) for kind, name in plan.spec.pretrained.items()}
     return {
@@ -228,8 +226,7 @@ def describe_scoring(plan: Plan, data: TableData, test: TableData | None) -> lis
     how = f"{plan.folds} folds" if plan.folds else f"{plan.seeds} splits, each of which holds out {HELD_OUT:.0%}"
     what = "the consensus of held-out labels" if uses_consensus(data, test) else "held-out noisy labels"
     notes = [
-        f"Scored on {what}, not on true labels (pass a table of those as `test`): {how} of "
-        f"{data.examples:,} examples."
+        f"Scored on {what}, not on true labels (pass a table of those as `test`): {how} of {data.examples:,} examples."
     ]
     if plan.spec.soft:
         notes.append("Methods learn from soft labels; the consensus uses the most probable class of held-out labels.")

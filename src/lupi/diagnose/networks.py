@@ -168,14 +168,11 @@ def class_losses(model: PrivilegedClassifier, X: Any, y: NDArray[Any], A: Any) -
 
 def density_losses(model: PrivilegedRegressor, X: Any, y: Floats, A: Any) -> Floats:
     """Return −log q(y | x, a) of real numbers."""
-    x = torch.as_tensor(X) if model.input_encoder_ is None else model.input_encoder_.encode(X, model.dtype)
-    encoder: Any = model.privileged_encoder_
+    x = model._encode_inputs(model._read_inputs(X, reset=False))
     method: Any = model.method_
-    a = encoder.encode(A, model.dtype).sparse()
-    standard = torch.from_numpy(((y - model.y_mean_) / model.y_scale_).astype(model.dtype))
-    data = Annotations(x, torch.arange(len(y)), a, standard)
+    data = Annotations(x, torch.arange(len(y)), model._encode_privileged(A, len(y)), model.target_.code(y, "y"))
     losses = over_annotations(method, method.loss_per_annotation, data)
-    return losses.double().cpu().numpy() + math.log(model.y_scale_)
+    return losses.double().cpu().numpy() + math.log(model._scale)
 
 
 def predict_out_of_fold(

@@ -1,8 +1,8 @@
 """Scikit-learn estimators: `fit` takes privileged information, and `predict` never does."""
 
+from lupi.estimators.base import fit_together
 from lupi.estimators.classifier import PrivilegedClassifier
 from lupi.estimators.regressor import PrivilegedRegressor
 from lupi.estimators.svm_plus import SVMPlusClassifier
-from lupi.estimators.base import fit_together
 
 __all__ = ["PrivilegedClassifier", "PrivilegedRegressor", "SVMPlusClassifier", "fit_together"]

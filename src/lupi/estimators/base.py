@@ -224,9 +224,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         if gold is None:
             return data
         classes = getattr(self, "classes_", None)
-        true = fit_arguments.read_gold(
-            gold, rows.kept, row, lambda labels: self.target_.code(labels, "gold"), classes
-        )
+        true = fit_arguments.read_gold(gold, rows.kept, row, lambda labels: self.target_.code(labels, "gold"), classes)
         return replace(data, gold=true)
 
     def _recognize(self, inputs: Any, privileged: Frame | None) -> tuple[dict[str, str], dict[str, str]]:
@@ -308,7 +306,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         return {name: value for name, value in (self.training or {}).items() if name in names and value is not None}
 
     def _read_inputs(self, X: Any, *, reset: bool) -> Any:
-        """Return X as a frame or, for a trunk of the user's own, as an array; check its columns as scikit-learn does."""
+        """Return X as a frame or, for a trunk of the user's own, as an array, with the columns of training."""
         X = by_column(X) if self.trunk is None else as_pandas(X)
         if isinstance(X, Tensor):
             X = (X.float() if X.is_floating_point() else X).numpy(force=True)
@@ -430,7 +428,9 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             a = F.pad(batch.a, (0, method.random))  # no random features for new rows
             return method.conditional_output(batch._replace(a=a))
 
-        return self._check_finite(self.target_.decode(over_annotations(method, conditional, data).cpu().double()).numpy())
+        return self._check_finite(
+            self.target_.decode(over_annotations(method, conditional, data).cpu().double()).numpy()
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

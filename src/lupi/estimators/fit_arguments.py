@@ -3,6 +3,8 @@
 Messages name the row, column or parameter that is wrong.
 """
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -26,7 +26,7 @@ from lupi.tabular.text import TfidfEncoder, TransformerEncoder
 
 FORMAT = 4
 FACTS, WEIGHTS, ENCODERS = "model.json", "weights.safetensors", "encoders.skops"
-STORED = (
+STORED: tuple[type, ...] = (
     TableEncoder,
     *KINDS.values(),
     *ENCODINGS,

@@ -26,9 +26,7 @@ NUMERIC = (Number, Standardized, Boolean, Vector)
 class Deployed(nn.Module):
     """A predictor that takes unscaled numbers and returns probabilities or real numbers."""
 
-    def __init__(
-        self, predictor: nn.Module, decode: Callable[[Tensor], Tensor], encoder: TableEncoder | None
-    ) -> None:
+    def __init__(self, predictor: nn.Module, decode: Callable[[Tensor], Tensor], encoder: TableEncoder | None) -> None:
         super().__init__()
         self.predictor, self.decode, self.encoded = predictor, decode, encoder is not None
         if encoder is not None:

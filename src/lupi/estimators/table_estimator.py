@@ -51,7 +51,9 @@ class TableEstimator:
 
     @property
     def _annotator(self) -> str | None:
-        return self.schema.annotator if self.uses_privileged and self.schema.annotator in self.schema.privileged else None
+        return (
+            self.schema.annotator if self.uses_privileged and self.schema.annotator in self.schema.privileged else None
+        )
 
     def fit(self, data: TableData) -> Self:
         """Train on the rows of a table."""

@@ -57,7 +57,7 @@ class ClassTarget(Target):
 
     def choose(self, p: NDArray[np.float64]) -> NDArray[Any]:
         """Return the predicted labels."""
-        return self.classes[p.argmax(1)]
+        return np.asarray(self.classes[p.argmax(1)])
 
     def weigh(self, y: Tensor, class_weight: ClassWeight) -> NDArray[np.float64] | None:
         """Return the weight of each label, or None; that of a soft label is the expected weight of its classes."""
@@ -100,7 +100,7 @@ class Classes(ClassTarget):
 
     def spread(self, y: Tensor) -> NDArray[np.float64]:
         """Return one-hot rows."""
-        return np.eye(self.outputs)[y.numpy()]
+        return np.asarray(np.eye(self.outputs)[y.numpy()])
 
 
 class SoftClasses(ClassTarget):

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.ipc
 
 from lupi.importers.base import EXAMPLE, LABEL, ImportedTable
-from lupi.tabular.frames import to_pandas
 from lupi.tabular.formats import open_file
+from lupi.tabular.frames import to_pandas
 from lupi.tabular.spec import check_name
 from lupi.tabular.targets import find_unlabelled
 from lupi.tabular.values import ID, Column

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from lupi.importers.base import EXAMPLE, LABEL, ImportedTable
-from lupi.tabular.frames import as_pandas, to_pandas
 from lupi.tabular.formats import open_file
+from lupi.tabular.frames import as_pandas, to_pandas
 from lupi.tabular.spec import check_name, split_names
 from lupi.tabular.targets import find_unlabelled
 from lupi.tabular.values import as_text, is_number

@@ -14,11 +14,11 @@ from lupi._internal.files import check_not_input, claim_output, explain_os_error
 from lupi._internal.progress import Steps
 from lupi.serving.model import TableModel
 from lupi.serving.unseen import UnseenCategories
-from lupi.tabular.schema import stored_as
-from lupi.tabular.frames import to_pandas
 from lupi.tabular.formats import open_file
-from lupi.tabular.reading import count_rows, read_batches, read_schema
+from lupi.tabular.frames import to_pandas
 from lupi.tabular.kinds.image import folder_of
+from lupi.tabular.reading import count_rows, read_batches, read_schema
+from lupi.tabular.schema import stored_as
 from lupi.tabular.spec import check_name, split_names
 
 

@@ -198,12 +198,17 @@ def recognize_privileged(
             use = f"{advice['privileged']}, or pass `kind={{{name!r}: {kinds[name]!r}}}` to use it"
             check_privileged(column, kinds[name], use)
             notes += note_privileged(column, kinds[name])
-        if kinds[name] == "category" and is_number(column):
-            notes.append(
-                f"Privileged column {name!r} holds integers that look like ids, so each value is a category; "
-                f"pass `kind={{{name!r}: 'number'}}` to make it a quantity."
-            )
     return kinds, notes
+
+
+def note_ids(frame: Frame, kinds: Mapping[str, str], chosen: Collection[str]) -> list[str]:
+    """Return notes on privileged integers that were read as categories."""
+    return [
+        f"Privileged column {name!r} holds integers that look like ids, so each value is a category; "
+        f"pass `kind={{{name!r}: 'number'}}` to make it a quantity."
+        for name, kind in kinds.items()
+        if kind == "category" and name not in chosen and is_number(frame[name])
+    ]
 
 
 def recognize_privileged_column(column: Column) -> str:

@@ -249,6 +249,7 @@ def read_data(spec: TableSpec) -> TableData:
     privileged, of_privileged = recognizing.recognize_privileged(
         table.select(list(roles.privileged)), spec.kind, TABLE_ADVICE, spec.annotator
     )
+    of_privileged += recognizing.note_ids(table, privileged, spec.kind)
     annotator, who = choose_annotator(spec.annotator, table, roles, privileged)
     if spec.trust and annotator is None:
         raise ValueError("Expected a column of annotators for `trust`: name it in `annotator`.")

@@ -38,8 +38,8 @@ from lupi.methods.tram import het_tram
 from lupi.nn import Parts, Projected, pretrained
 from lupi.nn.inference import over_annotations, over_examples
 from lupi.settings import Settings as Training
+from lupi.tabular import TableEncoder
 from lupi.tabular.embeddings import hash_folder
-from lupi.tabular.encoding import PrivilegedEncoder
 from lupi_paper.cases import Case, Score, hash_arrays, make_score, train_cases
 from lupi_paper.datasets import load_cifar10, load_cifar10h
 from lupi_paper.findings import COLOURS, Findings, format_mean, make_figure, markdown_table, render_report
@@ -173,7 +173,7 @@ def read_task(folder: Path, settings: Settings) -> Task:
     """Read images and labels, and encode the privileged information as in the paper."""
     labels = load_cifar10h(folder).subsample(settings.others)
     images = load_cifar10(folder, settings.evaluate // 10_000)
-    a = SparseRows.from_matrix(PrivilegedEncoder().fit_transform(labels.privileged))
+    a = SparseRows.from_matrix(TableEncoder(privileged=True).fit_transform(labels.privileged))
     annotator = labels.privileged["annotator"].cat.codes.to_numpy().astype(np.intp)
     right = labels.y == labels.gold
     return Task(

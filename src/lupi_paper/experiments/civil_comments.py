@@ -7,6 +7,7 @@ Collier, Jenatton, Kokiopoulou and Berent (ICML 2022), section 4.3: the paper gi
 """
 
 import dataclasses
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,8 +29,7 @@ from lupi.methods import TRAM, Method, kind
 from lupi.nn import MLP, Parts
 from lupi.nn.inference import over_annotations
 from lupi.settings import Settings as Training
-from lupi.tabular.dataset import fingerprint
-from lupi.tabular.encoding import InputEncoder
+from lupi.tabular import TableEncoder
 from lupi.tabular.text import TfidfEncoder, TransformerEncoder, make_text_encoder
 from lupi_paper import tables
 from lupi_paper.cases import Case, Score, make_score, train_cases
@@ -114,8 +114,12 @@ class Texts(NamedTuple):
 
     def fingerprint(self) -> str:
         """Return a hash of everything."""
-        frames = [pd.DataFrame({"text": list(part)}) for part in (self.train, self.test)]
-        return fingerprint([*frames, *(pd.DataFrame(part) for part in self.known or ())])
+        total = hashlib.sha256()
+        for part in (self.train, self.test):
+            total.update("\0".join(part).encode())
+        for numbers in self.known or ():
+            total.update(np.ascontiguousarray(numbers).tobytes())
+        return total.hexdigest()
 
 
 def read_texts(data: Path | None, settings: Settings) -> Texts:
@@ -177,9 +181,9 @@ class Task(NamedTuple):
 
 def make_task(texts: Texts, encoder: TfidfEncoder | TransformerEncoder, settings: Settings) -> Task:
     """Embed the texts, standardize each feature by the training texts, and draw what the stand-in needs."""
-    scale = InputEncoder()
-    fit = scale.fit_transform(encoder.transform(texts.train))
-    score = scale.transform(encoder.transform(texts.test))
+    scale = TableEncoder()
+    fit = np.asarray(scale.fit_transform(encoder.transform(texts.train)))
+    score = np.asarray(scale.transform(encoder.transform(texts.test)))
     drawn = None
     if texts.known is None:
         generator = np.random.default_rng(settings.task)

@@ -35,7 +35,7 @@ from lupi.likelihoods import Categorical
 from lupi.nn import Parts, Tower, resnet
 from lupi.nn.reading import use_workers
 from lupi.settings import Settings as Training
-from lupi.tabular.encoding import PrivilegedEncoder
+from lupi.tabular import TableEncoder
 from lupi.training import RandomCrop, RandomFlip, RandomResizedCrop
 from lupi_paper.cases import Case, make_score, train_cases
 from lupi_paper.experiments.annotators import (
@@ -209,7 +209,8 @@ def make_cases(images: Images, relabelled: Relabelled, settings: Settings) -> di
     annotator = torch.from_numpy(pd.factorize(privileged["annotator"])[0])
 
     def annotations(columns: pd.DataFrame) -> Annotations:
-        encoded = PrivilegedEncoder(numbers="standardize").fit_transform(columns)
+        kind = {str(name): "standardized" for name in columns.select_dtypes("number")}
+        encoded = TableEncoder(kind, privileged=True).fit_transform(columns)
         return Annotations(images.x, row, torch.from_numpy(encoded.toarray()), y, annotator=annotator)
 
     def parts(data: Annotations, capacity: float = 1.0) -> Parts:
