@@ -114,8 +114,8 @@ def compare_table(
         if uses_consensus(data, test):
             consensus = run([Arm(name="consensus", train=partial(infer_consensus, plan, data, splits))])
             truth = {seed: values["truth"] for _, seed, values in consensus}
-        train = partial(train_variant, plan=plan, data=data, test=test, splits=splits, truth=truth)
-        arms = [Arm(name=one.name, train=partial(train, one)) for one in variants]
+        problem = (plan, data, test, splits, truth)
+        arms = [Arm(name=one.name, train=partial(train_variant, one, *problem)) for one in variants]
         found = run(arms, notify=notify)
     return summarize_runs(plan, data, test, variants, found, about)
 
