@@ -3,12 +3,12 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from lupi.tabular.dataset import fingerprint, read_annotations
+from lupi.tabular.features import encode_columns, fit_encoders
 
 from lupi.tabular import InputEncoder, TableSpec, read_dataset
 from lupi.tabular import reading as module
 from lupi.tabular.schema import InputColumn
-from lupi.tabular.dataset import fingerprint, read_annotations
-from lupi.tabular.features import encode_columns, fit_encoders
 
 TABLE = pd.DataFrame(
     {

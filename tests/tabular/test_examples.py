@@ -3,8 +3,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from lupi.tabular.grouping import FEW_VALUES, MOST_LABELS, group_equal_inputs, hash_rows
 from lupi.tabular.frames import Columns
+from lupi.tabular.grouping import FEW_VALUES, MOST_LABELS, group_equal_inputs, hash_rows
 
 
 @pytest.fixture

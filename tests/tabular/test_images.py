@@ -9,12 +9,12 @@ import pytest
 import skops.io
 import torch
 import torch.nn.functional as F
+from lupi.tabular.features import encode_columns, fit_encoders
 from PIL import Image
 
 from lupi.tabular import images
-from lupi.tabular.schema import InputColumn, clean_inputs
-from lupi.tabular.features import encode_columns, fit_encoders
 from lupi.tabular.images import UnreadableImageError, read_image
+from lupi.tabular.schema import InputColumn, clean_inputs
 
 RNG = np.random.default_rng(0)
 PICTURE = RNG.integers(256, size=(6, 6, 3), dtype=np.uint8)

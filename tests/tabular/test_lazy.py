@@ -6,15 +6,14 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 import torch
+from lupi.tabular.dataset import read_annotations, read_dataset
 
 from lupi import PrivilegedClassifier, data
 from lupi.serving import train
 from lupi.tabular import InputEncoder, PrivilegedEncoder, TableSpec, encoding
-from lupi.tabular.frames import to_column
-from lupi.tabular.dataset import read_annotations, read_dataset
 from lupi.tabular.formats import base
+from lupi.tabular.frames import Columns, to_column
 from lupi.tabular.kinds.category import Category
-from lupi.tabular.frames import Columns
 from lupi.tabular.reading import open_columns
 from lupi.tabular.values import category_labels
 

@@ -11,8 +11,8 @@ from hypothesis.extra.numpy import arrays
 
 import lupi
 from lupi.tabular import InputEncoder, PrivilegedEncoder
-from lupi.tabular.schema import InputColumn, clean_inputs, stored_as
 from lupi.tabular.kinds.vector import expand_vectors, stack_vectors
+from lupi.tabular.schema import InputColumn, clean_inputs, stored_as
 
 NUMBERS = st.floats(-1e6, 1e6, width=32)
 MATRICES = st.tuples(st.integers(1, 8), st.integers(1, 5)).flatmap(lambda s: arrays(np.float32, s, elements=NUMBERS))
