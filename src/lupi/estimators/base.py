@@ -22,7 +22,8 @@ from lupi import methods
 from lupi._internal.checks import check_integer, check_number
 from lupi._internal.devices import check_device
 from lupi._internal.seeding import seeded
-from lupi.data import Annotations, Batch, CodedRows, SparseRows
+from lupi._internal.sparse_rows import CodedRows
+from lupi.data import Annotations, Batch, SparseRows
 from lupi.estimators import arguments
 from lupi.estimators.folder import save_model_folder
 from lupi.estimators.held_out import check_eval_set, encode_eval_set, hold_out, stops_by_consensus

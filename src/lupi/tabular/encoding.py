@@ -21,7 +21,8 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from lupi._internal.checks import check_integer
-from lupi.data import ROWS_AT_ONCE, SMALL, CodedRows
+from lupi._internal.sparse_rows import ROWS_AT_ONCE, CodedRows
+from lupi.data import MAX_DENSE_VALUES
 from lupi.tabular.frames import Table, as_frame, check_inputs, iterate_matrix, match_columns
 from lupi.tabular.kinds.vector import holds_vectors, stack_vectors
 from lupi.tabular.lazy import Frame
@@ -314,7 +315,7 @@ class InputEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
                 if kind in REPLACEMENTS and name not in self.encoder_.missing_ and frame[name].isna().any():
                     warn_of_missing(name, kind)
         rows = self.encoder_.encode(frame, dtype)
-        many = rows.shape[0] * rows.shape[1] > SMALL and not dense
+        many = rows.shape[0] * rows.shape[1] > MAX_DENSE_VALUES and not dense
         return rows if many else rows[torch.arange(rows.shape[0])].contiguous()
 
     def _encode_numbers(self, frame: Frame, dtype: str) -> NDArray[Any]:

@@ -35,7 +35,7 @@ On a GPU, `recorded` says whether steps were replayed as a CUDA graph.
 
 A loss of replicas is a list with one number each, NaN for replicas that stopped in an earlier epoch.
 """
-MAX_DENSE_VALUES = 2**22
+MAX_DENSE_BATCH = 2**22
 """Maximum number of values of a dense batch of privileged information; larger ones stay sparse."""
 MAX_GROWTH = 1e3
 """Training has diverged if a loss exceeds this multiple of one plus its size in the first step."""
@@ -203,7 +203,7 @@ class StageLoop:
             return data
         if not (isinstance(data, Annotations) and isinstance(data.a, SparseRows) and self.members[0].takes_sparse):
             return data
-        wide = settings.batch_size * data.a.width > MAX_DENSE_VALUES
+        wide = settings.batch_size * data.a.width > MAX_DENSE_BATCH
         return dataclasses.replace(data, a=dataclasses.replace(data.a, returns_sparse=True)) if wide else data
 
     @property
