@@ -134,7 +134,7 @@ def test_an_arrow_table_is_encoded_by_column(path):
 
 def test_codes_train_like_dense_inputs(path, monkeypatch):
     dense = fit(path, "no-pi")
-    monkeypatch.setattr("lupi.tabular.encoding.SMALL", 0)
+    monkeypatch.setattr("lupi.tabular.encoding.MAX_DENSE_VALUES", 0)
     found = []
     original = InputEncoder.encode
     monkeypatch.setattr(InputEncoder, "encode", lambda *a, **k: found.append(original(*a, **k)) or found[-1])

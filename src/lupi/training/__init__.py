@@ -3,12 +3,10 @@
 from lupi.training.augmentation import RandomCrop, RandomFlip, RandomResizedCrop
 from lupi.training.checkpoint import Checkpoint
 from lupi.training.fitting import fit, fit_seeds
-from lupi.training.loop import Epoch
 from lupi.training.replicas import Replicas, StackedAnnotations
 
 __all__ = [
     "Checkpoint",
-    "Epoch",
     "RandomCrop",
     "RandomFlip",
     "RandomResizedCrop",
