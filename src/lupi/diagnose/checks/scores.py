@@ -43,7 +43,7 @@ class Scores(Check):
 def describe_scores(table: pd.DataFrame, notes: list[str]) -> Finding:
     """Describe the table of scores."""
     text = (
-        "True labels were used for these scores, and for nothing else. AUROC is the probability that a wrong label is "
+        "The rankings that are scored were made without true labels. AUROC is the probability that a wrong label is "
         "ranked before a correct one. Spearman is the correlation between the ranks of annotators and their ranks by "
         "the share of correct labels. Majority vote and No PI alone are the baselines."
     )
