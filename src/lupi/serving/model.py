@@ -189,9 +189,9 @@ def load(
     method : callable, optional
         The method, if the model was trained with a custom one.
     text_encoder : str, optional
-        Name or folder of the Hugging Face model that encodes text columns, if it has moved since training.
+        Name or folder of the Hugging Face model that encodes text columns, if the model was trained with one.
     image_encoder : str, optional
-        Name or folder of the pretrained model that encodes image columns, if it has moved since training.
+        Name or folder of the pretrained model that encodes image columns, if the model was trained with one.
     device : str
         Device for predictions.
 
@@ -227,8 +227,14 @@ def load(
     for encoder in encoders.values():
         if isinstance(encoder, PretrainedEncoder):
             encoder.device = device
-            moved = image_encoder if isinstance(encoder, VisionEncoder) else text_encoder
-            encoder.name = resolve_folder(moved) if moved else encoder.name
+            what = "image_encoder" if isinstance(encoder, VisionEncoder) else "text_encoder"
+            given = image_encoder if what == "image_encoder" else text_encoder
+            if given is None:  # a folder could name any model
+                raise ValueError(
+                    f"Expected `{what}` to say where to load the encoder of {path} from, which was {encoder.name} in "
+                    "training, but got None."
+                )
+            encoder.name = resolve_folder(given)
     return TableModel(estimator=estimator, schema=schema, encoders=encoders, record=record)
 
 
