@@ -80,7 +80,7 @@ def test_a_text_encoder_is_loaded_only_from_where_the_user_says(model, tmp_path,
     encoder.version_ = "1"
     moved = TableModel(estimator=model.estimator, schema=model.schema, encoders={"note": encoder}, record=model.record)
     moved.save(tmp_path / "model")
-    with pytest.raises(ValueError, match="`text_encoder` to say where .* which was elsewhere/bert in training"):
+    with pytest.raises(ValueError, match=r"`text_encoder` to say where .* which was elsewhere/bert in training"):
         lupi.load(tmp_path / "model")
     monkeypatch.chdir(tmp_path)
     assert lupi.load("model", text_encoder="bert").encoders["note"].name == str(tmp_path / "bert")
