@@ -143,7 +143,5 @@ def test_strings_whose_places_are_not_in_the_file(tmp_path):
 def test_the_page_says_what_each_importer_reads():
     script = runpy.run_path(str(Path(__file__).parents[2] / "docs" / ".scripts" / "importers.py"))
     page = script["PAGE"].read_text(encoding="utf-8")
-    assert page == script["describe_importers"](), (
-        "Run `python docs/.scripts/importers.py` after a change of importers."
-    )
+    assert page == script["describe_importers"](), "Run `python docs/.scripts/importers.py`."
     assert all(f"\n### {tool}\n" in page for tool in IMPORTERS)

@@ -83,7 +83,7 @@ class PretrainedEncoder(ABC):
         return np.stack([np.frombuffer(found[key], dtype=np.float32) for key in keys])
 
     def _load_trained(self) -> tuple[Any, Any]:
-        """Return the parts of the model, unless it has changed since training; a folder is checked before it is loaded."""
+        """Return the parts of the model, unless it has changed since training; a folder is checked before loading."""
         folder = Path(self.name)
         if folder.is_dir():
             self._check_version(hash_folder(folder))
