@@ -15,10 +15,11 @@ import numpy as np
 import pandas as pd
 
 from lupi import methods as known
+from lupi._internal.arrays import Floats
 from lupi.compare.arrays import SETTINGS, Task, fit_and_score, is_baseline
 from lupi.compare.consensus import first_rows, take_gold
 from lupi.compare.plan import ALL, Plan
-from lupi.compare.statistics import BASELINE, Floats
+from lupi.compare.statistics import BASELINE
 from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
 from lupi.likelihoods import Categorical, Gaussian
 from lupi.metrics import Posterior, reliability

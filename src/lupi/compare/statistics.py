@@ -14,9 +14,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
+from lupi._internal.arrays import Floats
 from lupi.metrics import clustered_error
 
-Floats = NDArray[np.float64]
 BASELINE = "no-pi"
 """The method to which all others are compared."""
 

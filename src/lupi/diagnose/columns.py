@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from lupi._internal.arrays import Floats
 from lupi._internal.parallel import run_parallel
 from lupi._internal.progress import Steps
 from lupi.diagnose.findings import SHUFFLED, TOGETHER, Diagnosis
-from lupi.diagnose.information import Floats
 from lupi.diagnose.leaks import classify_leak, predict_alone
 from lupi.diagnose.problem import WIDTH, Problem
 

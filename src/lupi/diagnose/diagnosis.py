@@ -9,11 +9,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from lupi import methods
+from lupi._internal.arrays import Floats
 from lupi.crowd import Inference, infer, krippendorff_alpha, summarize_annotators
 from lupi.crowd.tables import tabulate_confusions, tabulate_consensus
 from lupi.diagnose.columns import measure_columns
 from lupi.diagnose.findings import Diagnosis, write_notes
-from lupi.diagnose.information import Floats
 from lupi.diagnose.periods import find_time, measure_periods
 from lupi.diagnose.predictions import predict_out_of_fold
 from lupi.diagnose.problem import Problem

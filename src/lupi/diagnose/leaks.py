@@ -18,10 +18,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from lupi._internal.arrays import Floats
 from lupi.tabular.folds import grouped_folds
 from lupi.tabular.kinds.vector import as_bytes
-
-Floats = NDArray[np.float64]
 
 MOST_BINS = 100
 """Maximum number of bins of a numeric column; a bin has about twenty rows or more."""

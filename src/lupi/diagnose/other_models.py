@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from lupi.diagnose.information import Floats
+from lupi._internal.arrays import Floats
 from lupi.tabular import TableDataset, TableSpec, read_table
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_datetime64_any_dtype
 
-from lupi.diagnose.information import Floats
+from lupi._internal.arrays import Floats
 
 PERIODS = 10
 """Number of periods, with about equally many labels each."""

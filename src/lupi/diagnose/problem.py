@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from lupi import methods
+from lupi._internal.arrays import Floats
 from lupi._internal.devices import one_thread
 from lupi.crowd.trusted import read_trust
-from lupi.diagnose.information import STEPS, Floats, Information, cross_entropy_gap, held_out_losses
+from lupi.diagnose.information import STEPS, Information, cross_entropy_gap, held_out_losses
 from lupi.diagnose.leaks import code_values
 from lupi.tabular.columns import privileged_encoding
 from lupi.tabular.folds import grouped_folds, number_examples

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 
+from lupi._internal.arrays import Floats
 from lupi.crowd import Inference, Votes, count_labels
-from lupi.diagnose.information import Floats
 
 FEW_LABELS = 5
 """With fewer labels, the share of correct labels of an annotator is too noisy for a ranking."""

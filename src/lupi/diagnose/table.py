@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from lupi._internal.arrays import Floats
 from lupi._internal.checks import check_integer, check_jobs
 from lupi._internal.files import claim_output, explain_os_errors, replace_folder, to_csv, to_records, write_text
 from lupi._internal.progress import show_trainings
@@ -16,7 +17,6 @@ from lupi.crowd.agreement import describe_agreement
 from lupi.diagnose.content import add_content, draw_pictures
 from lupi.diagnose.diagnosis import diagnose
 from lupi.diagnose.findings import Diagnosis
-from lupi.diagnose.information import Floats
 from lupi.diagnose.other_models import read_probabilities
 from lupi.diagnose.page import diagnosis_page
 from lupi.diagnose.problem import Problem
