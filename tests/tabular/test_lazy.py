@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from lupi import PrivilegedClassifier, data
+from lupi._internal import sparse_rows
 from lupi.serving import train
 from lupi.tabular import InputEncoder, PrivilegedEncoder, TableSpec, encoding
 from lupi.tabular.containers import to_column
@@ -62,7 +63,7 @@ def path(tmp_path):
 def tiny(monkeypatch, request):
     """Read and convert a few rows at a time."""
     monkeypatch.setattr(base, "ROWS_AT_ONCE", request.param)
-    monkeypatch.setattr(data, "ROWS_AT_ONCE", request.param)
+    monkeypatch.setattr(sparse_rows, "ROWS_AT_ONCE", request.param)
     monkeypatch.setattr(encoding, "ROWS_AT_ONCE", request.param)
 
 
@@ -81,7 +82,7 @@ def test_a_model_does_not_depend_on_batches(suffix, path, monkeypatch):
     TABLE.to_csv(path.with_suffix(".csv"), index=False)
     whole = fit(path)
     monkeypatch.setattr(base, "ROWS_AT_ONCE", 3)
-    monkeypatch.setattr(data, "ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(sparse_rows, "ROWS_AT_ONCE", 3)
     monkeypatch.setattr(encoding, "ROWS_AT_ONCE", 3)
     parts = fit(path.with_suffix(f".{suffix}"))
     for name, value in whole.estimator.method_.state_dict().items():
