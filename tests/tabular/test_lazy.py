@@ -141,7 +141,7 @@ def test_codes_train_like_dense_inputs(path, monkeypatch):
     original = InputEncoder.encode
     monkeypatch.setattr(InputEncoder, "encode", lambda *a, **k: found.append(original(*a, **k)) or found[-1])
     coded = fit(path, "no-pi")
-    assert isinstance(found[0], data.CodedRows)
+    assert isinstance(found[0], sparse_rows.CodedRows)
     for name, value in dense.estimator.method_.state_dict().items():
         torch.testing.assert_close(coded.estimator.method_.state_dict()[name], value, rtol=1e-5, atol=1e-6)
 
