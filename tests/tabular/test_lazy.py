@@ -7,7 +7,7 @@ import pyarrow.parquet
 import pytest
 import torch
 
-from lupi import PrivilegedClassifier, data
+from lupi import PrivilegedClassifier
 from lupi._internal import sparse_rows
 from lupi.serving import train
 from lupi.tabular import InputEncoder, PrivilegedEncoder, TableSpec, encoding
