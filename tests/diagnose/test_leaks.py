@@ -1,7 +1,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from lupi.tabular.folds import grouped_folds
+from lupi.tabular.grouping import grouped_folds
 from sklearn.metrics import mutual_info_score
 
 from lupi.diagnose import leaks

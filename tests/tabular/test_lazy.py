@@ -8,7 +8,8 @@ import pytest
 import torch
 from lupi.tabular.dataset import read_annotations, read_dataset
 
-from lupi import PrivilegedClassifier, data
+from lupi import PrivilegedClassifier
+from lupi._internal import sparse_rows
 from lupi.serving import train
 from lupi.tabular import InputEncoder, PrivilegedEncoder, TableSpec, encoding
 from lupi.tabular.formats import base
@@ -61,7 +62,7 @@ def path(tmp_path):
 def tiny(monkeypatch, request):
     """Read and convert a few rows at a time."""
     monkeypatch.setattr(base, "ROWS_AT_ONCE", request.param)
-    monkeypatch.setattr(data, "ROWS_AT_ONCE", request.param)
+    monkeypatch.setattr(sparse_rows, "ROWS_AT_ONCE", request.param)
     monkeypatch.setattr(encoding, "ROWS_AT_ONCE", request.param)
 
 
@@ -80,7 +81,7 @@ def test_a_model_does_not_depend_on_batches(suffix, path, monkeypatch):
     TABLE.to_csv(path.with_suffix(".csv"), index=False)
     whole = fit(path)
     monkeypatch.setattr(base, "ROWS_AT_ONCE", 3)
-    monkeypatch.setattr(data, "ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(sparse_rows, "ROWS_AT_ONCE", 3)
     monkeypatch.setattr(encoding, "ROWS_AT_ONCE", 3)
     parts = fit(path.with_suffix(f".{suffix}"))
     for name, value in whole.estimator.method_.state_dict().items():
@@ -139,7 +140,7 @@ def test_codes_train_like_dense_inputs(path, monkeypatch):
     original = InputEncoder.encode
     monkeypatch.setattr(InputEncoder, "encode", lambda *a, **k: found.append(original(*a, **k)) or found[-1])
     coded = fit(path, "no-pi")
-    assert isinstance(found[0], data.CodedRows)
+    assert isinstance(found[0], sparse_rows.CodedRows)
     for name, value in dense.estimator.method_.state_dict().items():
         torch.testing.assert_close(coded.estimator.method_.state_dict()[name], value, rtol=1e-5, atol=1e-6)
 

@@ -21,10 +21,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from lupi._internal.arrays import Floats
 from lupi._internal.devices import one_thread
 from lupi.compare.arrays import PATIENCE
 from lupi.compare.plan import Plan
-from lupi.compare.statistics import BASELINE, Floats
+from lupi.compare.statistics import BASELINE
 from lupi.crowd import infer
 from lupi.crowd.trusted import read_trust
 from lupi.estimators import PrivilegedClassifier

@@ -323,7 +323,9 @@ class StageLoop:
             "stage": self.number,
             "stage_name": self.stage.name,
             "schedule": self.settings.schedule,
-            "position": (self.epoch, self.step, self.ended),
+            "epoch": self.epoch,
+            "step": self.step,
+            "ended": self.ended,
             "optimizer": self.stepper.optimizer.state_dict(),
             "noise": noise,
             "totals": self.totals.state(),
@@ -332,7 +334,7 @@ class StageLoop:
 
     def resume(self, state: dict[str, Any]) -> None:
         """Resume from a saved state."""
-        self.epoch, self.step, self.ended = state["position"]
+        self.epoch, self.step, self.ended = state["epoch"], state["step"], state["ended"]
         self.stepper.resume(state["optimizer"])
         rank, noise = self.place.global_rank, state["noise"]
         if noise["cpu"].shape[0] == self.place.world_size:  # a different number of processes draws different noise

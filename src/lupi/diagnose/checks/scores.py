@@ -6,17 +6,16 @@ uses the probability of the label under a model without privileged information t
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 
+from lupi._internal.arrays import Floats
 from lupi.crowd import Votes, count_labels, summarize_annotators
 from lupi.diagnose.base import Brief, Check, Finding
 from lupi.diagnose.checks.annotators import FEW_LABELS
 from lupi.diagnose.problem import Problem
 from lupi.report import Section, Table
-
-Floats = NDArray[np.float64]
 
 
 class Scores(Check):
