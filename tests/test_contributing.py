@@ -64,7 +64,7 @@ def run(tmp_path):
 
 
 def test_the_page_has_an_example_of_each():
-    assert set(EXAMPLES) == {"metric", "kind of column", "shared command-line option"}
+    assert set(EXAMPLES) == {"metric", "kind of column", "importer", "shared command-line option"}
 
 
 def test_a_new_metric_is_in_results_and_report(run, table, tmp_path):
@@ -79,6 +79,17 @@ def test_a_new_kind_of_column_can_be_chosen(run, table, tmp_path):
     options = ["--kind", "price=amount", "--epochs", 1, "-o", tmp_path / "model"]
     shown = run("kind of column", "train", table, "--target", "y", "--privileged", "annotator", *options)
     assert "1 amount" in shown
+
+
+def test_a_new_importer_reads_an_export(run, tmp_path):
+    (tmp_path / "votes.txt").write_text("Ann: film 7 is good\nBob: film 7 is bad\nAnn: film 8 is bad\nBob: film 8\n")
+    shown = run("importer", "import", "notebook", "votes.txt", "-o", "labels.csv")
+    assert shown.startswith(
+        "Note: 1 empty labels are left out.\nTable: labels.csv, 3 labels of 2 examples by 2 annotators"
+    )
+    labels = pd.read_csv(tmp_path / "labels.csv")
+    assert labels["label"].tolist() == ["good", "bad", "bad"]
+    assert labels["annotator"].tolist() == ["Ann", "Bob", "Ann"]
 
 
 @pytest.mark.parametrize("command", ["train", "compare", "diagnose"])
