@@ -131,7 +131,8 @@ def make_table(
     inputs, more = clean_fields([row.inputs for row in labelled], taken)
     example, unnamed = name_examples(labelled)
     gold = make_columns([{GOLD: first_label(row.gold)} for row in labelled]).dropna(axis="columns", how="all")
-    if GOLD in gold and (len(labels.columns) > 1 or labels.dtypes.iloc[0].kind == "f"):
+    first = labels.iloc[:, 0]
+    if GOLD in gold and (len(labels.columns) > 1 or is_quantity(first)):
         gold = gold.drop(columns=GOLD)
         more.append("True labels are left out, since they must be classes of a single target.")
     return ImportedTable(
