@@ -84,9 +84,7 @@ def test_a_new_kind_of_column_can_be_chosen(run, table, tmp_path):
 def test_a_new_importer_reads_an_export(run, tmp_path):
     (tmp_path / "votes.txt").write_text("Ann: film 7 is good\nBob: film 7 is bad\nAnn: film 8 is bad\nBob: film 8\n")
     shown = run("importer", "import", "notebook", "votes.txt", "-o", "labels.csv")
-    assert shown.startswith(
-        "Note: 1 empty labels are left out.\nTable: labels.csv, 3 labels of 2 examples by 2 annotators"
-    )
+    assert shown.startswith("Note: 1 empty labels are left out.\nTable: labels.csv, 3 labels of 2 examples by 2 ")
     labels = pd.read_csv(tmp_path / "labels.csv")
     assert labels["label"].tolist() == ["good", "bad", "bad"]
     assert labels["annotator"].tolist() == ["Ann", "Bob", "Ann"]
