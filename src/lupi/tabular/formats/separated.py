@@ -196,7 +196,7 @@ def count_rows(path: Path, separator: str, *, quoted: bool) -> int | None:
     convert = pa.csv.ConvertOptions(include_columns=["f0"], column_types={"f0": pa.binary()})
     try:
         with pa.csv.open_csv(path, read, parse_options(separator, quoted), convert) as reader:
-            return sum(batch.num_rows for batch in reader)
+            return int(sum(batch.num_rows for batch in reader))
     except pa.ArrowInvalid:
         return None
 
