@@ -78,7 +78,7 @@ def test_tags_of_tokens_are_no_labels(tmp_path, tokens):
         {"huggingface": json.dumps({"info": {"features": {"ner_tags": names}}})}
     )
     pq.write_table(table, tmp_path / "t.parquet")
-    with pytest.raises(ValueError, match="labels of whole examples, but 'ner_tags' of .* labels (the )?tokens"):
+    with pytest.raises(ValueError, match=r"labels of whole examples, but 'ner_tags' of .* labels (the )?tokens"):
         read_export("huggingface", tmp_path / "t.parquet", label="ner_tags")
 
 

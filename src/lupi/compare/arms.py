@@ -16,11 +16,12 @@ import numpy as np
 import pandas as pd
 
 from lupi import methods as known
+from lupi._internal.arrays import Floats
 from lupi._internal.devices import one_thread
 from lupi.compare.arrays import SETTINGS, Result, is_baseline, score
 from lupi.compare.consensus import first_rows
 from lupi.compare.plan import ALL, Plan
-from lupi.compare.statistics import BASELINE, Floats
+from lupi.compare.statistics import BASELINE
 from lupi.estimators import PrivilegedClassifier
 from lupi.estimators.table_estimator import TableEstimator, fit_tables
 from lupi.likelihoods import Categorical, Gaussian

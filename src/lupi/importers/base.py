@@ -131,7 +131,7 @@ def make_table(
     inputs, more = clean_fields([row.inputs for row in labelled], taken)
     example, unnamed = name_examples(labelled)
     gold = make_columns([{GOLD: first_label(row.gold)} for row in labelled]).dropna(axis="columns", how="all")
-    if GOLD in gold and (len(labels.columns) > 1 or labels.dtypes.iloc[0].kind == "f"):
+    if GOLD in gold and (len(labels.columns) > 1 or is_quantity(labels.iloc[:, 0])):
         gold = gold.drop(columns=GOLD)
         more.append("True labels are left out, since they must be classes of a single target.")
     return ImportedTable(
@@ -156,6 +156,11 @@ def name_examples(rows: Sequence[LabelRow]) -> tuple[pd.DataFrame, list[str]]:
     missing = sum(row.example is None for row in rows)
     notes = [f"{missing:,} labels are of examples without id; those with equal inputs are one example."]
     return pd.DataFrame({EXAMPLE: ids}), notes if missing else []
+
+
+def is_quantity(labels: "pd.Series[Any]") -> bool:
+    """Return whether labels are quantities rather than classes: real numbers, or many integers."""
+    return labels.dtype.kind == "f" or (labels.dtype.kind in "iu" and labels.nunique() > MANY_CLASSES)
 
 
 def is_empty(label: Any) -> bool:
