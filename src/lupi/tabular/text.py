@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import pandas as pd
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
@@ -14,8 +13,6 @@ from sklearn.preprocessing import normalize
 
 from lupi._internal.pretrained import NO_CODE, limit_tokens
 from lupi.tabular.embeddings import PretrainedEncoder, resolve_folder
-
-TRUSTED = ("lupi.tabular.text.TfidfEncoder", "lupi.tabular.text.TransformerEncoder")
 
 
 class TfidfEncoder:
@@ -127,15 +124,6 @@ class TransformerEncoder(PretrainedEncoder):
                 ) from error
             self._parts = tokenizer, model, self._find_version(model, repr(tokenizer), *sorted(tokenizer.get_vocab()))
         return self._parts
-
-
-def encode_texts(encoder: TfidfEncoder | TransformerEncoder | Any, column: "pd.Series[Any]") -> NDArray[np.float32]:
-    """Encode a column of texts; every distinct text is encoded once, and a missing text is an empty text."""
-    codes, distinct = pd.factorize(column)
-    texts = [str(value) for value in distinct]
-    if column.empty or column.isna().any():
-        texts.append("")  # a missing text has code −1, the last element
-    return np.asarray(encoder.transform(texts))[codes]
 
 
 def make_text_encoder(name: str | None, device: str = "cpu") -> TfidfEncoder | TransformerEncoder:
