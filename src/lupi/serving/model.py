@@ -253,8 +253,10 @@ def export_onnx(model: Estimator | TableModel, onnx: str | Path, *, overwrite: b
     y = "real numbers, [rows]"
     if classes is not None:
         y = f"probabilities, [rows, {len(classes)}]: {', '.join(map(str, classes))}"
-    x = f"unscaled {estimator.dtype} numbers, [rows, {len(columns)}]: {list_columns(columns)}"
-    return [f"x: {x}", f"y: {estimator.dtype} {y}"]
+    return [
+        f"x: unscaled float32 numbers, [rows, {len(columns)}]: {list_columns(columns)}",
+        f"y: float32 {y}",
+    ]
 
 
 def list_columns(names: Sequence[str]) -> str:
