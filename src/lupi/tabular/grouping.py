@@ -72,8 +72,8 @@ def check_examples(
     first = np.flatnonzero(~pd.Series(codes).duplicated())[codes]
     named = [(None, inputs)] if isinstance(inputs, np.ndarray) else inputs.items()
     for name, column in named:
-        if isinstance(column, pd.Series) and is_coded(column):
-            column = column.cat.codes
+        if isinstance(column, pd.Series):
+            column = column.cat.codes if is_coded(column) else as_bytes(column)
         row = find_difference(np.asarray(column), first)
         if row is None:
             continue

@@ -15,7 +15,6 @@ from PIL import Image, ImageOps
 from lupi._internal.pretrained import ImageTrunk, pretrained
 from lupi.tabular.embeddings import PretrainedEncoder, hash_folder, resolve_folder
 
-TRUSTED = ("lupi.tabular.images.PixelEncoder", "lupi.tabular.images.VisionEncoder")
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 """Formats to accept. Pillow reads more formats, some by starting other programs."""
 SIDE = 16

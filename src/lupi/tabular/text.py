@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import pandas as pd
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
@@ -15,8 +14,6 @@ from sklearn.preprocessing import normalize
 
 from lupi._internal.pretrained import limit_tokens
 from lupi.tabular.embeddings import PretrainedEncoder, hash_folder, resolve_folder
-
-TRUSTED = ("lupi.tabular.text.TfidfEncoder", "lupi.tabular.text.TransformerEncoder")
 
 
 class TfidfEncoder:
@@ -130,15 +127,6 @@ class TransformerEncoder(PretrainedEncoder):
             version = hash_folder(folder) if folder.is_dir() else f"{self.name}@{model.config._commit_hash}"
             self._parts = tokenizer, model, version
         return self._parts
-
-
-def encode_texts(encoder: TfidfEncoder | TransformerEncoder | Any, column: "pd.Series[Any]") -> NDArray[np.float32]:
-    """Encode a column of texts; every distinct text is encoded once, and a missing text is an empty text."""
-    codes, distinct = pd.factorize(column)
-    texts = [str(value) for value in distinct]
-    if column.empty or column.isna().any():
-        texts.append("")  # a missing text has code −1, the last element
-    return np.asarray(encoder.transform(texts))[codes]
 
 
 def make_text_encoder(name: str | None, device: str = "cpu") -> TfidfEncoder | TransformerEncoder:

@@ -62,16 +62,6 @@ def as_numbers(column: Column) -> NDArray[np.float64]:
     return values
 
 
-def find_edges(column: Column, quantiles: int) -> NDArray[np.float64]:
-    """Return the inner edges of at most `quantiles` bins; they are training values, so no bin is empty."""
-    values = as_numbers(column)
-    ordered = np.sort(values[~np.isnan(values)])
-    edges = np.unique(ordered)
-    if len(edges) > quantiles:  # otherwise each value has its own bin
-        edges = np.unique(ordered[np.arange(1, quantiles) * len(ordered) // quantiles])
-    return np.asarray(edges[edges > ordered[0]])
-
-
 def category_labels(column: Column) -> list[str]:
     """Return the distinct values of a column as strings; numbers are in numeric order, others sorted as strings."""
     if is_coded(column):

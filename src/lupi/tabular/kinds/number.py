@@ -150,7 +150,7 @@ class Standard(Encoding):
                         feature = first + self.numbers + number
                         codes[some, number] = np.where(absent[:, i - place.start], feature, none)
                 new += [int(place.start + i) for i in np.flatnonzero(absent.any(0))]
-        return [self.columns[i] for i in dict.fromkeys(new) if i not in self.missing]
+        return [self.features[i] for i in dict.fromkeys(new) if i not in self.missing]
 
 
 class Quantiles(OneHot):

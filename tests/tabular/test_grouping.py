@@ -3,8 +3,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from lupi.tabular.grouping import FEW_VALUES, MOST_LABELS, group_equal_inputs, hash_rows
 from lupi.tabular.frames import Columns
+from lupi.tabular.grouping import FEW_VALUES, MOST_LABELS, check_examples, group_equal_inputs, hash_rows, sample_rows
 
 
 @pytest.fixture
@@ -56,3 +56,18 @@ def test_many_rows_with_equal_inputs_of_few_values_are_examples():
 def test_many_labels_of_examples_whose_inputs_have_many_values_are_grouped():
     many = pd.DataFrame({"a": list(range(FEW_VALUES + 1)) * 2 * MOST_LABELS, "b": 0})
     assert group_equal_inputs(many)[0].max() == FEW_VALUES
+
+
+def test_vectors_of_one_example_are_compared():
+    ids, same = np.array(["a", "b", "a"]), [np.array([1.0, 2.0]), np.array([1.0, 3.0]), np.array([1.0, 2.0])]
+    check_examples(ids, pd.DataFrame({"v": same}))
+    with pytest.raises(ValueError, match=r"rows 0 and 2 of example 'a' differ in 'v'"):
+        check_examples(ids, pd.DataFrame({"v": [*same[:2], np.array([1.0, 2.5])]}))
+
+
+def test_examples_are_equally_likely():
+    example, counts = np.repeat(np.arange(10), 2), np.zeros(10)
+    for seed in range(2000):
+        counts[np.unique(example[sample_rows(example, 7, seed)])] += 1
+    assert counts.sum() == 3 * 2000
+    np.testing.assert_allclose(counts / 2000, 0.3, atol=4 * np.sqrt(0.3 * 0.7 / 2000))
