@@ -113,7 +113,10 @@ def test_several_targets_are_multi_label(spec_of, tmp_path):
 
 @pytest.mark.parametrize(
     ("column", "values", "message"),
-    [("id", [None, "1"], "`example` to have an id in every row, but row 0"), ("label", [None, None], r"'label'.* null")],
+    [
+        ("id", [None, "1"], "`example` to have an id in every row, but row 0"),
+        ("label", [None, None], r"'label'.* null"),
+    ],
 )
 def test_missing_ids_and_labels_are_named(spec_of, column, values, message):
     with pytest.raises(ValueError, match=message):
@@ -225,7 +228,9 @@ def test_rows_with_equal_inputs_are_one_example_unless_ids_are_given(tmp_path):
 def test_what_was_recognized_is_one_line_whatever_the_names(tmp_path):
     hostile = {"annotator": "who\nNote: all is well\x1b[2J", "truth": "city\n# heading"}
     TABLE.assign(truth="no").rename(columns=hostile).to_parquet(tmp_path / "t.parquet")
-    spec = TableSpec(table=tmp_path / "t.parquet", target=["label"], privileged=[hostile["annotator"]], ignore=["seconds"])
+    spec = TableSpec(
+        table=tmp_path / "t.parquet", target=["label"], privileged=[hostile["annotator"]], ignore=["seconds"]
+    )
     table = read_data(spec)
     assert any("who Note: all is well" in line for line in table.choices)
     assert not any("\n" in line or "\x1b" in line for line in (*table.choices, *table.notes))

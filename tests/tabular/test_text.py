@@ -13,8 +13,8 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
-from lupi.nn import pretrained
 from lupi.estimators.folder import TRUSTED
+from lupi.nn import pretrained
 from lupi.tabular import embeddings, text
 from lupi.tabular.kinds.embedded import embed
 

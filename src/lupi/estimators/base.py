@@ -393,7 +393,8 @@ class PrivilegedEstimator(BaseEstimator, ABC):
 
         `names` are those of the classes or labels in messages, and `start` is the number of the first row.
         """
-        return self._check_finite(self.target_.decode(self._outputs(X)).numpy(), names, start)
+        output = self._outputs(X)
+        return self._check_finite(self.target_.decode(output).numpy(), names, start)
 
     def _check_finite(
         self, expected: NDArray[np.float64], names: Sequence[Any] | None = None, start: int = 0
