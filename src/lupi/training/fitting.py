@@ -11,9 +11,9 @@ import torch
 
 from lupi._internal.checks import check_integer
 from lupi._internal.devices import evaluation, seeded
+from lupi._internal.inputs import use_workers
 from lupi.data import Annotations
 from lupi.methods.base import Method, Stage, list_methods
-from lupi.nn.reading import use_workers
 from lupi.settings import Settings
 from lupi.training.checkpoint import (
     Checkpoint,

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 
 from lupi._internal.checks import check_integer, check_number
 from lupi._internal.devices import pick_device
+from lupi._internal.inputs import use_workers
 from lupi._internal.parallel import Cluster
 from lupi.compare.cache import RunFolder, open_run_folder
 from lupi.compare.engine import to_frame
@@ -33,7 +34,6 @@ from lupi.data import Annotations
 from lupi.datasets import Relabelled
 from lupi.likelihoods import Categorical
 from lupi.nn import Parts, Tower, resnet
-from lupi.nn.reading import use_workers
 from lupi.settings import Settings as Training
 from lupi.tabular import TableEncoder
 from lupi.training import RandomCrop, RandomFlip, RandomResizedCrop
