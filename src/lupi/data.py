@@ -17,9 +17,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lupi._internal.inputs import Inputs, Rows, Source, count_rows, in_memory, map_inputs, move_source, take_rows
+from lupi._internal.inputs import Inputs, Source, count_rows, in_memory, map_inputs, move_source, take_rows
 
-__all__ = ["Annotations", "Batch", "CodedRows", "Rows", "SparseRows", "distinct"]
+__all__ = ["Annotations", "Batch", "SparseRows"]
 
 SMALL = 2**26
 """Maximum number of values of dense privileged information on a GPU, 256 MiB."""

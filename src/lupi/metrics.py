@@ -17,17 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 __all__ = [
     "METRICS",
     "Metric",
-    "Normal",
     "Posterior",
-    "Score",
     "accuracy",
-    "brier",
-    "clustered_error",
-    "ece",
     "evaluate",
-    "gaussian_nll",
     "nll",
-    "reliability",
 ]
 
 Floats = NDArray[np.float64]

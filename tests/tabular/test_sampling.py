@@ -3,9 +3,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from lupi.tabular.sampling import sample_examples, sample_rows
 
 from lupi.tabular import TableSpec, read_dataset
-from lupi.tabular.sampling import sample_examples, sample_rows
 
 RNG = np.random.default_rng(0)
 ROWS = 400

@@ -28,6 +28,7 @@ from lupi.estimators.folder import save_model_folder
 from lupi.estimators.onnx_export import Deployed, draw_inputs, export_onnx
 from lupi.estimators.packing import pack_model
 from lupi.estimators.targets import Target
+from lupi.methods.ensemble import Ensemble
 from lupi.nn import MLP, Parts
 from lupi.nn.inference import ROWS_AT_ONCE, measure_width, over_annotations, over_examples, take_first
 from lupi.nn.pairwise import check_flips
@@ -354,7 +355,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             odd=bool(self.widths_.get("odd")),
         )
         networks = [self._build_one(parts) for _ in range(self.members)]
-        return networks[0] if self.members == 1 else methods.Ensemble(networks)
+        return networks[0] if self.members == 1 else Ensemble(networks)
 
     def _build_one(self, parts: Parts) -> methods.Method:
         if isinstance(self.method, str):

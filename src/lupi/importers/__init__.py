@@ -16,10 +16,10 @@ from lupi.importers.doccano import read_doccano
 from lupi.importers.huggingface import read_huggingface
 from lupi.importers.label_studio import read_label_studio
 from lupi.importers.prodigy import read_prodigy
-from lupi.importers.wide import read_wide, to_long
+from lupi.importers.wide import read_wide
 from lupi.tabular.formats.base import explain_unreadable
 
-__all__ = ["IMPORTERS", "ImportedTable", "read_export", "to_long"]
+__all__ = ["ImportedTable", "read_export"]
 
 IMPORTERS: dict[str, Callable[..., ImportedTable]] = {
     "label-studio": read_label_studio,
