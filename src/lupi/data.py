@@ -15,10 +15,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lupi._internal.inputs import Inputs, Rows, Source, count_rows, in_memory, map_inputs, move_source, take_rows
+from lupi._internal.inputs import Inputs, Source, count_rows, in_memory, map_inputs, move_source, take_rows
 from lupi._internal.sparse_rows import SparseRows
 
-__all__ = ["Annotations", "Batch", "Rows", "SparseRows"]
+__all__ = ["Annotations", "Batch", "SparseRows"]
 
 MAX_DENSE_VALUES = 2**26
 """Maximum number of values of dense privileged information on a GPU, 256 MiB."""

@@ -19,17 +19,10 @@ from lupi._internal.arrays import Floats
 __all__ = [
     "METRICS",
     "Metric",
-    "Normal",
     "Posterior",
-    "Score",
     "accuracy",
-    "brier",
-    "clustered_error",
-    "ece",
     "evaluate",
-    "gaussian_nll",
     "nll",
-    "reliability",
 ]
 
 BINS = 15

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lupi.crowd import krippendorff_alpha
+from lupi.crowd.agreement import krippendorff_alpha
 from tests.cli.helpers import refused
 from tests.cli.helpers import run as run_command
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from lupi.crowd import krippendorff_alpha
+from lupi.crowd.agreement import krippendorff_alpha
 from lupi.diagnose import Problem, diagnose
 from lupi.diagnose.checks.columns import SHUFFLED, TOGETHER
 

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import skops.io
 import torch
+from lupi.estimators.storing import pack_model
 from sklearn.base import clone
 from torch import nn
 

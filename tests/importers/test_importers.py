@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.ipc
 import pytest
 
-from lupi.importers import IMPORTERS, read_export, to_long
+from lupi.importers import IMPORTERS, read_export
+from lupi.importers.wide import to_long
 from tests.faults.folders import damage_export
 from tests.importers.exports import ANNOTATORS, EXPORTS, labels
 

@@ -10,7 +10,9 @@ import pytest
 import torch
 
 import lupi
-from lupi.serving import TableModel, export_onnx, predict_table, train
+from lupi.serving import TableModel, train
+from lupi.serving.model import export_onnx
+from lupi.serving.prediction import predict_table
 from lupi.serving.model import list_encoders
 from lupi.tabular import TableSpec, TransformerEncoder
 

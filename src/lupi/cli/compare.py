@@ -39,8 +39,9 @@ def run(
     """
     from lupi._internal.files import claim_output
     from lupi._internal.parallel import open_cluster
-    from lupi.compare import Plan, compare_table, format_table
+    from lupi.compare import Plan, compare_table
     from lupi.compare.cache import ABOUT
+    from lupi.compare.results import format_table
 
     if seeds is not None and folds is not None:
         raise ValueError("Expected `seeds` or `folds`, but got both.")

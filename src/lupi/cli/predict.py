@@ -24,11 +24,12 @@ def run(
     overwrite: options.Overwrite = False,
 ) -> None:
     """Predict the rows of a table of any length, which needs the model's input columns but no privileged ones."""
-    from lupi import serving
+    from lupi import load
+    from lupi.serving.prediction import predict_table
     from lupi.tabular.formats import open_file
 
     if note := open_file(table).note:
         print_message(note)
-    trained = serving.load(model, text_encoder=text_encoder, image_encoder=image_encoder, device=device)
-    rows = serving.predict_table(trained, table, output, keep=keep or [], overwrite=overwrite, progress=True)
+    trained = load(model, text_encoder=text_encoder, image_encoder=image_encoder, device=device)
+    rows = predict_table(trained, table, output, keep=keep or [], overwrite=overwrite, progress=True)
     print(f"Predictions: {output}, {rows:,} rows")

@@ -26,9 +26,9 @@ from lupi.estimators import PrivilegedClassifier
 from lupi.estimators.table_estimator import TableEstimator, fit_tables
 from lupi.likelihoods import Categorical, Gaussian
 from lupi.metrics import Posterior, reliability
-from lupi.tabular import TableData
 from lupi.tabular.encoding import MissingValuesWarning
 from lupi.tabular.grouping import Rows
+from lupi.tabular.table_data import TableData
 
 DEFAULT = ("tram", "pi-transition", "pi-dual", "mean-imputation", "label-posterior", "auto")
 """Methods to compare by default, if they are registered and support the target."""

@@ -30,9 +30,9 @@ from lupi.crowd import infer
 from lupi.crowd.trusted import read_trust
 from lupi.estimators import PrivilegedClassifier
 from lupi.estimators.table_estimator import TableEstimator, fit_tables
-from lupi.tabular import TableData
 from lupi.tabular.encoding import MissingValuesWarning
 from lupi.tabular.grouping import Rows
+from lupi.tabular.table_data import TableData
 
 SEED = 1_000_000
 """Added to the seeds of the comparison, so that the model of the consensus differs from all arms."""

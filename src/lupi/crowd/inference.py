@@ -165,7 +165,7 @@ def infer(
         100 of the annotator's labels with known truth.
     exponent : float, optional
         Exponent of the likelihood of the labels in the posterior, from 0 (labels are ignored) to 1 (labels of an
-        example are independent given the truth). By default, `lupi.crowd.choose_exponent` chooses it.
+        example are independent given the truth). By default, `lupi.crowd.tempering.choose_exponent` chooses it.
 
     Returns
     -------

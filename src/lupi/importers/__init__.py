@@ -15,10 +15,10 @@ from lupi.importers.doccano import Doccano
 from lupi.importers.huggingface import HuggingFace
 from lupi.importers.label_studio import LabelStudio
 from lupi.importers.prodigy import Prodigy
-from lupi.importers.wide import Wide, to_long
+from lupi.importers.wide import Wide
 from lupi.tabular.formats.base import explain_unreadable
 
-__all__ = ["IMPORTERS", "ImportedTable", "read_export", "to_long"]
+__all__ = ["ImportedTable", "read_export"]
 
 IMPORTERS: dict[str, Importer] = {
     importer.name: importer

@@ -10,8 +10,10 @@ from scipy.optimize import nnls
 from torch import Tensor
 
 from lupi._internal.arrays import Floats
-from lupi.crowd import Votes, infer_votes, stack_weights
+from lupi.crowd import Votes
+from lupi.crowd.inference import infer_votes
 from lupi.crowd.likelihood import softmax
+from lupi.crowd.stacking import stack_weights
 from lupi.crowd.tempering import weigh_evidence
 from lupi.crowd.trusted import clamp
 from lupi.data import Annotations, SparseRows

@@ -18,10 +18,11 @@ from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor, folder
 from lupi.estimators.base import MethodMaker, Trunk
 from lupi.estimators.packing import explain_contents, pack_model, unpack_model
 from lupi.serving.card import write_card
-from lupi.tabular import Schema, VisionEncoder
 from lupi.tabular.embeddings import PretrainedEncoder, resolve_folder
 from lupi.tabular.frames import as_pandas
+from lupi.tabular.images import VisionEncoder
 from lupi.tabular.kinds.embedded import Embedded
+from lupi.tabular.schema import Schema
 
 Estimator = PrivilegedClassifier | PrivilegedRegressor
 ESTIMATORS: dict[str, type[Estimator]] = {kind.__name__: kind for kind in (PrivilegedClassifier, PrivilegedRegressor)}

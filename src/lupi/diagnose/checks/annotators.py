@@ -10,8 +10,8 @@ from lupi.crowd import summarize_annotators
 from lupi.crowd.tables import tabulate_confusions
 from lupi.diagnose.base import MOST_ROWS, Brief, Check, Finding
 from lupi.diagnose.problem import Problem
-from lupi.report import Detail, Section, Table, figures
-from lupi.report.page import format_intervals
+from lupi.report import Section, Table, figures
+from lupi.report.page import Detail, format_intervals
 
 FEW_LABELS = 5
 """With fewer labels, the share of correct labels of an annotator is too noisy for a ranking."""

@@ -11,7 +11,8 @@ from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 
 from lupi._internal.arrays import Floats
-from lupi.crowd import Votes, count_labels, summarize_annotators
+from lupi.crowd import Votes, summarize_annotators
+from lupi.crowd.agreement import count_labels
 from lupi.diagnose.base import Brief, Check, Finding
 from lupi.diagnose.checks.annotators import FEW_LABELS
 from lupi.diagnose.problem import Problem
