@@ -7,7 +7,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lupi.estimators.arguments import find_annotators, find_examples
 from torch import nn
 
 from lupi.estimators.fit_arguments import find_annotators, find_examples

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 import skops.io
 import torch
-from lupi.estimators.facts import restore
-from lupi.estimators.storing import pack_model
 
 import lupi
 from lupi.estimators import folder as model_folder

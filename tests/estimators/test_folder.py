@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 import skops.io
 import torch
-from lupi.estimators.storing import pack_model
 from sklearn.base import clone
 from torch import nn
 

@@ -11,9 +11,8 @@ import torch
 
 import lupi
 from lupi.serving import TableModel, train
-from lupi.serving.model import export_onnx
+from lupi.serving.model import export_onnx, list_encoders
 from lupi.serving.prediction import predict_table
-from lupi.serving.model import list_encoders
 from lupi.tabular import TableSpec, TransformerEncoder
 
 # -------------------------------------------------------------------------------- save and load
