@@ -1,18 +1,43 @@
-"""Collect the commands. Heavy imports wait until a command needs them."""
+"""Collect the commands, each of which is imported when it is called."""
 
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 
 from lupi import __version__
-from lupi.cli import compare, demo, diagnose, export, import_labels, predict, reproduce, train
 from lupi.cli.boundary import CommandLine
 from lupi.cli.commands import Command
 
-app = typer.Typer(cls=CommandLine, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-for module in (demo, diagnose, compare, train, predict, export, reproduce):
-    app.command(module.__name__.rpartition(".")[2], cls=Command)(module.run)
-app.command("import", cls=Command)(import_labels.run)  # no module can have this name
+MODULES = {name: name for name in ("demo", "diagnose", "compare", "train", "predict", "export", "reproduce")}
+MODULES["import"] = "import_labels"  # no module can have the name of the command
+
+
+class Commands(Mapping[str, Any]):
+    """The commands by name."""
+
+    def __getitem__(self, name: str) -> Any:
+        one = typer.Typer(add_completion=False)
+        one.command(name, cls=Command)(import_module(f"lupi.cli.{MODULES[name]}").run)
+        return typer.main.get_command(one)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(MODULES)
+
+    def __len__(self) -> int:
+        return len(MODULES)
+
+
+class LazyCommandLine(CommandLine):
+    """The command line, which imports a command when it is called."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands: Any = Commands()
+
+
+app = typer.Typer(cls=LazyCommandLine, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
 def show_version(asked: bool) -> None:
