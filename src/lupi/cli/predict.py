@@ -26,8 +26,11 @@ def run(
     """Predict the rows of a table of any length, which needs the model's input columns but no privileged ones."""
     from lupi import serving
     from lupi.tabular.formats import open_file
+    from lupi.tabular.formats.base import explain_unreadable
 
-    if note := open_file(table).note:
+    with explain_unreadable(table):
+        note = open_file(table).note
+    if note:
         print_message(note)
     trained = serving.load(model, text_encoder=text_encoder, image_encoder=image_encoder, device=device)
     rows = serving.predict_table(trained, table, output, keep=keep or [], overwrite=overwrite, progress=True)
