@@ -27,8 +27,11 @@ def run(
     from lupi import load
     from lupi.serving.prediction import predict_table
     from lupi.tabular.formats import open_file
+    from lupi.tabular.formats.base import explain_unreadable
 
-    if note := open_file(table).note:
+    with explain_unreadable(table):
+        note = open_file(table).note
+    if note:
         print_message(note)
     trained = load(model, text_encoder=text_encoder, image_encoder=image_encoder, device=device)
     rows = predict_table(trained, table, output, keep=keep or [], overwrite=overwrite, progress=True)

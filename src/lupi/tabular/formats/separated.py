@@ -69,12 +69,13 @@ class SeparatedFile(TableFile):
     def _count_missing(self) -> dict[str, tuple[bool, Counter[str]]]:
         """Count the names of missing values in each column, and say whether they are read as missing."""
         read, parse, convert = self._options(BLOCK)
-        convert.column_types = dict.fromkeys(self.schema.names, pa.string())
+        convert.column_types = dict.fromkeys(self.schema.names, pa.binary())  # which need not be UTF-8
+        missing = MISSING.cast(pa.binary())
         counts: dict[str, Counter[str]] = {name: Counter() for name in self.schema.names}
         with pa.csv.open_csv(self.path, read, parse, convert) as reader:
             for batch in reader:
                 for name, column in zip(batch.schema.names, batch.columns, strict=True):
-                    counts[name].update(column.filter(pc.is_in(column, MISSING)).to_pylist())
+                    counts[name].update(column.filter(pc.is_in(column, missing)).cast(pa.string()).to_pylist())
         kinds = {field.name: field.type for field in self.schema}
         return {name: (kinds[name] not in (pa.string(), pa.null()), found) for name, found in counts.items() if found}
 
