@@ -2,8 +2,8 @@ import json
 
 import numpy as np
 import skops.io
-from lupi.estimators.archive import dump_encoders
 
+from lupi.estimators.archive import dump_encoders
 from lupi.tabular import InputEncoder
 
 HOSTILE = '"__id__": 12345, {"file": "678.npy"'

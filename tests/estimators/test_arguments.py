@@ -7,9 +7,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lupi.estimators.arguments import find_annotators, find_examples
 from torch import nn
 
+from lupi.estimators.arguments import find_annotators, find_examples
 from tests.estimators.helpers import MULTI, A, X, Y, classifier
 
 

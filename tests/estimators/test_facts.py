@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import skops.io
 import torch
-from lupi.estimators.facts import restore
-from lupi.estimators.storing import pack_model
 
 import lupi
 from lupi.estimators import folder as model_folder
+from lupi.estimators.facts import restore
+from lupi.estimators.storing import pack_model
 from tests.estimators.helpers import LABELS, QUICK, A, X
 
 

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 import skops.io
 import torch
-from lupi.estimators.storing import pack_model
 from sklearn.base import clone
 from torch import nn
 
@@ -18,6 +17,7 @@ import lupi
 from lupi import PrivilegedClassifier, methods
 from lupi._internal import files
 from lupi.estimators import folder as model_folder
+from lupi.estimators.storing import pack_model
 from tests.estimators.helpers import A_NEW, IMAGES, LABELS, QUICK, RNG, X_NEW, A, Net, X, Y
 
 FILES = ("model.json", "weights.safetensors", "encoders.skops")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -183,7 +183,6 @@ class Columns:
 
 
 Frame: TypeAlias = pd.DataFrame | Columns
-FrameType = TypeVar("FrameType", pd.DataFrame, Columns)
 
 
 def by_column(table: Any) -> Any:
