@@ -6,9 +6,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from lupi.tabular import Schema
 from lupi.tabular.frames import Columns
-from lupi.tabular.schema import InputColumn, stored_as, stored_in
+from lupi.tabular.schema import InputColumn, Schema, stored_as, stored_in
 from lupi.tabular.spec import Roles
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lupi.tabular import TableEncoder, TableSpec, read_data, table_data
-from lupi.tabular.table_data import read_test
+from lupi.tabular import TableEncoder, TableSpec, table_data
+from lupi.tabular.table_data import read_data, read_test
 
 TABLE = pd.DataFrame(
     {

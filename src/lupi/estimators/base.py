@@ -21,13 +21,15 @@ from torch import Tensor, nn
 from lupi import methods
 from lupi._internal.checks import check_integer, check_number
 from lupi._internal.devices import check_device, seeded
-from lupi.data import Annotations, Batch, CodedRows, SparseRows
+from lupi._internal.sparse_rows import CodedRows
+from lupi.data import Annotations, Batch, SparseRows
 from lupi.estimators import fit_arguments
 from lupi.estimators.fit_arguments import LabelledRows
 from lupi.estimators.folder import save_model_folder
 from lupi.estimators.onnx_export import Deployed, draw_inputs, export_onnx
 from lupi.estimators.packing import pack_model
 from lupi.estimators.targets import Target
+from lupi.methods.ensemble import Ensemble
 from lupi.nn import MLP, Parts
 from lupi.nn.inference import ROWS_AT_ONCE, measure_width, over_annotations, over_examples, take_first
 from lupi.nn.pairwise import check_flips
@@ -352,7 +354,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             odd=bool(self.widths_.get("odd")),
         )
         networks = [self._build_one(parts) for _ in range(self.members)]
-        return networks[0] if self.members == 1 else methods.Ensemble(networks)
+        return networks[0] if self.members == 1 else Ensemble(networks)
 
     def _build_one(self, parts: Parts) -> methods.Method:
         if isinstance(self.method, str):
@@ -389,7 +391,8 @@ class PrivilegedEstimator(BaseEstimator, ABC):
 
         `names` are those of the classes or labels in messages, and `start` is the number of the first row.
         """
-        return self._check_finite(self.target_.decode(self._outputs(X)).numpy(), names, start)
+        output = self._outputs(X)
+        return self._check_finite(self.target_.decode(output).numpy(), names, start)
 
     def _check_finite(
         self, expected: NDArray[np.float64], names: Sequence[Any] | None = None, start: int = 0

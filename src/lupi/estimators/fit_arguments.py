@@ -208,7 +208,7 @@ def read_gold(
     return found
 
 
-def check_trust(trust: Mapping[Any, float], column: pd.Series[Any] | None) -> Tensor:
+def check_trust(trust: Mapping[Any, float], column: Column | None) -> Tensor:
     """Return the trust in each annotator in the order of their numbers, NaN for annotators not in `trust`."""
     if column is None:
         raise ValueError("Expected `privileged` to have a column of annotators for `trust`: name it in `annotator`.")

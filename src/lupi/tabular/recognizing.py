@@ -94,9 +94,9 @@ def recognize_inputs(
             chosen = "category"  # by its type; in `Columns`, all strings have it
         if chosen is not None:
             check_reads(name, chosen, family)
-        elif family == "string":
-            notes += note_notation(column, "Input column")
         kinds[name] = chosen or recognize_input(column, family, advice)
+        if chosen is None and family == "string":
+            notes += note_notation(column, "Input column")
     return kinds, notes
 
 

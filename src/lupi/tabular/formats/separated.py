@@ -69,12 +69,13 @@ class SeparatedFile(TableFile):
     def _count_missing(self) -> dict[str, tuple[bool, Counter[str]]]:
         """Count the names of missing values in each column, and say whether they are read as missing."""
         read, parse, convert = self._options(BLOCK)
-        convert.column_types = dict.fromkeys(self.schema.names, pa.string())
+        convert.column_types = dict.fromkeys(self.schema.names, pa.binary())  # which need not be UTF-8
+        missing = MISSING.cast(pa.binary())
         counts: dict[str, Counter[str]] = {name: Counter() for name in self.schema.names}
         with pa.csv.open_csv(self.path, read, parse, convert) as reader:
             for batch in reader:
                 for name, column in zip(batch.schema.names, batch.columns, strict=True):
-                    counts[name].update(column.filter(pc.is_in(column, MISSING)).to_pylist())
+                    counts[name].update(column.filter(pc.is_in(column, missing)).cast(pa.string()).to_pylist())
         kinds = {field.name: field.type for field in self.schema}
         return {name: (kinds[name] not in (pa.string(), pa.null()), found) for name, found in counts.items() if found}
 
@@ -178,12 +179,13 @@ def find_quotes(path: Path, separator: str, _changed: int, _size: int) -> Quotes
         found = find_marks(file)
     if b'"' not in header + found:
         return Quotes(enclose=False)
-    rows, _ = count_lines(path, separator, quoted=True)
-    lines, uneven = count_lines(path, separator, quoted=False)
-    if rows == lines:
-        return Quotes(enclose=bool(uneven) or separator != "\t" or b'"' in header or found == b'""')
+    rows, plain = (count_rows(path, separator, quoted=quoted) for quoted in (True, False))
+    if rows == (count_lines(path) if plain is None else plain):
+        return Quotes(enclose=plain is None or separator != "\t" or b'"' in header or found == b'""')
     long = list(find_long_values(path, separator))
-    if not uneven:
+    if not long:
+        return Quotes(enclose=True)
+    if plain is not None:
         line = long[0].start
         return Quotes(False, f"Table: quotes are part of the values, since one in line {line:,} is not closed there.")
     for value in long:
@@ -194,7 +196,7 @@ def find_quotes(path: Path, separator: str, _changed: int, _size: int) -> Quotes
             )
     joined = sum(value.end - value.start for value in long)
     which = f"{len(long):,} quoted values span" if len(long) > 1 else "1 quoted value spans"
-    where = f"the first lines {long[0].start:,} to {long[0].end:,}" if long else ""
+    where = f"the first lines {long[0].start:,} to {long[0].end:,}"
     return Quotes(True, f"Table: {which} several lines, {where}; {joined:,} lines are no rows of their own.")
 
 
@@ -206,24 +208,21 @@ def find_marks(file: IO[bytes]) -> bytes:
     return found
 
 
-def count_lines(path: Path, separator: str, *, quoted: bool) -> tuple[int, int]:
-    """Count the lines of a file, those within enclosing quotes not, and those with more or fewer values than others."""
-    uneven = 0
-
-    def skip(_: Any) -> str:
-        nonlocal uneven
-        uneven += 1
-        return "skip"
-
+def count_rows(path: Path, separator: str, *, quoted: bool) -> int | None:
+    """Count the rows of a file, with its header; return None if they do not have equally many values."""
     read = pa.csv.ReadOptions(block_size=BLOCK, autogenerate_column_names=True)
     convert = pa.csv.ConvertOptions(include_columns=["f0"], column_types={"f0": pa.binary()})
-    parse = parse_options(separator, quoted, invalid_row_handler=skip)
     try:
-        with pa.csv.open_csv(path, read, parse, convert) as reader:
-            rows = sum(batch.num_rows for batch in reader)
-    except pa.ArrowInvalid:  # such as a value that is longer than a block
-        return -1, 1
-    return rows + uneven, uneven
+        with pa.csv.open_csv(path, read, parse_options(separator, quoted), convert) as reader:
+            return int(sum(batch.num_rows for batch in reader))
+    except pa.ArrowInvalid:
+        return None
+
+
+def count_lines(path: Path) -> int:
+    """Count the lines of a file that are not blank."""
+    with open_binary(path) as file:
+        return sum(not line.isspace() for line in file)
 
 
 class LongValue(NamedTuple):
