@@ -36,7 +36,6 @@ from lupi.nn.pairwise import check_flips
 from lupi.settings import Settings, choose_batch_size
 from lupi.tabular.encoding import TableEncoder
 from lupi.tabular.frames import Frame, as_frame, as_pandas, by_column
-from lupi.tabular.grouping import take_rows
 from lupi.tabular.recognizing import PYTHON_ADVICE, check_kinds, recognize_inputs, recognize_privileged
 from lupi.tabular.values import code_categories
 from lupi.training import fit, fit_seeds
@@ -194,8 +193,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         weight = by_class if rows.weight is None else rows.weight if by_class is None else rows.weight * by_class
         row = np.arange(inputs.shape[0])
         if rows.example is not None:
-            first, row = fit_arguments.find_examples(rows.example, inputs)
-            inputs = take_rows(inputs, first)
+            inputs, row = fit_arguments.find_examples(rows.example, inputs)
         self.privileged_encoder_ = None
         if privileged is not None:
             encoder = TableEncoder(privileged_kinds, privileged=True, device=self.device)

@@ -82,6 +82,7 @@ class SeparatedFile(TableFile):
     def _options(self, size: int, columns: Sequence[str] | None = None) -> tuple[Any, Any, Any]:
         """Return the options to read, parse and convert in blocks of `size` bytes."""
         types = {name: kind for name, kind in self.types.items() if columns is None or name in columns}
+        types |= {name: pa.int64() for name in self._hexadecimal if types.get(name) == pa.float64()}
         return (
             pa.csv.ReadOptions(block_size=size),
             parse_options(self.dialect.separator, self.quotes.enclose),
@@ -93,6 +94,22 @@ class SeparatedFile(TableFile):
                 include_columns=None if columns is None else list(columns),
             ),
         )
+
+    @cached_property
+    def _hexadecimal(self) -> list[str]:
+        """Columns with integers such as 0x1F in the first megabyte, which Arrow does not read as floats."""
+        if "0x" not in read_text(self.path, BEGINNING).lower():
+            return []
+        read, parse = (
+            pa.csv.ReadOptions(block_size=BEGINNING),
+            parse_options(self.dialect.separator, self.quotes.enclose),
+        )
+        with pa.csv.open_csv(self.path, read, parse) as reader:
+            names = [field.name for field in reader.schema if pa.types.is_integer(field.type)]
+        convert = pa.csv.ConvertOptions(include_columns=names, column_types=dict.fromkeys(names, pa.string()))
+        with pa.csv.open_csv(self.path, read, parse, convert) as reader:
+            first = reader.read_next_batch()
+        return [name for name in names if pc.any(pc.starts_with(first[name], "0x", ignore_case=True)).as_py()]
 
     @cached_property
     def schema(self) -> pa.Schema:
