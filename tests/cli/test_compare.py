@@ -236,7 +236,7 @@ def test_options_that_make_no_sense(table):
         ({"label": "yes"}, "'label' to have at least two values, but all are 'yes'"),
         ({"label": None}, "'label' to be one of booleans, numbers, strings, but it is null"),
         ({"size": [np.inf, *TABLE["size"][1:]]}, "'size' to be finite numbers, but got 'inf' in row 0"),
-        ({"id": [None, *TABLE["id"][1:]]}, "'id' to have an id in every row, but row 0 has none"),
+        ({"id": [None, *TABLE["id"][1:]]}, "`--example` to have an id in every row, but row 0 has none"),
         ({"id": [f"i{i % 9}" for i in range(2 * N)], "size": 1.0}, "at least 10 examples to hold some out, but got 9"),
         (
             {"size": TABLE.index * 1.0},

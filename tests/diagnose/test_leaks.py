@@ -6,7 +6,7 @@ from sklearn.metrics import mutual_info_score
 from lupi.diagnose import leaks
 from lupi.diagnose.leaks import classify_leak
 from lupi.diagnose.problem import code_values
-from lupi.tabular.folds import grouped_folds
+from lupi.tabular.grouping import grouped_folds
 
 N = 1200
 

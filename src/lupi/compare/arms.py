@@ -9,6 +9,7 @@ zeros, shuffled values and random values instead of PI. A gain of a control cann
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,7 +93,7 @@ def change_privileged(variant: Variant, data: TableData, seed: int) -> TableData
             known = real[name].dropna()
             values = known.to_numpy() if kind == "vector" else np.asarray(known.unique())
             if len(values):
-                drawn = rng.random(len(real)) if kind == "number" else rng.choice(values, len(real))
+                drawn = rng.random(len(real)) if kind in ("number", "standardized") else rng.choice(values, len(real))
                 real = real.assign(**{name: drawn})
         return data.with_privileged(real, kinds)
     return data
@@ -114,6 +115,8 @@ def train_variant(
     common = {**plan.settings, **SETTINGS.get(variant.change, {}), "device": plan.device}
     method = common.pop("method", variant.method)
     rows = [change_privileged(variant, data.take(splits[seed][0]), seed) for seed in seeds]
+    if not known.kind(variant.method).uses_privileged:  # the method of its settings could use it
+        rows = [replace(one, schema=replace(one.schema, privileged={})) for one in rows]
     models = [
         TableEstimator(one.schema, method, {**common, "random_state": seed})
         for one, seed in zip(rows, seeds, strict=True)
