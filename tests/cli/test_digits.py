@@ -31,7 +31,7 @@ def test_the_table_shows_what_the_summary_holds():
 
 
 @given(st.lists(st.integers(-3, 3), min_size=3, max_size=3), st.lists(st.integers(-3, 3), min_size=3, max_size=3))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_marks_follow_from_the_summary(nll, accuracy):
     summary = summary_of([value / 8 for value in nll], [value / 8 for value in accuracy])
     for (_, row), line in zip(summary.iterrows(), format_summary(summary).splitlines()[1:], strict=True):

@@ -494,6 +494,7 @@ def train_in_forks(program, die_after=None):
     return json.loads(program.stdout.readline())
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(find_spec("lightning") is None, reason="needs the extra `distributed`")
 def test_two_devices_killed_and_resumed(files, program, tmp_path):
     """Killed with SIGKILL inside the third training, a run resumes there and has the results of one that was not."""
