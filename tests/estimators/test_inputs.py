@@ -56,7 +56,7 @@ def test_models_with_texts_come_back(tmp_path):
         ({"user_id": range(60)}, "without identifiers, but 'user_id' holds integers and is named like an id"),
         ({"gold": Y}, "without true labels, but 'gold' is named like them: leave it out"),
         ({"v": [["a", "b"]] * 60}, "'v' to have one value per row, but got lists; write each"),
-        ({"v": [np.ones((2, 2))] * 60}, "'v' to have one value per row, but got ndarrays; write each"),
+        ({"v": [np.ones((2, 2))] * 60}, "'v' to have one value per row, but got lists; write each"),
         (
             {"v": ["[0.5, 1.5]"] * 60},
             r"'v' to have one value per row, but got lists such as '\[0.5, 1.5\]'; pass `kind",

@@ -96,7 +96,7 @@ def change_privileged(variant: Variant, data: TableData, seed: int) -> TableData
             seen = real[name].dropna()
             values = seen.to_numpy() if kind == "vector" else np.asarray(seen.unique())
             if len(values):
-                drawn = rng.random(len(real)) if kind == "number" else rng.choice(values, len(real))
+                drawn = rng.random(len(real)) if kind in ("number", "standardized") else rng.choice(values, len(real))
                 real = real.assign(**{name: drawn})
         return data.with_privileged(real, kinds)
     return data
@@ -118,6 +118,8 @@ def train_variant(
     common = {**plan.settings, **SETTINGS.get(variant.change, {}), "device": plan.device}
     method = common.pop("method", variant.method)
     rows = [change_privileged(variant, data.take(splits[seed][0]), seed) for seed in seeds]
+    if not known.kind(variant.method).uses_privileged:  # the method of its settings could use it
+        rows = [replace(one, schema=replace(one.schema, privileged={})) for one in rows]
     models = [
         TableEstimator(one.schema, method, {**common, "random_state": seed})
         for one, seed in zip(rows, seeds, strict=True)

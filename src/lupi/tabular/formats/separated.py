@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.dataset
 
-from lupi.tabular.formats.base import MISSING, TableFile, note_missing, open_binary, read_text
+from lupi.tabular.formats.base import MISSING, TableFile, explain_unreadable, note_missing, open_binary, read_text
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 BEGINNING, BLOCK = 2**20, 2**22
@@ -60,7 +60,8 @@ class SeparatedFile(TableFile):
     @property
     def note(self) -> str | None:
         """Sentences about an unexpected separator, decimal point or quotes, and about names of missing values."""
-        notes = [self.quotes.note, note_missing(self._count_missing())]
+        with explain_unreadable(self.path):
+            notes = [self.quotes.note, note_missing(self._count_missing())]
         if self.dialect != Dialect("\t" if ".tsv" in self.path.name.lower() else ","):
             decimals = " with decimal commas" if self.dialect.decimal == "," else ""
             notes.insert(0, f"Table: values separated by {SEPARATORS[self.dialect.separator]}{decimals}.")
