@@ -199,7 +199,8 @@ def count_lines(path: Path, separator: str, *, quoted: bool) -> tuple[int, int]:
         uneven += 1
         return "skip"
 
-    read = pa.csv.ReadOptions(block_size=BLOCK, autogenerate_column_names=True)
+    # Any bytes are Latin-1, and Arrow can pass every line to `skip`.
+    read = pa.csv.ReadOptions(block_size=BLOCK, autogenerate_column_names=True, encoding="latin-1")
     convert = pa.csv.ConvertOptions(include_columns=["f0"], column_types={"f0": pa.binary()})
     parse = parse_options(separator, quoted, invalid_row_handler=skip)
     try:
