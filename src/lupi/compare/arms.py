@@ -118,8 +118,6 @@ def train_variant(
     common = {**plan.settings, **SETTINGS.get(variant.change, {}), "device": plan.device}
     method = common.pop("method", variant.method)
     rows = [change_privileged(variant, data.take(splits[seed][0]), seed) for seed in seeds]
-    if not known.kind(variant.method).uses_privileged:  # the method of its settings could use it
-        rows = [replace(one, schema=replace(one.schema, privileged={})) for one in rows]
     models = [
         TableEstimator(one.schema, method, {**common, "random_state": seed})
         for one, seed in zip(rows, seeds, strict=True)
