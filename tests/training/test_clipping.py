@@ -2,7 +2,6 @@
 
 import copy
 import math
-from typing import ClassVar
 
 import pytest
 import torch
@@ -59,7 +58,6 @@ def test_a_shared_module_joins_the_losses():
 
 
 def test_a_method_that_does_not_list_its_gradients_is_one_group():
-<<<<<<< HEAD
     class Own(Method):
         def __init__(self):
             super().__init__()
@@ -69,12 +67,6 @@ def test_a_method_that_does_not_list_its_gradients_is_one_group():
             return {"loss": self.second(self.first(batch.x)).mean()}
 
     assert [len(group) for group in group_by_loss(Own())] == [4]
-=======
-    class Own(NoPI):
-        gradients: ClassVar = {}
-
-    assert [len(group) for group in group_by_loss(Own(nn.Linear(1, 1), nn.Linear(1, 1)))] == [4]
->>>>>>> tests2
 
 
 class Steep(TRAM):

@@ -209,23 +209,10 @@ def find_marks(file: IO[bytes]) -> bytes:
     return found
 
 
-<<<<<<< HEAD
 def count_rows(path: Path, separator: str, *, quoted: bool) -> int | None:
     """Count the rows of a file, with its header; return None if they do not have equally many values."""
-    read = pa.csv.ReadOptions(block_size=BLOCK, autogenerate_column_names=True)
-=======
-def count_lines(path: Path, separator: str, *, quoted: bool) -> tuple[int, int]:
-    """Count the lines of a file, those within enclosing quotes not, and those with more or fewer values than others."""
-    uneven = 0
-
-    def skip(_: Any) -> str:
-        nonlocal uneven
-        uneven += 1
-        return "skip"
-
-    # Any bytes are Latin-1, and Arrow can pass every line to `skip`.
+    # Any bytes are Latin-1.
     read = pa.csv.ReadOptions(block_size=BLOCK, autogenerate_column_names=True, encoding="latin-1")
->>>>>>> tests2
     convert = pa.csv.ConvertOptions(include_columns=["f0"], column_types={"f0": pa.binary()})
     try:
         with pa.csv.open_csv(path, read, parse_options(separator, quoted), convert) as reader:
