@@ -69,7 +69,14 @@ def run(tmp_path):
 
 
 def test_the_page_has_an_example_of_each():
-    assert set(EXAMPLES) == {"metric", "kind of column", "importer", "shared command-line option", "diagnose check"}
+    assert set(EXAMPLES) == {
+        "metric",
+        "kind of column",
+        "`TableSpec` field",
+        "importer",
+        "shared command-line option",
+        "diagnose check",
+    }
 
 
 def test_a_new_metric_is_in_results_and_report(run, table, tmp_path):
