@@ -23,7 +23,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from lupi.crowd import Aggregation, Votes, aggregate, dawid_skene, majority_vote, sample_reliability
+from lupi.crowd import Aggregation, Votes, aggregate, dawid_skene, majority_vote
+from lupi.crowd.annotators import sample_reliability
 
 LABELS, EXAMPLES, ANNOTATORS, CLASSES = 1_000_000, 200_000, 10_000, 10
 MOST_SECONDS, MOST_GIGABYTES = 60, 2

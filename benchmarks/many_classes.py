@@ -10,8 +10,7 @@ from torch import Tensor
 
 from benchmarks.measure import Result, at_least, ratio
 from lupi.likelihoods import Categorical
-from lupi.nn import HeteroscedasticHead
-from lupi.nn.heads import SMALLEST_SCALE, average_noisy_logits
+from lupi.nn.heads import SMALLEST_SCALE, HeteroscedasticHead, average_noisy_logits
 
 CLASSES, FEATURES, ROWS = 5_000, 64, 8
 SAMPLES, EVALUATION_SAMPLES = 100, 1_000

@@ -13,7 +13,8 @@ import pytest
 import torch
 from hypothesis import settings
 
-from lupi.compare import Comparison, summarize
+from lupi.compare import Comparison
+from lupi.compare.statistics import summarize
 from lupi.diagnose import Diagnosis
 from lupi.diagnose.checks.annotators import describe_annotators, show_confusions
 from lupi.diagnose.checks.columns import describe_information

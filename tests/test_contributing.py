@@ -73,6 +73,7 @@ def test_the_page_has_an_example_of_each():
         "metric",
         "kind of column",
         "`TableSpec` field",
+        "importer",
         "shared command-line option",
         "diagnose check",
     }
@@ -141,6 +142,15 @@ def test_a_new_check_is_on_the_page_in_a_file_and_in_the_summary(run, table, tmp
     assert f"{count} of 60 examples need another label." in shown
     assert json.loads((tmp_path / "run" / "results.json").read_text())["findings"]["ties"] == {"count": count}
     assert "Examples with no label that is probably true." in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_a_new_importer_reads_an_export(run, tmp_path):
+    (tmp_path / "votes.txt").write_text("Ann: film 7 is good\nBob: film 7 is bad\nAnn: film 8 is bad\nBob: film 8\n")
+    shown = run("importer", "import", "notebook", "votes.txt", "-o", "labels.csv")
+    assert shown.startswith("Note: 1 empty labels are left out.\nTable: labels.csv, 3 labels of 2 examples by 2 ")
+    labels = pd.read_csv(tmp_path / "labels.csv")
+    assert labels["label"].tolist() == ["good", "bad", "bad"]
+    assert labels["annotator"].tolist() == ["Ann", "Bob", "Ann"]
 
 
 @pytest.mark.parametrize("command", ["train", "compare", "diagnose"])

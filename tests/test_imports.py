@@ -89,6 +89,23 @@ def test_modules_of_a_room_import_no_cycle():
     TopologicalSorter({module: names & graph.keys() for module, names in graph.items()}).prepare()
 
 
+def test_the_paper_imports_only_public_names():
+    public = {"lupi": {*dir(lupi)}}
+    public |= {f"lupi.{room}": set(import_module(f"lupi.{room}").__all__) for room in lupi._ROOMS}
+    wrong, seen = [], 0
+    for module, path in PAPER.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                wrong += [f"{module} imports {alias.name}" for alias in node.names if alias.name.startswith("lupi.")]
+            elif isinstance(node, ast.ImportFrom) and node.module.split(".")[0] == "lupi":
+                names = {alias.name for alias in node.names}
+                seen += len(names)
+                private = names - public.get(node.module, set())
+                wrong += [f"{module} imports {name} of {node.module}" for name in sorted(private)]
+    assert not wrong
+    assert seen > 50
+
+
 def output_of(program):
     path = Path(__file__).parent / "programs" / program
     return subprocess.run([sys.executable, path], capture_output=True, text=True, check=True).stdout.strip()

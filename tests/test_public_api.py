@@ -26,6 +26,10 @@ def public_names():
     return names | {f"{package}.{name}" for package in PAPER for name in import_module(package).__all__}
 
 
+def test_there_are_few_public_names():
+    assert len(public_names()) <= 130
+
+
 def test_the_api_pages_document_exactly_the_public_names():
     documented = [name for page in PAGES.glob("*.md") for name in re.findall(r"^::: (\S+)", page.read_text(), re.M)]
     assert sorted(documented) == sorted(public_names())

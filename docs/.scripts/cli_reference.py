@@ -21,7 +21,8 @@ This page is generated: `python docs/.scripts/cli_reference.py`.
 
 def describe_commands() -> str:
     """Return the page."""
-    commands = vars(typer.main.get_command(app))["commands"]
+    group: Any = typer.main.get_command(app)
+    commands = {name: group.get_command(None, name) for name in group.list_commands(None)}
     return "\n".join([HEAD, *(describe(name, command) for name, command in commands.items())])
 
 

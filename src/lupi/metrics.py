@@ -14,23 +14,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from lupi._internal.arrays import Floats
+
 __all__ = [
     "METRICS",
     "Metric",
-    "Normal",
     "Posterior",
-    "Score",
     "accuracy",
-    "brier",
-    "clustered_error",
-    "ece",
     "evaluate",
-    "gaussian_nll",
     "nll",
-    "reliability",
 ]
 
-Floats = NDArray[np.float64]
 BINS = 15
 """Number of equally wide confidence bins for ECE and reliability diagrams."""
 

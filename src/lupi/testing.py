@@ -32,7 +32,7 @@ from lupi.settings import Settings
 from lupi.training import fit
 from lupi.training.fitting import split_stage
 
-__all__ = ["CHECKS", "check_method", "make_data", "make_method", "make_parts"]
+__all__ = ["CHECKS", "check_method"]
 
 Build = Callable[[Parts], Method]
 EXAMPLES, ANNOTATIONS, INPUTS, PRIVILEGED = 12, 40, 5, 4

@@ -14,18 +14,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lupi._internal.parallel import Cluster
-from lupi.compare.cache import RunFolder
-from lupi.compare.engine import Arm, Run, run_arms
+from lupi.compare import Arm, Run, RunFolder, run_arms
 from lupi.data import Annotations
 from lupi.likelihoods import Categorical
 from lupi.methods import Method, build, kind
-from lupi.nn import Parts
-from lupi.nn.inference import ROWS_AT_ONCE, over_examples
+from lupi.nn import Parts, over_examples
 from lupi.settings import Settings
 from lupi.training import Checkpoint, fit, fit_seeds
 
 SEEDS_AT_ONCE = 20
+ROWS_AT_ONCE = 1024
 ONE_NETWORK = ("zero-imputation", "mean-imputation", "full-marginalization")
 """Methods with the same network q(y | x, a), which differ only in their predictions; it is trained once."""
 NETWORK = ("trunk", "tower", "conditional")
@@ -100,7 +98,7 @@ def train_cases(
     device: torch.device,
     seeds_at_once: int = SEEDS_AT_ONCE,
     fabric: Any = None,
-    cluster: Cluster | None = None,
+    cluster: Any = None,
     every: int = 1000,
     progress: bool = False,
 ) -> list[Run]:

@@ -4,9 +4,8 @@ import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
-from typing import IO, Any
+from io import BytesIO
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -14,10 +13,8 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from matplotlib.figure import Figure
 
-from lupi._internal.files import read_results, to_csv, to_records, write_atomic, write_text
-from lupi.compare.cache import ABOUT
-from lupi.report.style import COLOURS as COLOURS
-from lupi.report.style import STYLE
+from lupi.report import COLOURS as COLOURS
+from lupi.report import STYLE
 
 
 @dataclass(frozen=True)
@@ -49,10 +46,12 @@ def draw_strips(axis: Any, rows: Sequence[tuple[str, Any, str]], label: str) -> 
     axis.set_xlabel(f"{label} (seeds and their mean)")
 
 
-def save_figure(figure: Figure, file: IO[bytes]) -> None:
-    """Write a figure as SVG without its date, so that the same figure gives the same file."""
+def to_svg(figure: Figure) -> bytes:
+    """Return a figure as SVG without its date, so that the same figure gives the same file."""
+    file = BytesIO()
     with mpl.rc_context(STYLE):
         figure.savefig(file, format="svg", metadata={"Date": None})
+    return file.getvalue()
 
 
 def format_mean(values: Any, digits: int = 4) -> str:
@@ -84,34 +83,19 @@ def render_report(name: str, **values: Any) -> str:
     return templates.get_template(f"{name}.md").render(values).strip()
 
 
-def write_findings(findings: Findings, settings: Any, facts: Mapping[str, Any], folder: Path) -> list[Path]:
-    """Write results.json, results.csv, report.md and the figures, and return the paths."""
-    figures = [f"{name}.svg" for name in findings.figures]
+def make_files(findings: Findings, settings: Any, facts: Mapping[str, Any]) -> dict[str, bytes]:
+    """Return the contents of results.json, results.csv, report.md and the figures, by name."""
+    figures = {f"{name}.svg": to_svg(figure) for name, figure in findings.figures.items()}
     numbers = {
         **facts,
         "settings": dataclasses.asdict(settings),
-        "figures": figures,
-        "results": to_records(findings.table),
+        "figures": list(figures),
+        "results": json.loads(findings.table.to_json(orient="records", double_precision=15)),
     }
     command = f"Made by `{facts['command']}` (lupi {facts['versions']['lupi']})."
     texts = {
         "results.json": json.dumps(numbers, indent=2) + "\n",
-        "results.csv": to_csv(findings.table),
+        "results.csv": findings.table.to_csv(index=False),
         "report.md": f"{findings.text}\n\n{command}\n",
     }
-    for name, text in texts.items():
-        write_text(folder / name, text)
-    for name, figure in zip(figures, findings.figures.values(), strict=True):
-        write_atomic(folder / name, partial(save_figure, figure))
-    return [folder / name for name in (*texts, *figures)]
-
-
-def list_findings(folder: Path) -> list[str]:
-    """List the files that `write_findings` has written to a folder."""
-    figures = read_results(folder).get("figures")
-    return ["results.json", "results.csv", "report.md", *(map(str, figures) if isinstance(figures, list) else ())]
-
-
-def is_finding(folder: Path) -> bool:
-    """Return whether a folder holds results of an experiment that keeps no runs."""
-    return {"settings", "results"} <= read_results(folder).keys() and not (folder / ABOUT).exists()
+    return {name: text.encode() for name, text in texts.items()} | figures

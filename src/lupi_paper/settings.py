@@ -2,13 +2,26 @@
 
 import ast
 import dataclasses
+import math
 from collections.abc import Collection, Mapping, Sequence
+from numbers import Integral, Real
 from typing import Any
-
-from lupi._internal.checks import check_integer, check_positive
 
 LARGEST = 2**31 - 1
 """Largest number of anything in an experiment, and largest seed."""
+
+
+def check_number(
+    name: str, value: Any, minimum: float = 0, maximum: float = math.inf, *, whole: bool = False, above: bool = False
+) -> Any:
+    """Return a finite number from `minimum`, or `above` it, to `maximum`; raise a `ValueError` for anything else."""
+    finite = isinstance(value, Integral) or (not whole and isinstance(value, Real) and math.isfinite(value))
+    if finite and not isinstance(value, bool) and minimum <= value <= maximum and not (above and value == minimum):
+        return value
+    noun, bounds = "an integer" if whole else "a number", f"from {minimum} to {maximum}"
+    if above or maximum == math.inf or (finite and value < minimum):
+        bounds = f"greater than {minimum}" if above else f"of at least {minimum}"
+    raise ValueError(f"Expected `{name}` to be {noun} {bounds}, but got {value!r}.")
 
 
 def check_settings(
@@ -20,13 +33,13 @@ def check_settings(
 ) -> None:
     """Check fields of a dataclass."""
     for name, least in minimum.items():
-        check_integer(name, getattr(settings, name), least, maximum=LARGEST)
+        check_number(name, getattr(settings, name), least, LARGEST, whole=True)
     for name in positive:
         value = getattr(settings, name)
         if value == ():
             raise ValueError(f"Expected `{name}` to be one number or more, but got none.")
         for one in value if isinstance(value, tuple) else (value,):
-            check_positive(name, one)
+            check_number(name, one, above=True)
         check_distinct(name, value)
     for name, known in (choices or {}).items():
         if getattr(settings, name) not in known:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 from matplotlib.figure import Figure
 
-from lupi.compare.statistics import Difference, difference
+from lupi.compare import Difference, difference
 from lupi.methods import kind
 from lupi_paper.cases import Case
 from lupi_paper.findings import COLOURS, draw_strips, format_mean, make_figure, markdown_table

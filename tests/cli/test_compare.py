@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pandas as pd
 import pytest
 
 from lupi import methods
+from lupi.compare.cache import RunFolder
 from tests.cli.helpers import refused, run
 
 RNG = np.random.default_rng(0)
@@ -280,3 +282,22 @@ def test_missing_values_of_a_test_table_are_told_and_those_of_a_split_are_not(ta
     result = compare(table, "--folds", 2, "--overwrite")
     assert result.exit_code == 0, result.output
     assert "Input column 'size'" not in result.output
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_an_output_that_is_removed_meanwhile_is_an_error(table, monkeypatch, last):
+    """Otherwise the folder would have results that no later comparison accepts."""
+    output = table.parent / "run"
+    save = RunFolder.save
+
+    def save_and_remove(self, *arguments):
+        if last:
+            save(self, *arguments)
+        shutil.rmtree(output, ignore_errors=True)
+        if not last:
+            save(self, *arguments)
+
+    monkeypatch.setattr(RunFolder, "save", save_and_remove)
+    refused(compare(table, "--methods", "tram"), "`--output`", "run")
+    monkeypatch.undo()
+    assert compare(table, "--methods", "tram").exit_code == 0

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lupi.cli.digits import format_summary
-from lupi.compare import summarize
+from lupi.compare.statistics import summarize
 
 NAMES = ["no-pi", "no-pi [early stopping]", "tram"]
 

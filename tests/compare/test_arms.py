@@ -8,9 +8,10 @@ from lupi import methods
 from lupi.compare.arms import Variant, change_privileged, list_variants
 from lupi.compare.plan import Plan
 from lupi.estimators.table_estimator import TableEstimator
-from lupi.tabular import Schema, TableData, TableSpec
-from lupi.tabular.schema import InputColumn
+from lupi.tabular import TableSpec
+from lupi.tabular.schema import InputColumn, Schema
 from lupi.tabular.spec import Roles
+from lupi.tabular.table_data import TableData
 
 N = 400
 RNG = np.random.default_rng(0)

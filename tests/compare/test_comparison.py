@@ -9,8 +9,9 @@ from sklearn.metrics import log_loss, root_mean_squared_error
 from sklearn.model_selection import GroupShuffleSplit
 
 from lupi import PrivilegedClassifier, PrivilegedRegressor
-from lupi.compare import Plan, arms, compare_table, format_table, write_results
+from lupi.compare import Plan, arms, compare_table
 from lupi.compare.arrays import predict_test
+from lupi.compare.results import format_table, write_results
 from lupi.crowd import infer
 from lupi.metrics import clustered_error, evaluate
 from lupi.tabular import TableSpec

@@ -9,7 +9,8 @@ from lupi.compare.arms import score_table
 from lupi.compare.consensus import first_rows, infer_consensus
 from lupi.compare.plan import make_splits
 from lupi.estimators.table_estimator import TableEstimator
-from lupi.tabular import TableSpec, read_data
+from lupi.tabular import TableSpec
+from lupi.tabular.table_data import read_data
 
 N = 300
 RNG = np.random.default_rng(0)

@@ -4,8 +4,8 @@ import pytest
 
 from lupi.compare.plan import Plan, make_splits
 from lupi.estimators.table_estimator import TableEstimator
-from lupi.tabular import TableSpec, read_data, text
-from lupi.tabular.table_data import read_test
+from lupi.tabular import TableSpec, text
+from lupi.tabular.table_data import read_data, read_test
 
 RNG = np.random.default_rng(0)
 WORDS = [f"word{i}" for i in range(40)]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lupi.crowd import krippendorff_alpha, pairwise_agreement
+from lupi.crowd.agreement import krippendorff_alpha, pairwise_agreement
 
 
 @pytest.mark.parametrize("names", [np.arange(3), np.array(["a", "b", None], dtype=object)])

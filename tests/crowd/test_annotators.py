@@ -3,7 +3,8 @@ import pandas as pd
 import pytest
 from scipy.special import expit, log_expit
 
-from lupi.crowd import infer, majority_vote, sample_reliability, summarize_annotators
+from lupi.crowd import infer, majority_vote, summarize_annotators
+from lupi.crowd.annotators import sample_reliability
 
 
 def tabulate(found):

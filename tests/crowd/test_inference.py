@@ -5,7 +5,9 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.special import expit
 
-from lupi.crowd import Votes, infer, infer_votes, likelihood, sample_reliability
+from lupi.crowd import Votes, infer, likelihood
+from lupi.crowd.annotators import sample_reliability
+from lupi.crowd.inference import infer_votes
 from lupi.crowd.likelihood import example_evidence, softmax
 
 

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
-from lupi.crowd import likelihood, stack_weights
+from lupi.crowd import likelihood
+from lupi.crowd.stacking import stack_weights
 
 
 def draw(seed, *, models=3, examples=40, classes=3):

@@ -2,7 +2,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lupi.crowd import aggregate, krippendorff_alpha
+from lupi.crowd import aggregate
+from lupi.crowd.agreement import krippendorff_alpha
 
 
 @pytest.fixture(scope="module")

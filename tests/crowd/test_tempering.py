@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from lupi.crowd import choose_exponent, infer, tempering
+from lupi.crowd import infer, tempering
 from lupi.crowd.likelihood import LabelModel, example_evidence
-from lupi.crowd.tempering import DEFAULT, GRID, leave_one_out_log_likelihood
+from lupi.crowd.tempering import DEFAULT, GRID, choose_exponent, leave_one_out_log_likelihood
 
 
 @given(st.integers(0, 10**6), st.floats(0.1, 1))

@@ -11,10 +11,11 @@ from scipy.optimize import check_grad
 from scipy.sparse import csr_array
 from scipy.special import expit
 
-from lupi.crowd import Votes, dawid_skene, infer, infer_votes, sample_reliability
+from lupi.crowd import Votes, dawid_skene, infer
+from lupi.crowd.annotators import sample_reliability
 from lupi.crowd.confusions import compute_posterior, run_em
 from lupi.crowd.habits import start_model
-from lupi.crowd.inference import negative_log_posterior
+from lupi.crowd.inference import infer_votes, negative_log_posterior
 from lupi.crowd.labels_alone import approximate_reliability, infer_alone
 from lupi.crowd.likelihood import error_evidence, marginal_log_likelihood
 from lupi.crowd.trusted import STRENGTH, average_rows

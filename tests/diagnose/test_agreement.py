@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from lupi.crowd import krippendorff_alpha
+from lupi.crowd.agreement import krippendorff_alpha
 from lupi.diagnose.checks.agreement import bootstrap_alpha, compare_pairs
 
 

@@ -328,6 +328,25 @@ def test_death_between_two_renames_loses_no_model(models, tmp_path):
     assert same(tmp_path / "model", models[0])
 
 
+def test_a_model_that_is_replaced_while_it_is_read_is_one_of_both(tmp_path, monkeypatch):
+    models = [
+        PrivilegedClassifier("no-pi", epochs=1, random_state=seed).fit([[0.0], [1.0]], ["no", "yes"]) for seed in (0, 1)
+    ]
+    models[0].save(tmp_path / "model")
+    read, reads = Path.read_bytes, []
+
+    def replace_once(path):
+        content = read(path)
+        reads.append(path.name)
+        if len(reads) == 1:
+            models[1].save(tmp_path / "model")
+        return content
+
+    monkeypatch.setattr(Path, "read_bytes", replace_once)
+    found = lupi.load(tmp_path / "model")
+    np.testing.assert_array_equal(found.predict_proba([[0.5]]), models[1].predict_proba([[0.5]]))
+
+
 # -------------------------------------------------------------------------------- bad folders
 
 

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Mapping
+from importlib import import_module
 from random import Random
 from typing import Any, get_args
 
@@ -9,14 +10,15 @@ import typer.main
 
 from lupi import methods
 from lupi.cli import app
+from lupi.cli.main import MODULES
 from tests.faults.values import DEVICES, FLOATS, HUGE_INTEGERS, INTEGERS, TEXTS, hostile_text
 
-COMMANDS: Mapping[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+GROUP: Any = typer.main.get_command(app)
+COMMANDS: Mapping[str, Any] = {name: GROUP.get_command(None, name) for name in GROUP.list_commands(None)}
 """The commands by name."""
 SIGNATURES = {
-    one.name: inspect.signature(one.callback, eval_str=True).parameters
-    for one in app.registered_commands
-    if one.callback
+    name: inspect.signature(import_module(f"lupi.cli.{module}").run, eval_str=True).parameters
+    for name, module in MODULES.items()
 }
 """The parameters of the functions behind the commands."""
 

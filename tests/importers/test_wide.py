@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lupi.importers import read_export, to_long
+from lupi.importers import read_export
+from lupi.importers.wide import to_long
 
 
 @given(st.lists(st.lists(st.sampled_from([None, "a", "b"]), min_size=3, max_size=3), min_size=1, max_size=6))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 import pandas as pd
 import pytest
 
-from lupi_paper.findings import Findings, make_figure, markdown_table, write_findings
+from lupi_paper.findings import Findings, make_figure, make_files, markdown_table
 from lupi_paper.settings import change_settings
 
 
@@ -38,24 +38,22 @@ def test_other_texts_are_refused(text, message):
         change_settings(Settings(), [text])
 
 
-def test_what_is_written(tmp_path):
+def test_what_is_written():
     table = pd.DataFrame({"seed": [0, 1], "mse": [0.25, float("nan")]})
-    made = {"plot": make_figure(lambda axes: axes[1].plot([0, 1], [1, 0]), 2)}
     facts = {"command": "lupi reproduce x", "versions": {"lupi": "1"}}
-    findings = Findings(table, "# Title\n\n![plot](plot.svg)", made)
-    names = {path.name for path in write_findings(findings, Settings(), facts, tmp_path)}
-    assert (
-        names == {path.name for path in tmp_path.iterdir()} == {"results.json", "results.csv", "report.md", "plot.svg"}
-    )
-    numbers = json.loads((tmp_path / "results.json").read_text())
+
+    def write():
+        made = {"plot": make_figure(lambda axes: axes[1].plot([0, 1], [1, 0]), 2)}
+        return make_files(Findings(table, "# Title\n\n![plot](plot.svg)", made), Settings(), facts)
+
+    files = write()
+    assert set(files) == {"results.json", "results.csv", "report.md", "plot.svg"}
+    numbers = json.loads(files["results.json"])
     assert numbers["results"] == [{"seed": 0, "mse": 0.25}, {"seed": 1, "mse": None}]
     assert numbers["settings"]["levels"] == [0.1, 0.5]
     assert numbers["command"] == "lupi reproduce x"
-    assert (tmp_path / "report.md").read_text().endswith("Made by `lupi reproduce x` (lupi 1).\n")
-    first = (tmp_path / "plot.svg").read_bytes()
-    again = {"plot": make_figure(lambda axes: axes[1].plot([0, 1], [1, 0]), 2)}
-    list(write_findings(Findings(table, "", again), Settings(), facts, tmp_path))
-    assert (tmp_path / "plot.svg").read_bytes() == first
+    assert files["report.md"].endswith(b"Made by `lupi reproduce x` (lupi 1).\n")
+    assert write() == files
 
 
 def test_a_table_is_markdown():

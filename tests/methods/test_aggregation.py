@@ -10,7 +10,8 @@ from torch import nn
 from lupi.crowd import Votes, dawid_skene
 from lupi.data import Annotations
 from lupi.likelihoods import Bernoulli
-from lupi.methods import DawidSkene, MajorityVote, NoPI
+from lupi.methods import NoPI
+from lupi.methods.aggregation import DawidSkene, MajorityVote
 from lupi.settings import Settings
 from lupi.training import fit
 

@@ -157,6 +157,6 @@ def test_no_fact_of_the_members_is_lost():
         likelihoods = (Categorical,)
 
     member = Other(nn.Identity(), nn.Linear(2, 2))
-    for group in (methods.Ensemble([member]), Replicas([member])):
+    for group in (Ensemble([member]), Replicas([member])):
         differ = {fact for fact in list_facts() if getattr(group, fact) != getattr(member, fact)}
         assert differ == {"gradients"} | ({"is_stacked"} if isinstance(group, Replicas) else set())

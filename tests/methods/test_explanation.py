@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from lupi.crowd import Votes, infer_votes
+from lupi.crowd import Votes
+from lupi.crowd.inference import infer_votes
 from lupi.data import Annotations, SparseRows
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 from lupi.methods.explanation import (

@@ -7,7 +7,8 @@ from lupi import methods, testing
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 from lupi.methods import TRAM
 from lupi.methods.tram import het_tram, tram, tram_plus_plus, two_step_tram
-from lupi.nn import GaussianHead, HeteroscedasticHead, ProbitHead, Tower
+from lupi.nn import Tower
+from lupi.nn.heads import GaussianHead, HeteroscedasticHead, ProbitHead
 from lupi.settings import Settings
 from lupi.training import fit
 

@@ -16,8 +16,8 @@ from torch.utils._pytree import tree_leaves
 
 from lupi.estimators.onnx_export import export_onnx
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
-from lupi.nn import GaussianHead, HeteroscedasticHead, ProbitHead, heads, heteroscedastic_head
-from lupi.nn.heads import average_noisy_logits, probit_logits
+from lupi.nn import heads, heteroscedastic_head
+from lupi.nn.heads import GaussianHead, HeteroscedasticHead, ProbitHead, average_noisy_logits, probit_logits
 
 properties = settings(deadline=None, max_examples=30)
 seeds = st.integers(0, 2**32 - 1)

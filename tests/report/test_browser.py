@@ -13,7 +13,8 @@ from PIL import Image
 
 from lupi.compare.page import comparison_page
 from lupi.diagnose import Finding
-from lupi.report import Figure, Page, Section, Table, write_report
+from lupi.report import Section
+from lupi.report.page import Figure, Page, Table, write_report
 
 COLUMN = "[...document.querySelectorAll('tbody tr')].map(row => row.cells[%d].textContent)"
 FIGURES = """[...document.querySelectorAll('svg')].map(e => {

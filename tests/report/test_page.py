@@ -5,8 +5,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lupi.report import Figure, Page, Section, Table, write_report
-from lupi.report.page import ROWS, read_assets, render
+from lupi.report import Section
+from lupi.report.page import ROWS, Figure, Page, Table, read_assets, render, write_report
 
 
 class Seen(HTMLParser):

@@ -3,8 +3,7 @@ import re
 import pytest
 
 from lupi.serving.card import write_card
-from lupi.tabular import Schema
-from lupi.tabular.schema import InputColumn
+from lupi.tabular.schema import InputColumn, Schema
 from lupi.tabular.spec import Roles
 
 ROLES = Roles(target=("label",), privileged=("worker",), example="id", ignored=("gold",), inputs=("age", "note"))

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lupi.serving import TableModel, predict_table, prediction, train
+from lupi.serving import TableModel, prediction, train
+from lupi.serving.prediction import predict_table
 from lupi.tabular import TableSpec
 
 PROGRAM = Path(__file__).parent / "programs" / "predict_and_measure.py"

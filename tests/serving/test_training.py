@@ -12,7 +12,8 @@ import pytest
 
 import lupi
 from lupi.serving import train
-from lupi.tabular import TableSpec, read_data
+from lupi.tabular import TableSpec
+from lupi.tabular.table_data import read_data
 
 PROGRAM = Path(__file__).parent / "programs" / "train_and_measure.py"
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lupi.serving import predict_table, train
-from lupi.serving.unseen import UnseenCategories
+from lupi.serving import train
+from lupi.serving.prediction import UnseenCategories, predict_table
 from lupi.tabular import TableSpec
 
 TRAINED = pd.DataFrame({"city": ["Bern", "Rome"] * 10, "zip": [3011, 8001] * 10, "y": ["no", "yes"] * 10})

@@ -346,7 +346,9 @@ def test_input_is_left_alone_and_the_index_ignored():
     array = np.array([[1.0, 2.0], [3.0, 5.0]])
     array.flags.writeable = False  # as joblib's memory maps are
     np.testing.assert_array_equal(TableEncoder().fit_transform(array), [[-1, -1], [1, 1]])
-    np.testing.assert_array_equal(of_privileged(dict.fromkeys(["a0", "a1"], "standardized")).fit_transform(array).toarray(), [[-1, -1], [1, 1]])
+    np.testing.assert_array_equal(
+        of_privileged(dict.fromkeys(["a0", "a1"], "standardized")).fit_transform(array).toarray(), [[-1, -1], [1, 1]]
+    )
 
 
 def test_scikit_learn_conventions():

@@ -65,9 +65,7 @@ def test_columns_in_another_order_are_found_by_name(names, privileged):
     assert abs(found - expected).max() == 0
 
 
-@pytest.mark.parametrize(
-    ("kind", "privileged"), [("number", True), ("standardized", True), ("number", False)], ids=str
-)
+@pytest.mark.parametrize(("kind", "privileged"), [("number", True), ("standardized", True), ("number", False)], ids=str)
 @pytest.mark.parametrize("seconds", [[None, "fast"], [1.5, "fast"]])
 def test_numbers_that_become_strings(kind, privileged, seconds):
     message = re.escape("Expected column 'seconds' to be finite numbers, but got 'fast' in row 1.") + "$"

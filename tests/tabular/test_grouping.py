@@ -3,6 +3,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from lupi import PrivilegedClassifier
 from lupi.tabular.frames import Columns
 from lupi.tabular.grouping import FEW_VALUES, MOST_LABELS, check_examples, group_equal_inputs, hash_rows, sample_rows
 
@@ -56,6 +57,16 @@ def test_many_rows_with_equal_inputs_of_few_values_are_examples():
 def test_many_labels_of_examples_whose_inputs_have_many_values_are_grouped():
     many = pd.DataFrame({"a": list(range(FEW_VALUES + 1)) * 2 * MOST_LABELS, "b": 0})
     assert group_equal_inputs(many)[0].max() == FEW_VALUES
+
+
+def test_an_estimator_fills_in_what_is_known_of_an_example():
+    X = pd.DataFrame({"price": [1.5, None, 2.5, None], "city": ["Bern", "Bern", None, "Rome"]})
+    y, ids = ["no", "yes", "no", "yes"], list("aabb")
+    model = PrivilegedClassifier("no-pi", epochs=1, random_state=0)
+    with pytest.warns(UserWarning, match="without '(price|city)', the value of another row of the same example"):
+        found = model.fit(X, y, example=ids).predict_proba(X.bfill().ffill())
+    whole = X.assign(price=[1.5, 1.5, 2.5, 2.5], city=["Bern", "Bern", "Rome", "Rome"])
+    np.testing.assert_array_equal(found, model.fit(whole, y, example=ids).predict_proba(X.bfill().ffill()))
 
 
 def test_vectors_of_one_example_are_compared():

@@ -6,9 +6,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from lupi.tabular import Schema
 from lupi.tabular.frames import Columns
-from lupi.tabular.schema import InputColumn, stored_as, stored_in
+from lupi.tabular.schema import InputColumn, Schema, stored_as, stored_in
 from lupi.tabular.spec import Roles
 
 
@@ -25,7 +24,9 @@ def clean(values, kind, stored="string", rows=range(100, 102)):
 
 
 def test_numbers_have_numeric_types_and_others_are_left_alone():
-    frame = pd.DataFrame({"zip": [8001.0, 3011.0], "price": ["1.5", "2"], "open": [True, False], "day": ["1970-01-02"] * 2})
+    frame = pd.DataFrame(
+        {"zip": [8001.0, 3011.0], "price": ["1.5", "2"], "open": [True, False], "day": ["1970-01-02"] * 2}
+    )
     schema = schema_of(
         zip=("category", "number"), price=("number", "string"), open=("boolean", "boolean"), day=("number", "string")
     )

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lupi.tabular import TableEncoder, TableSpec, read_data, table_data
-from lupi.tabular.table_data import read_test
+from lupi.tabular import TableEncoder, TableSpec, table_data
+from lupi.tabular.table_data import read_data, read_test
 
 TABLE = pd.DataFrame(
     {
@@ -113,7 +113,10 @@ def test_several_targets_are_multi_label(spec_of, tmp_path):
 
 @pytest.mark.parametrize(
     ("column", "values", "message"),
-    [("id", [None, "1"], "`example` to have an id in every row, but row 0"), ("label", [None, None], r"'label'.* null")],
+    [
+        ("id", [None, "1"], "`example` to have an id in every row, but row 0"),
+        ("label", [None, None], r"'label'.* null"),
+    ],
 )
 def test_missing_ids_and_labels_are_named(spec_of, column, values, message):
     with pytest.raises(ValueError, match=message):
@@ -134,6 +137,19 @@ def test_rows_without_a_label_are_left_out_with_a_note(spec_of, tmp_path, missin
     assert tested.notes[0].startswith("6 of 24 rows of")
 
 
+@pytest.mark.parametrize("kind", ["int64", "float64", "Int64"])
+def test_integer_classes_stay_integers_beside_missing_labels(kind, tmp_path):
+    table = TABLE.assign(label=pd.array([0, None, 1, 2] * 6, "Int64").astype("Int64"))
+    table["label"] = table["label"].fillna(1).astype(kind) if kind == "int64" else table["label"].astype(kind)
+    table.to_parquet(tmp_path / "t.parquet")
+    spec = TableSpec(
+        table=tmp_path / "t.parquet", target=["label"], privileged=["annotator,seconds"], ignore=["truth,id"]
+    )
+    data = read_data(spec)
+    assert list(map(repr, np.asarray(data.classes).tolist())) == ["0", "1", "2"]
+    assert data.labels.dtype == np.int64
+
+
 def test_the_row_of_an_error_is_that_of_the_table(spec_of):
     table = TABLE.assign(label=[None, "no", "yes", "no"] * 6, size=[0.5] * 5 + [np.inf] + [1.5] * 18)
     with pytest.raises(ValueError, match="'size' to be finite numbers, but got 'inf' in row 5"):
@@ -150,13 +166,13 @@ def test_a_target_that_may_be_a_quantity_is_noted_unless_users_chose_the_task(ta
 def test_numbers_in_another_notation_are_noted_in_every_role(spec_of):
     table = TABLE.assign(weight=["2,5", "2,5", "7,5", "9,5"] * 6, seconds=["3 s", "4 s", "5 s", "6 s"] * 6)
     table["label"] = ["1.500,00", "2.000,00", "3.000,00", "1.500,00"] * 6
-    notes = read_data(spec_of(table)).notes
+    *notes, _ = read_data(spec_of(table)).notes
     assert [note.split(" looks like")[0] for note in notes] == [
         "Target 'label'",
         "Input column 'weight'",
         "Privileged column 'seconds'",
     ]
-    assert read_data(spec_of(table, kind={"weight": "category", "seconds": "category"})).notes == notes[:1]
+    assert read_data(spec_of(table, kind={"weight": "category", "seconds": "category"})).notes[:-1] == notes[:1]
 
 
 @pytest.mark.parametrize("kind", ["category", "text"])
@@ -225,7 +241,9 @@ def test_rows_with_equal_inputs_are_one_example_unless_ids_are_given(tmp_path):
 def test_what_was_recognized_is_one_line_whatever_the_names(tmp_path):
     hostile = {"annotator": "who\nNote: all is well\x1b[2J", "truth": "city\n# heading"}
     TABLE.assign(truth="no").rename(columns=hostile).to_parquet(tmp_path / "t.parquet")
-    spec = TableSpec(table=tmp_path / "t.parquet", target=["label"], privileged=[hostile["annotator"]], ignore=["seconds"])
+    spec = TableSpec(
+        table=tmp_path / "t.parquet", target=["label"], privileged=[hostile["annotator"]], ignore=["seconds"]
+    )
     table = read_data(spec)
     assert any("who Note: all is well" in line for line in table.choices)
     assert not any("\n" in line or "\x1b" in line for line in (*table.choices, *table.notes))
@@ -251,6 +269,51 @@ def test_text_in_another_encoding_is_advised(tmp_path):
     spec = TableSpec(table=tmp_path / "t.csv", target=["label"], privileged=["annotator", "team"], example="id")
     with pytest.raises(ValueError, match=r"privileged column 'team' .* but it is binary; text must be UTF-8"):
         read_data(spec)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["2026-01-01T10:00:00Z", "2026-01-02T11:30:00+02:00"],
+        ["1500-01-01", "1600-06-15"],
+        ["2500-01-01", "9999-12-31"],
+        ["1500-01-01T10:00:00", "2500-01-01 12:00"],
+        ["2026-01-01T10:00:00.123456", "2026-01-02"],
+        ["0x1F", "12"],
+        ["0x1F", "0xFFFFFFFF"],
+    ],
+    ids=lambda values: values[0],
+)
+def test_a_csv_file_can_be_read_again_with_the_types_of_training(values, spec_of):
+    spec = spec_of(TABLE.assign(when=[values[0], values[0], *values] * 6, id=list("aabc") * 6))
+    data = read_data(spec)
+    again = read_test(spec.table, data)
+    pd.testing.assert_series_equal(again.inputs["when"], data.inputs["when"], check_dtype=False)
+    assert data.inputs["when"].nunique() == 2
+
+
+def test_repeated_votes_are_counted(spec_of):
+    table = pd.DataFrame({"id": list("aabbcc"), "size": list("112233"), "label": list("nynnyy"), "truth": "n"})
+    apart, twice = ["ann", "bob"] * 3, ["ann", "ann", "bob", None, None, None]
+    assert read_data(spec_of(table.assign(annotator=apart, seconds=range(6)))).notes == []
+    (note,) = read_data(spec_of(table.assign(annotator=twice, seconds=range(6)), annotator="annotator")).notes
+    assert note.startswith("1 of 6 labels is by an annotator who had labelled the same example before")
+
+
+def test_a_value_that_is_missing_in_some_rows_of_an_example_is_that_of_the_others(spec_of):
+    size = [0.5, None, 1.5, None] + [0.5, 0.5, None, None] + [None, 0.5, 1.5, None] * 4
+    names = [f"city {name}" for name in "aabc"] * 6
+    names[0] = None
+    data = read_data(spec_of(TABLE.assign(size=size, city=names)))
+    assert data.inputs["size"].tolist()[:3] == [0.5, 0.5, 1.5]
+    assert data.inputs["size"].isna().tolist() == [False, False, False, True] * 6, "nothing is known of the last"
+    assert data.inputs["city"].tolist() == [f"city {name}" for name in "aabc"] * 6
+    assert data.notes[:-1] == [
+        "In 6 rows without 'size', the value of another row of the same example is used.",
+        "In 1 row without 'city', the value of another row of the same example is used.",
+    ]
+    with pytest.raises(ValueError, match="rows 0 and 5 of example '007' differ in 'size'"):
+        read_data(spec_of(TABLE.assign(size=[*size[:5], 0.75, *size[6:]])))
 
 
 # -------------------------------------------------------------------------------- samples

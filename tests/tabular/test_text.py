@@ -1,3 +1,5 @@
+import copy
+import json
 import sqlite3
 import sys
 import warnings
@@ -6,11 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import skops.io
+import torch
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
 from lupi.estimators.folder import TRUSTED
+from lupi.nn import pretrained
 from lupi.tabular import embeddings, text
 from lupi.tabular.kinds.embedded import embed
 
@@ -152,11 +156,32 @@ def test_a_transformer(folder, tmp_path, monkeypatch):
     loaded = skops.io.loads(skops.io.dumps(encoder), trusted=list(TRUSTED))
     np.testing.assert_allclose(loaded.transform(["bad", "cast"])[:1], rows[1:2], atol=1e-6)
     (folder / "more").write_text("")
+    monkeypatch.setattr(text.TransformerEncoder, "_load", None)  # the version is checked before anything is loaded
     changed = skops.io.loads(skops.io.dumps(encoder), trusted=list(TRUSTED))
     with pytest.raises(ValueError, match=r"^Expected text encoder \S+bert to be unchanged since training, "):
         changed.transform(["new"])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_code_in_the_folder_of_an_encoder_is_not_run(folder, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"^Expected `text_encoder` to be a model .*, but got '\S+nothing': "):
         text.make_text_encoder(str(tmp_path / "nothing")).fit([])
+    config = json.loads((folder / "config.json").read_text())
+    names = {"AutoConfig": "code.HostileConfig", "AutoModel": "code.HostileModel"}
+    (folder / "config.json").write_text(json.dumps(config | {"model_type": "hostile", "auto_map": names}))
+    (folder / "code.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    for load in (lambda: text.make_text_encoder(str(folder)).fit([]), lambda: pretrained(folder)):
+        with pytest.raises(ValueError, match="trust_remote_code"):
+            load()
+    assert not (tmp_path / "ran").exists()
+
+
+def test_other_weights_of_the_same_name_are_another_version():
+    first, other = (torch.nn.Linear(2, 2) for _ in range(2))
+    encoder = text.TransformerEncoder("hub/name")
+    assert encoder._find_version(first) == encoder._find_version(copy.deepcopy(first))
+    assert len({encoder._find_version(first), encoder._find_version(other), encoder._find_version(first, "word")}) == 3
 
 
 @pytest.mark.filterwarnings("ignore")

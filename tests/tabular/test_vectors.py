@@ -108,5 +108,7 @@ def test_estimators_take_vectors(tmp_path):
     chosen = lupi.PrivilegedClassifier("no-pi", epochs=1, kind={"embedding": "vector"})
     strings = frames[0].assign(embedding=[str(row.tolist()) for row in E])
     assert chosen.fit(strings, y).n_features_in_ == 2
-    with pytest.raises(ValueError, match=r"^Expected column 'age' to be lists of numbers to be read as vector, but it is n"):
+    with pytest.raises(
+        ValueError, match=r"^Expected column 'age' to be lists of numbers to be read as vector, but it is n"
+    ):
         lupi.PrivilegedClassifier("no-pi", kind={"age": "vector"}).fit(frames[0], y)

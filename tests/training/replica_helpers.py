@@ -10,7 +10,7 @@ import torch
 from lupi import methods, testing
 from lupi.data import Annotations, SparseRows
 from lupi.likelihoods import Categorical
-from lupi.methods import Stack
+from lupi.methods.auto import Stack
 from lupi.settings import Settings
 from lupi.training import Replicas, StackedAnnotations, fit
 

@@ -2,7 +2,6 @@
 
 import copy
 import math
-from typing import ClassVar
 
 import pytest
 import torch
@@ -12,7 +11,7 @@ from torch import nn
 
 from lupi import testing
 from lupi.likelihoods import Categorical
-from lupi.methods import TRAM, NoPI
+from lupi.methods import TRAM, Method, NoPI
 from lupi.settings import Settings
 from lupi.training import Replicas, StackedAnnotations, fit
 from lupi.training.optimizer import clip_each, group_by_loss
@@ -59,10 +58,15 @@ def test_a_shared_module_joins_the_losses():
 
 
 def test_a_method_that_does_not_list_its_gradients_is_one_group():
-    class Own(NoPI):
-        gradients: ClassVar = {}
+    class Own(Method):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(1, 1), nn.Linear(1, 1)
 
-    assert [len(group) for group in group_by_loss(Own(nn.Linear(1, 1), nn.Linear(1, 1)))] == [4]
+        def losses(self, batch):
+            return {"loss": self.second(self.first(batch.x)).mean()}
+
+    assert [len(group) for group in group_by_loss(Own())] == [4]
 
 
 class Steep(TRAM):

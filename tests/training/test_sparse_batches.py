@@ -20,7 +20,7 @@ def sparse_data():
 
 def train(name, data, monkeypatch, wide, how=HOW):
     """Return the weights after training, and whether batches were sparse."""
-    monkeypatch.setattr(loop, "WIDE", wide)
+    monkeypatch.setattr(loop, "MAX_DENSE_BATCH", wide)
     found, draw = [], SparseRows.__getitem__
     monkeypatch.setattr(SparseRows, "__getitem__", lambda rows, index: found.append(draw(rows, index)) or found[-1])
     torch.manual_seed(0)

@@ -71,9 +71,10 @@ def translate(message: str) -> str:
 def write_comparison(comparison: Any, output: Path) -> None:
     """Write the results and the report of a comparison, and print their paths."""
     from lupi._internal.files import explain_os_errors, replace_folder
-    from lupi.compare import comparison_page, write_results
     from lupi.compare.cache import RESULTS
-    from lupi.report import write_report
+    from lupi.compare.page import comparison_page
+    from lupi.compare.results import write_results
+    from lupi.report.page import write_report
 
     facts, notes = describe_command(), [translate(note) for note in comparison.notes]
     comparison = replace(comparison, verdict=translate(comparison.verdict), notes=notes)

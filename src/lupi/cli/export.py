@@ -14,8 +14,8 @@ def run(
     overwrite: Overwrite = False,
 ) -> None:
     """Export the predictor of a model of numerical inputs to ONNX, without the parts that learned from PI."""
-    from lupi import serving
+    from lupi.serving.model import export_onnx, load
 
-    for line in serving.export_onnx(serving.load(model), onnx, overwrite=overwrite):
+    for line in export_onnx(load(model), onnx, overwrite=overwrite):
         print(line)
     print(f"ONNX: {onnx}")

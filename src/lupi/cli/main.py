@@ -1,18 +1,44 @@
-"""Collect the commands. Heavy imports wait until a command needs them."""
+"""Collect the commands. A command, and what it needs, is imported when it is called."""
 
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 
 from lupi import __version__
-from lupi.cli import compare, demo, diagnose, export, import_labels, predict, reproduce, train
 from lupi.cli.boundary import CommandLine
 from lupi.cli.commands import Command
 
-app = typer.Typer(cls=CommandLine, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-for module in (demo, diagnose, compare, train, predict, export, reproduce):
-    app.command(module.__name__.rpartition(".")[2], cls=Command)(module.run)
-app.command("import", cls=Command)(import_labels.run)  # no module can have this name
+MODULES = {
+    "demo": "demo",
+    "import": "import_labels",  # no module can have the name of the command
+    "diagnose": "diagnose",
+    "compare": "compare",
+    "train": "train",
+    "predict": "predict",
+    "export": "export",
+    "reproduce": "reproduce",
+}
+"""The modules of the commands, each with a function `run`."""
+
+
+class Commands(CommandLine):
+    """All commands by name."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        """Return the names of the commands."""
+        return list(MODULES)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        """Import a command."""
+        if cmd_name not in MODULES:
+            return None
+        alone = typer.Typer(add_completion=False)
+        alone.command(cmd_name, cls=Command)(import_module(f"lupi.cli.{MODULES[cmd_name]}").run)
+        return typer.main.get_command(alone)
+
+
+app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
 def show_version(asked: bool) -> None:

@@ -15,20 +15,24 @@ def run(
     output: Annotated[Path, typer.Option("-o", "--output", help="File for predictions, .parquet or .csv.")],
     keep: Annotated[list[str] | None, typer.Option(help="Comma-separated columns to copy to the output.")] = None,
     text_encoder: Annotated[
-        str | None, typer.Option(metavar="NAME_OR_FOLDER", help="Where the model's text encoder is, if it has moved.")
+        str | None, typer.Option(metavar="NAME_OR_FOLDER", help="Text encoder of the model, if it has one.")
     ] = None,
     image_encoder: Annotated[
-        str | None, typer.Option(metavar="NAME_OR_FOLDER", help="Where the model's image encoder is, if it has moved.")
+        str | None, typer.Option(metavar="NAME_OR_FOLDER", help="Image encoder of the model, if it has one.")
     ] = None,
     device: options.Device = "cpu",
     overwrite: options.Overwrite = False,
 ) -> None:
     """Predict the rows of a table of any length, which needs the model's input columns but no privileged ones."""
-    from lupi import serving
+    from lupi import load
+    from lupi.serving.prediction import predict_table
     from lupi.tabular.formats import open_file
+    from lupi.tabular.formats.base import explain_unreadable
 
-    if note := open_file(table).note:
+    with explain_unreadable(table):
+        note = open_file(table).note
+    if note:
         print_message(note)
-    trained = serving.load(model, text_encoder=text_encoder, image_encoder=image_encoder, device=device)
-    rows = serving.predict_table(trained, table, output, keep=keep or [], overwrite=overwrite, progress=True)
+    trained = load(model, text_encoder=text_encoder, image_encoder=image_encoder, device=device)
+    rows = predict_table(trained, table, output, keep=keep or [], overwrite=overwrite, progress=True)
     print(f"Predictions: {output}, {rows:,} rows")

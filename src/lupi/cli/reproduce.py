@@ -29,7 +29,7 @@ def run(
     from lupi._internal.files import claim_output, explain_os_errors, replace_folder
     from lupi._internal.parallel import open_cluster
     from lupi_paper import EXPERIMENTS, ON_DATA, load_experiment
-    from lupi_paper.findings import is_finding, list_findings, write_findings
+    from lupi_paper.findings import make_files
     from lupi_paper.settings import change_settings
 
     if names:
@@ -58,9 +58,27 @@ def run(
         findings = module.run(settings, progress=True, **on_data)
         print(findings.text)
         with explain_os_errors(folder), replace_folder(folder, drop=list_findings(folder)) as partial:
-            files = write_findings(findings, settings, describe_command(), partial)
-    for path in files:
-        print(folder / path.name)
+            files = make_files(findings, settings, describe_command())
+            for name, content in files.items():
+                (partial / name).write_bytes(content)
+    for name in files:
+        print(folder / name)
+
+
+def list_findings(folder: Path) -> list[str]:
+    """List the files that an experiment has written to a folder."""
+    from lupi._internal.files import read_results
+
+    figures = read_results(folder).get("figures")
+    return ["results.json", "results.csv", "report.md", *(map(str, figures) if isinstance(figures, list) else ())]
+
+
+def is_finding(folder: Path) -> bool:
+    """Return whether a folder holds results of an experiment that keeps no runs."""
+    from lupi._internal.files import read_results
+    from lupi.compare.cache import ABOUT
+
+    return {"settings", "results"} <= read_results(folder).keys() and not (folder / ABOUT).exists()
 
 
 def is_first_process() -> bool:

@@ -1,12 +1,12 @@
 """Does privileged information help? Compare methods, baselines and controls over several seeds."""
 
 from lupi.compare.arrays import Task, compare_methods
+from lupi.compare.cache import RunFolder, open_run_folder
 from lupi.compare.comparison import compare_table
-from lupi.compare.engine import Arm, Run, run_arms
-from lupi.compare.page import comparison_page
+from lupi.compare.engine import Arm, Run, run_arms, to_frame
 from lupi.compare.plan import Plan
-from lupi.compare.results import Comparison, conclude, format_table, write_results
-from lupi.compare.statistics import Difference, Uncertainty, difference, summarize
+from lupi.compare.results import Comparison
+from lupi.compare.statistics import Difference, difference
 
 __all__ = [
     "Arm",
@@ -14,15 +14,12 @@ __all__ = [
     "Difference",
     "Plan",
     "Run",
+    "RunFolder",
     "Task",
-    "Uncertainty",
     "compare_methods",
     "compare_table",
-    "comparison_page",
-    "conclude",
     "difference",
-    "format_table",
+    "open_run_folder",
     "run_arms",
-    "summarize",
-    "write_results",
+    "to_frame",
 ]

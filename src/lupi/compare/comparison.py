@@ -29,9 +29,8 @@ from lupi.compare.statistics import Uncertainty
 from lupi.crowd.agreement import describe_agreement
 from lupi.estimators.table_estimator import check_trust
 from lupi.metrics import BINS, METRICS
-from lupi.tabular import TableData, read_data
 from lupi.tabular.embeddings import hash_folder, resolve_folder
-from lupi.tabular.table_data import read_test
+from lupi.tabular.table_data import TableData, read_data, read_test
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -21,16 +21,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from lupi._internal.arrays import Floats
 from lupi._internal.devices import one_thread
 from lupi.compare.arrays import PATIENCE
 from lupi.compare.plan import Plan
-from lupi.compare.statistics import BASELINE, Floats
+from lupi.compare.statistics import BASELINE
 from lupi.crowd import infer
 from lupi.estimators import PrivilegedClassifier
 from lupi.estimators.table_estimator import TableEstimator, fit_tables
-from lupi.tabular import TableData
 from lupi.tabular.encoding import MissingValuesWarning
 from lupi.tabular.grouping import Rows
+from lupi.tabular.table_data import TableData
 
 SEED = 1_000_000
 """Added to the seeds of the comparison, so that the model of the consensus differs from all arms."""

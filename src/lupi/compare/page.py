@@ -22,7 +22,7 @@ def comparison_page(comparison: Comparison) -> Page:
 
     Examples
     --------
-    >>> from lupi.compare import summarize
+    >>> from lupi.compare.statistics import summarize
     >>> runs = pd.DataFrame({"method": ["no-pi", "tram"] * 2, "control": False, "seed": [0, 0, 1, 1],
     ...                      "nll": [1.0, 0.5, 1.2, 0.7], "seconds": 1.0})
     >>> found = Comparison(runs=runs, summary=summarize(runs, ["nll"]), verdict="TRAM helps.", metrics=("nll",))

@@ -11,8 +11,9 @@ from sklearn.model_selection import GroupShuffleSplit
 from lupi import methods as known
 from lupi._internal.checks import check_integer
 from lupi._internal.devices import check_device
-from lupi.tabular import TableData, TableSpec
+from lupi.tabular import TableSpec
 from lupi.tabular.grouping import Rows, grouped_folds
+from lupi.tabular.table_data import TableData
 
 HELD_OUT = 0.2
 """Share of the examples to hold out for scoring if there is no test table."""

@@ -28,7 +28,7 @@ class Comparison:
         One row per method and seed, with the columns method, control (whether the row is a control), seed, the metrics
         and seconds.
     summary : DataFrame
-        One row per method, with the column control and those of `lupi.compare.summarize`.
+        One row per method, with the column control and those of `lupi.compare.statistics.summarize`.
     verdict : str
         The conclusions, one sentence per line.
     notes : list of str
@@ -126,7 +126,7 @@ def format_table(comparison: Comparison, metrics: int = 2) -> str:
 
     Examples
     --------
-    >>> from lupi.compare import summarize
+    >>> from lupi.compare.statistics import summarize
     >>> runs = pd.DataFrame({"method": ["no-pi", "no-pi", "tram", "tram"], "seed": [0, 1, 0, 1],
     ...                      "nll": [1.0, 2.0, 0.5, 1.25], "seconds": [1.0] * 4})
     >>> found = Comparison(runs=runs, summary=summarize(runs, ["nll"]), verdict="", metrics=("nll",))

@@ -91,7 +91,7 @@ def aggregate(
     ----------
     table
         A long table with one row per label (pandas, polars or Arrow), or a wide table or array with one column per
-        annotator, as for `lupi.importers.to_long`. Rows and cells without a label are ignored. A missing annotator
+        annotator, as for `lupi.importers.read_export`. Rows and cells without a label are ignored. A missing annotator
         counts as one more annotator.
     example, annotator, label : str, optional
         Column names of a long table; by default "example", "annotator" and "label". If `annotator` and `label` are not
@@ -209,7 +209,7 @@ def _read(table: Any, example: str | None, annotator: str | None, label: str | N
     frame, given = as_pandas(table), {"example": example, "annotator": annotator, "label": label}
     names = list(map(str, frame.columns)) if isinstance(frame, pd.DataFrame) else []
     if annotator is None and label is None and not {LONG["annotator"], LONG["label"]} & set(names):
-        from lupi.importers import to_long  # only for wide tables
+        from lupi.importers.wide import to_long  # only for wide tables
 
         long = to_long(frame, example=example)
         return long.frame[list(LONG)], list(long.notes)

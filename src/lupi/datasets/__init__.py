@@ -4,7 +4,7 @@
 `load_digits_annotated` is such a data set that needs no download.
 """
 
-from lupi.datasets.digits import AnnotatedDigits, load_digits_annotated
+from lupi.datasets.digits import load_digits_annotated
 from lupi.datasets.relabelling import Relabelled, annotate, relabel
 
-__all__ = ["AnnotatedDigits", "Relabelled", "annotate", "load_digits_annotated", "relabel"]
+__all__ = ["Relabelled", "annotate", "load_digits_annotated", "relabel"]

@@ -17,8 +17,9 @@ from lupi._internal.progress import show_trainings
 from lupi.diagnose.base import Finding
 from lupi.diagnose.checks import CHECKS
 from lupi.diagnose.problem import Problem
-from lupi.report import Page, Section, Table, write_report
+from lupi.report import Section, Table
 from lupi.report.fragment import format_fragment
+from lupi.report.page import Page, write_report
 
 
 def diagnose(problem: Problem) -> Diagnosis:

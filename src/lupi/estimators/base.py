@@ -21,20 +21,21 @@ from torch import Tensor, nn
 from lupi import methods
 from lupi._internal.checks import check_integer, check_number
 from lupi._internal.devices import check_device, seeded
-from lupi.data import Annotations, Batch, CodedRows, SparseRows
+from lupi._internal.sparse_rows import CodedRows
+from lupi.data import Annotations, Batch, SparseRows
 from lupi.estimators import fit_arguments
 from lupi.estimators.fit_arguments import LabelledRows
 from lupi.estimators.folder import save_model_folder
 from lupi.estimators.onnx_export import Deployed, draw_inputs, export_onnx
 from lupi.estimators.packing import pack_model
 from lupi.estimators.targets import Target
+from lupi.methods.ensemble import Ensemble
 from lupi.nn import MLP, Parts
 from lupi.nn.inference import ROWS_AT_ONCE, measure_width, over_annotations, over_examples, take_first
 from lupi.nn.pairwise import check_flips
 from lupi.settings import Settings, choose_batch_size
 from lupi.tabular.encoding import TableEncoder
 from lupi.tabular.frames import Frame, as_frame, as_pandas, by_column
-from lupi.tabular.grouping import take_rows
 from lupi.tabular.recognizing import PYTHON_ADVICE, check_kinds, recognize_inputs, recognize_privileged
 from lupi.tabular.values import code_categories
 from lupi.training import fit, fit_seeds
@@ -192,8 +193,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         weight = by_class if rows.weight is None else rows.weight if by_class is None else rows.weight * by_class
         row = np.arange(inputs.shape[0])
         if rows.example is not None:
-            first, row = fit_arguments.find_examples(rows.example, inputs)
-            inputs = take_rows(inputs, first)
+            inputs, row = fit_arguments.find_examples(rows.example, inputs)
         self.privileged_encoder_ = None
         if privileged is not None:
             encoder = TableEncoder(privileged_kinds, privileged=True, device=self.device)
@@ -354,7 +354,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             odd=bool(self.widths_.get("odd")),
         )
         networks = [self._build_one(parts) for _ in range(self.members)]
-        return networks[0] if self.members == 1 else methods.Ensemble(networks)
+        return networks[0] if self.members == 1 else Ensemble(networks)
 
     def _build_one(self, parts: Parts) -> methods.Method:
         if isinstance(self.method, str):

@@ -63,7 +63,7 @@ class LabelPosterior(CrossFitting):
     weight : float
         λ, the weight of the posterior.
     exponent : float, optional
-        Exponent of the likelihood of the labels; by default `lupi.crowd.infer_votes` chooses it.
+        Exponent of the likelihood of the labels; by default chosen as by `lupi.crowd.infer`.
     combined_inputs : int, optional
         Number of combinations of two training inputs, as a multiple of the number of inputs. By default up to 4 for
         vectors and 19 for images, and 1 for large data sets.

@@ -1,5 +1,6 @@
 """Reports: self-contained HTML pages that load no other files and need no network."""
 
-from lupi.report.page import Detail, Figure, Page, Section, Table, write_report
+from lupi.report.page import Section, Table
+from lupi.report.style import COLOURS, STYLE
 
-__all__ = ["Detail", "Figure", "Page", "Section", "Table", "write_report"]
+__all__ = ["COLOURS", "STYLE", "Section", "Table"]

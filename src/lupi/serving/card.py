@@ -8,7 +8,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 
 from lupi._internal.sanitizing import one_line, sanitize
-from lupi.tabular import Schema
+from lupi.tabular.schema import Schema
 
 
 def write_card(schema: Schema, facts: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
@@ -13,13 +14,13 @@ import pyarrow.parquet
 from lupi._internal.files import check_not_input, claim_output, explain_os_errors, is_formula, replace_file
 from lupi._internal.progress import Steps
 from lupi.serving.model import TableModel
-from lupi.serving.unseen import UnseenCategories
 from lupi.tabular.formats import open_file
 from lupi.tabular.frames import to_pandas
 from lupi.tabular.kinds.image import folder_of
 from lupi.tabular.reading import count_rows, read_batches, read_schema
 from lupi.tabular.schema import stored_as
 from lupi.tabular.spec import check_name, split_names
+from lupi.tabular.values import as_text
 
 
 def predict_table(
@@ -102,6 +103,34 @@ def predict_table(
     for note in unseen.describe():
         warnings.warn(note, stacklevel=2)
     return done
+
+
+class UnseenCategories:
+    """Count rows with unseen categories, batch by batch; memory does not grow with the number of rows."""
+
+    def __init__(self, model: TableModel) -> None:
+        encoder = model.estimator.input_encoder_
+        self.encodings = {} if encoder is None else encoder.categories()
+        self.counts = dict.fromkeys(self.encodings, 0)
+        self.examples: dict[str, str] = {}
+
+    def add(self, batch: pd.DataFrame) -> None:
+        """Count the rows of a batch."""
+        for name, encoding in self.encodings.items():
+            counts = batch[name].value_counts(sort=False)  # without missing values
+            distinct = counts.index.to_series()
+            unseen = encoding.code(distinct) == -1
+            if unseen.any():
+                self.counts[name] += int(counts[unseen].sum())
+                self.examples.setdefault(name, as_text(distinct[unseen].iloc[0]))
+
+    def describe(self) -> list[str]:
+        """Return a sentence for every column with unseen categories."""
+        return [
+            f"Input column {name!r} has categories that were not in the training table, such as {example[:50]!r}, in "
+            f"{self.counts[name]:,} row{'' if self.counts[name] == 1 else 's'}, and is ignored there."
+            for name, example in self.examples.items()
+        ]
 
 
 def warn_of_formulas(rows: pa.Table) -> bool:

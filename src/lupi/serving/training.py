@@ -15,7 +15,8 @@ from lupi._internal.files import claim_output, explain_os_errors, hidden_path, l
 from lupi.estimators.folder import is_replaceable
 from lupi.estimators.table_estimator import TableEstimator, check_trust
 from lupi.serving.model import TableModel
-from lupi.tabular import TableSpec, read_data
+from lupi.tabular import TableSpec
+from lupi.tabular.table_data import read_data
 from lupi.training import Checkpoint
 
 CHECKPOINT = "lupi-checkpoint"

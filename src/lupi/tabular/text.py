@@ -1,7 +1,6 @@
 """Encode texts with TF-IDF, which needs no download, or with a Hugging Face model."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,8 +11,8 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
-from lupi._internal.pretrained import limit_tokens
-from lupi.tabular.embeddings import PretrainedEncoder, hash_folder, resolve_folder
+from lupi._internal.pretrained import NO_CODE, limit_tokens
+from lupi.tabular.embeddings import PretrainedEncoder, resolve_folder
 
 
 class TfidfEncoder:
@@ -90,7 +89,7 @@ class TransformerEncoder(PretrainedEncoder):
     Attributes
     ----------
     version_ : str
-        Hash of the files in the folder, or the commit on the hub. A model refuses an encoder that has changed.
+        Hash of the files in the folder, or of the weights and words. A model refuses an encoder that has changed.
     """
 
     unit = "texts"
@@ -116,16 +115,14 @@ class TransformerEncoder(PretrainedEncoder):
                 raise ImportError(f"Expected the extra `text` (pip install 'lupi[text]'), but {error}.") from error
             logging.disable_progress_bar()  # it shows the reading of weights
             try:
-                tokenizer = AutoTokenizer.from_pretrained(self.name)
-                model = AutoModel.from_pretrained(self.name).to(self.device).eval()
+                tokenizer = AutoTokenizer.from_pretrained(self.name, **NO_CODE)
+                model = AutoModel.from_pretrained(self.name, **NO_CODE).to(self.device).eval()
             except (OSError, ValueError) as error:
                 what = " ".join(str(error).split())
                 raise ValueError(
                     f"Expected `text_encoder` to be a model that Hugging Face can load, but got {self.name!r}: {what}"
                 ) from error
-            folder = Path(self.name)
-            version = hash_folder(folder) if folder.is_dir() else f"{self.name}@{model.config._commit_hash}"
-            self._parts = tokenizer, model, version
+            self._parts = tokenizer, model, self._find_version(model, repr(tokenizer), *sorted(tokenizer.get_vocab()))
         return self._parts
 
 

@@ -23,7 +23,8 @@ def is_number(column: Column) -> bool:
 
 def is_id(column: Column) -> bool:
     """Return whether a column of numbers looks like ids of annotators, by its name and values."""
-    return bool(ID.search(str(column.name))) and bool((column.dropna() % 1 == 0).all())
+    whole = not is_number(column) or bool((column.dropna() % 1 == 0).all())  # large integers are strings
+    return bool(ID.search(str(column.name))) and whole
 
 
 def as_text(value: Any) -> str:

@@ -1,14 +1,13 @@
 """Train methods with one loop, in plain torch or with Lightning Fabric."""
 
+from lupi._internal.devices import pick_device
 from lupi.training.augmentation import RandomCrop, RandomFlip, RandomResizedCrop
 from lupi.training.checkpoint import Checkpoint
 from lupi.training.fitting import fit, fit_seeds
-from lupi.training.loop import Epoch
 from lupi.training.replicas import Replicas, StackedAnnotations
 
 __all__ = [
     "Checkpoint",
-    "Epoch",
     "RandomCrop",
     "RandomFlip",
     "RandomResizedCrop",
@@ -16,4 +15,5 @@ __all__ = [
     "StackedAnnotations",
     "fit",
     "fit_seeds",
+    "pick_device",
 ]

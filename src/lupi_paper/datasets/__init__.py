@@ -3,21 +3,14 @@
 Nothing is downloaded; the error for a missing file gives its address.
 """
 
-from lupi_paper.datasets.cifar import CIFAR, load_cifar10, load_cifar100
-from lupi_paper.datasets.cifar10h import CIFAR10H, load_cifar10h
-from lupi_paper.datasets.cifar_n import CIFARN, load_cifar10n, load_cifar100n
-from lupi_paper.datasets.civil_comments import CivilComments, load_civil_comments
-from lupi_paper.datasets.image_folder import ImageFiles, ImageFolder, load_image_folder
-from lupi_paper.datasets.imagenet_pi import ImageNetPI, load_imagenet_pi
+from lupi_paper.datasets.cifar import load_cifar10, load_cifar100
+from lupi_paper.datasets.cifar10h import load_cifar10h
+from lupi_paper.datasets.cifar_n import load_cifar10n, load_cifar100n
+from lupi_paper.datasets.civil_comments import load_civil_comments
+from lupi_paper.datasets.image_folder import load_image_folder
+from lupi_paper.datasets.imagenet_pi import load_imagenet_pi
 
 __all__ = [
-    "CIFAR",
-    "CIFAR10H",
-    "CIFARN",
-    "CivilComments",
-    "ImageFiles",
-    "ImageFolder",
-    "ImageNetPI",
     "load_cifar10",
     "load_cifar10h",
     "load_cifar10n",

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from lupi.datasets.relabelling import Relabelled
+from lupi.datasets import Relabelled
 from lupi_paper.datasets.files import find_file
 from lupi_paper.datasets.image_folder import ImageFiles
 

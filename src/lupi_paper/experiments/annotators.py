@@ -17,16 +17,16 @@ from scipy.optimize import brentq
 from scipy.special import softmax
 from torch import nn
 
-from lupi._internal.progress import Steps
-from lupi.compare.cache import RunFolder
+from lupi.compare import RunFolder
 from lupi.data import Annotations
 from lupi.datasets import Relabelled, relabel
 from lupi.methods import NoPI
-from lupi.nn.inference import over_examples
+from lupi.nn import over_examples
 from lupi.settings import Settings
 from lupi.training import fit_seeds
 from lupi_paper.experiments.relabelled_data import Images
 from lupi_paper.mobilenet import MobileNet
+from lupi_paper.progress import show_progress
 
 WIDTHS = (0.25, 0.35, 0.5, 0.75)
 EACH = 4
@@ -73,19 +73,18 @@ def train_annotators(
     lesson = images.lesson(size)
     nothing = torch.zeros(0, images.classes)
     labels = Annotations(lesson.x, torch.arange(len(lesson.y)), torch.zeros(len(lesson.y), 0), lesson.y)
-    with Steps("annotators", len(found), show=progress) as steps:
-        for place, factor in enumerate(WIDTHS):
-            numbers = range(place * EACH, (place + 1) * EACH)
-            if not all(found[number] for number in numbers):
-                networks = [make_network(width * factor, images.classes, seed + number) for number in numbers]
-                seeds = [seed + number for number in numbers]
-                fit_seeds(networks, [labels] * EACH, training, seeds=seeds, device=device)
-                for number, network in zip(numbers, networks, strict=True):
-                    own = torch.from_numpy(np.flatnonzero(who == number))
-                    p = over_examples(network.predictor(), lesson.new, rows=own).softmax(1) if len(own) else nothing
-                    found[number] = {"probabilities": p.cpu().numpy()}
-                    folder.save("annotator", number, found[number])
-            steps.advance(EACH, f"width {width * factor:g}")
+    for place, factor in enumerate(show_progress(WIDTHS, "annotators", show=progress)):
+        numbers = range(place * EACH, (place + 1) * EACH)
+        if all(found[number] for number in numbers):
+            continue
+        networks = [make_network(width * factor, images.classes, seed + number) for number in numbers]
+        seeds = [seed + number for number in numbers]
+        fit_seeds(networks, [labels] * EACH, training, seeds=seeds, device=device)
+        for number, network in zip(numbers, networks, strict=True):
+            own = torch.from_numpy(np.flatnonzero(who == number))
+            p = over_examples(network.predictor(), lesson.new, rows=own).softmax(1) if len(own) else nothing
+            found[number] = {"probabilities": p.cpu().numpy()}
+            folder.save("annotator", number, found[number])
     return [one["probabilities"] for one in found]
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import hashlib
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,25 +25,19 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lupi._internal.checks import check_number
-from lupi._internal.devices import pick_device
-from lupi._internal.parallel import Cluster
-from lupi.compare.cache import open_run_folder
-from lupi.compare.engine import to_frame
+from lupi.compare import open_run_folder, to_frame
 from lupi.data import Annotations, SparseRows
 from lupi.likelihoods import Categorical
-from lupi.methods import Conditional, Method, kind, names
-from lupi.methods.tram import het_tram
-from lupi.nn import Parts, Projected, pretrained
-from lupi.nn.inference import over_annotations, over_examples
+from lupi.methods import Conditional, Method, build, kind, names
+from lupi.nn import Parts, Projected, over_annotations, over_examples, pretrained
 from lupi.settings import Settings as Training
 from lupi.tabular import TableEncoder
-from lupi.tabular.embeddings import hash_folder
+from lupi.training import pick_device
 from lupi_paper.cases import Case, Score, hash_arrays, make_score, train_cases
 from lupi_paper.datasets import load_cifar10, load_cifar10h
 from lupi_paper.findings import COLOURS, Findings, format_mean, make_figure, markdown_table, render_report
 from lupi_paper.mobilenet import MobileNet
-from lupi_paper.settings import check_settings, seed_range
+from lupi_paper.settings import check_number, check_settings, seed_range
 from lupi_paper.tables import Claim, Published, claims_table, format_differences, make_comparer, results_table
 
 PUBLISHED = {
@@ -256,7 +249,7 @@ def run(
     folder: Path,
     overwrite: bool,
     progress: bool,
-    cluster: Cluster | None = None,
+    cluster: Any = None,
 ) -> Findings:
     """Train every method with every seed, and the ablation; finished runs in the folder are not trained again."""
     if data is None:
@@ -302,7 +295,10 @@ def digest(task: Task) -> str:
 def weights_digest(folder: Path, settings: Settings) -> str:
     """Return a hash of the trunk's files, or its name if it is not a folder."""
     if settings.trunk:
-        return hash_folder(Path(settings.trunk)) if Path(settings.trunk).is_dir() else settings.trunk
+        trunk = Path(settings.trunk)
+        files = sorted(path for path in trunk.rglob("*") if path.is_file())
+        parts = (part for path in files for part in (bytes(path.relative_to(trunk)), path.read_bytes()))
+        return hash_arrays(*parts) if trunk.is_dir() else settings.trunk
     with find_weights(folder).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
@@ -358,7 +354,7 @@ def report(
         compare=make_comparer(runs[runs["seed"].isin(settings.ablation_seeds())]),
         case_name=case_name,
         for_all=for_all,
-        defaults=inspect.signature(het_tram).parameters,
+        het_head=build("het-tram", cases[0].parts).marginal,
     )
 
 

@@ -19,18 +19,14 @@ import torch
 from torch import Tensor
 
 from lupi import metrics
-from lupi._internal.devices import pick_device
-from lupi._internal.parallel import Cluster
-from lupi.compare.cache import open_run_folder
-from lupi.compare.engine import to_frame
+from lupi.compare import open_run_folder, to_frame
 from lupi.data import Annotations
 from lupi.likelihoods import Bernoulli
 from lupi.methods import TRAM, Method, kind
-from lupi.nn import MLP, Parts
-from lupi.nn.inference import over_annotations
+from lupi.nn import MLP, Parts, over_annotations
 from lupi.settings import Settings as Training
-from lupi.tabular import TableEncoder
-from lupi.tabular.text import TfidfEncoder, TransformerEncoder, make_text_encoder
+from lupi.tabular import TableEncoder, TfidfEncoder, TransformerEncoder
+from lupi.training import pick_device
 from lupi_paper import tables
 from lupi_paper.cases import Case, Score, make_score, train_cases
 from lupi_paper.datasets.civil_comments import URL, load_civil_comments
@@ -255,11 +251,12 @@ def run(
     folder: Path,
     overwrite: bool,
     progress: bool,
-    cluster: Cluster | None = None,
+    cluster: Any = None,
 ) -> Findings:
     """Train every method with every seed on the comments or the stand-in, and report."""
     texts, device = read_texts(data, settings), pick_device(settings.device)
-    encoder = make_text_encoder(settings.encoder or None, str(device)).fit(texts.train)
+    encoder = TransformerEncoder(settings.encoder, str(device)) if settings.encoder else TfidfEncoder()
+    encoder.fit(texts.train)
     about = dataclasses.asdict(settings) | {"data": texts.fingerprint()}
     if isinstance(encoder, TransformerEncoder):
         about["encoder"] = encoder.version_

@@ -18,13 +18,11 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from torch import Tensor, nn
 
-from lupi.compare.engine import Arm, run_arms, to_frame
+from lupi.compare import Arm, run_arms, to_frame
 from lupi.data import Annotations
 from lupi.likelihoods import Gaussian
 from lupi.methods import Method, NoPI, build
-from lupi.methods.tram import het_tram
-from lupi.nn import MLP, Parts, heteroscedastic_head
-from lupi.nn.inference import over_examples
+from lupi.nn import MLP, Parts, heteroscedastic_head, over_examples
 from lupi.settings import Settings as Training
 from lupi.training import fit
 from lupi_paper.findings import COLOURS, Findings, make_figure, render_report
@@ -122,7 +120,7 @@ def make_heteroscedastic(parts: Parts) -> Method:
 METHODS: dict[str, Callable[[Parts], Method]] = {
     "no-pi, variance 1": partial(build, "no-pi"),
     "no-pi, heteroscedastic": make_heteroscedastic,
-    "het-tram": het_tram,
+    "het-tram": partial(build, "het-tram"),
 }
 
 

@@ -11,11 +11,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from lupi._internal.checks import check_integer
-from lupi._internal.progress import Steps
 from lupi.diagnose import estimate_information
 from lupi_paper.findings import COLOURS, Findings, make_figure, render_report
-from lupi_paper.settings import check_settings
+from lupi_paper.progress import show_progress
+from lupi_paper.settings import check_number, check_settings
 from lupi_paper.theory import binned_information, draw_synthetic, exact_information
 from lupi_paper.theory.information import check_noise
 
@@ -42,24 +41,21 @@ class Settings:
         check_settings(self, least, positive=["noise"])
         for noise in self.noise:
             check_noise(noise)
-        check_integer("annotations", self.annotations, 10 * self.folds)
+        check_number("annotations", self.annotations, 10 * self.folds, whole=True)
 
 
 def run(settings: Settings, *, progress: bool) -> Findings:
     """Compute I(y; a | x) in all ways."""
     measured: list[dict[str, Any]] = []
-    with Steps("information", len(settings.noise) * (settings.seeds + 1), show=progress) as steps:
-        seeds = np.random.SeedSequence(settings.seed).spawn(len(settings.noise))
-        for noise, own in zip(settings.noise, seeds, strict=True):
-            measured.append({"noise": noise, "estimator": "exact", "information": exact_information(noise)})
-            if noise in PAPER:
-                measured.append({"noise": noise, "estimator": "paper", "information": PAPER[noise]})
-            *samples, data = own.spawn(settings.seeds + 1)
-            for number, sample in enumerate(samples):
-                measured += estimate_by_bins(settings, noise, number, np.random.default_rng(sample))
-                steps.advance(1, f"ε = {noise:g}, bins")
-            measured.append(estimate_by_models(settings, noise, np.random.default_rng(data)))
-            steps.advance(1, f"ε = {noise:g}, two models")
+    seeds = np.random.SeedSequence(settings.seed).spawn(len(settings.noise))
+    for noise, own in zip(show_progress(settings.noise, "information", show=progress), seeds, strict=True):
+        measured.append({"noise": noise, "estimator": "exact", "information": exact_information(noise)})
+        if noise in PAPER:
+            measured.append({"noise": noise, "estimator": "paper", "information": PAPER[noise]})
+        *samples, data = own.spawn(settings.seeds + 1)
+        for number, sample in enumerate(samples):
+            measured += estimate_by_bins(settings, noise, number, np.random.default_rng(sample))
+        measured.append(estimate_by_models(settings, noise, np.random.default_rng(data)))
     table = pd.DataFrame(measured)
     return Findings(table, report(settings, table), {"information": estimates_figure(settings, table)})
 

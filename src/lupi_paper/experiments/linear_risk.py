@@ -13,10 +13,9 @@ import pandas as pd
 from matplotlib import colormaps
 from matplotlib.lines import Line2D
 
-from lupi._internal.checks import check_integer, check_number
-from lupi._internal.progress import Steps
 from lupi_paper.findings import COLOURS, Findings, make_figure, markdown_table, render_report
-from lupi_paper.settings import check_distinct, check_settings
+from lupi_paper.progress import show_progress
+from lupi_paper.settings import check_distinct, check_number, check_settings
 from lupi_paper.theory.risk import BLOCK, ESTIMATORS, PROPOSITIONS, Estimate, LinearModel, conditions, risks, simulate
 
 ERRORS = 3
@@ -45,7 +44,7 @@ class Settings:
         check_settings(self, least, positive=["sigma", "pi_variance"])
         if self.m > self.d:
             raise ValueError(f"Expected `m` to be at most d = {self.d}, but got {self.m}.")
-        check_integer("n", self.n, self.d + self.m + 4)
+        check_number("n", self.n, self.d + self.m + 4, whole=True)
         if not self.overlap:
             raise ValueError("Expected `overlap` to be one number or more, but got none.")
         for overlap in self.overlap:
@@ -57,16 +56,15 @@ def run(settings: Settings, *, progress: bool) -> Findings:
     """Compute and simulate the risks at every point of the grid, and for one model that shows an erratum."""
     cells = len(settings.overlap) * len(settings.pi_variance)
     *seeds, design, last = np.random.SeedSequence(settings.seed).spawn(cells + 2)
+    models = [("grid", *found) for found in make_models(settings, design)]
+    wrong = make_counterexample()
+    models.append(("counterexample", 0.0, float(wrong.pi_variance.mean()), wrong))
     rows: list[dict[str, Any]] = []
-    with Steps("linear risk", cells + 1, show=progress) as steps:
-        for (overlap, variance, model), seed in zip(make_models(settings, design), seeds, strict=True):
-            place = {"model": "grid", "overlap": overlap, "pi_variance": variance}
-            rows += [place | row for row in measure(model, settings, seed)]
-            steps.advance(1, f"overlap {overlap:g}, PI variance {variance:g}")
-        model = make_counterexample()
-        place = {"model": "counterexample", "overlap": 0.0, "pi_variance": float(model.pi_variance.mean())}
-        rows += [place | row for row in measure(model, settings, last)]
-        steps.advance(1, "counterexample")
+    for (name, overlap, variance, model), seed in zip(
+        show_progress(models, "linear risk", show=progress), [*seeds, last], strict=True
+    ):
+        place = {"model": name, "overlap": overlap, "pi_variance": variance}
+        rows += [place | row for row in measure(model, settings, seed)]
     table = pd.DataFrame(rows)
     figures = {
         "saved-risk": make_figure(lambda axes: draw_saved(table, axes), columns=2, figsize=(9.6, 4.2)),

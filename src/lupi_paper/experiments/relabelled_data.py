@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lupi.datasets import Relabelled
-from lupi.nn.inference import over_examples
+from lupi.nn import over_examples
 from lupi_paper.cases import hash_arrays
-from lupi_paper.datasets import ImageFiles, ImageNetPI, load_cifar10, load_image_folder, load_imagenet_pi
-from lupi_paper.datasets.image_folder import MARGIN
-from lupi_paper.datasets.imagenet_pi import CLASSES
+from lupi_paper.datasets import load_cifar10, load_image_folder, load_imagenet_pi
+from lupi_paper.datasets.image_folder import MARGIN, ImageFiles
+from lupi_paper.datasets.imagenet_pi import CLASSES, ImageNetPI
 
 AT_ONCE = 256
 """Number of images that a process reads, or a network processes, at a time."""

@@ -24,19 +24,14 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from lupi._internal.checks import check_integer, check_number
-from lupi._internal.devices import pick_device
-from lupi._internal.parallel import Cluster
-from lupi.compare.cache import RunFolder, open_run_folder
-from lupi.compare.engine import to_frame
+from lupi.compare import RunFolder, open_run_folder, to_frame
 from lupi.data import Annotations
 from lupi.datasets import Relabelled
 from lupi.likelihoods import Categorical
-from lupi.nn import Parts, Tower, resnet
-from lupi.nn.reading import use_workers
+from lupi.nn import Parts, Tower, resnet, use_workers
 from lupi.settings import Settings as Training
 from lupi.tabular import TableEncoder
-from lupi.training import RandomCrop, RandomFlip, RandomResizedCrop
+from lupi.training import RandomCrop, RandomFlip, RandomResizedCrop, pick_device
 from lupi_paper.cases import Case, make_score, train_cases
 from lupi_paper.experiments.annotators import (
     MOMENTUM,
@@ -50,7 +45,7 @@ from lupi_paper.experiments.relabelled_data import AT_ONCE, Images, is_image_fol
 from lupi_paper.experiments.relabelled_report import CASES, LATER, MAIN, PAPER, SHORT, report
 from lupi_paper.findings import Findings
 from lupi_paper.mobilenet import MobileNet
-from lupi_paper.settings import LARGEST, check_settings, seed_range
+from lupi_paper.settings import LARGEST, check_number, check_settings, seed_range
 from lupi_paper.tables import strips_figure
 
 L2, FACTORS, TEMPERATURE = 1e-4, 15, 1.5
@@ -120,11 +115,11 @@ class Settings:
         positive = ["width", "annotators_width", "learning_rate"]
         check_settings(self, least, positive=positive, choices={"noise": ("high", "low")})
         for depth in self.depths or (0,):
-            check_integer("depths", depth, 1, maximum=DEEPEST)
+            check_number("depths", depth, 1, DEEPEST, whole=True)
         for name in ("width", "annotators_width"):
             check_number(name, getattr(self, name), maximum=WIDEST)
         for name in ("size", "annotators_size"):
-            check_integer(name, getattr(self, name), 0, maximum=TALLEST)
+            check_number(name, getattr(self, name), maximum=TALLEST, whole=True)
         for name in ("malicious", "right"):
             check_number(name, getattr(self, name), maximum=1)
         if self.annotators_size % 32:
@@ -286,7 +281,7 @@ def run(
     folder: Path,
     overwrite: bool,
     progress: bool,
-    cluster: Cluster | None = None,
+    cluster: Any = None,
 ) -> Findings:
     """Relabel the images, train every case with every seed, and compare.
 

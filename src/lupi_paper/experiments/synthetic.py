@@ -21,12 +21,11 @@ from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 from torch import Tensor, nn
 
-from lupi.compare.engine import Arm, run_arms, to_frame
+from lupi.compare import Arm, run_arms, to_frame
 from lupi.data import Annotations, Batch
 from lupi.likelihoods import Likelihood
 from lupi.methods import Method
-from lupi.nn import MLP
-from lupi.nn.inference import over_examples
+from lupi.nn import MLP, over_examples
 from lupi.settings import Settings
 from lupi.training import fit_seeds
 from lupi_paper.findings import COLOURS, draw_strips, make_figure

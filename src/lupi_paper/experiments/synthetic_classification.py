@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.stats import sem
 from sklearn.linear_model import LogisticRegression
 
-from lupi.compare.statistics import mean_difference
 from lupi.likelihoods import Bernoulli, Gaussian, Likelihood
 from lupi_paper.experiments import synthetic
 from lupi_paper.experiments.synthetic import Floats, Variant
@@ -91,8 +91,10 @@ def report(share: dict[str, Floats], settings: Settings) -> str:
 
     def compare(first: str, second: str) -> str:
         """Format a difference, paired by seed, with its standard error."""
-        found = mean_difference(share[first] - share[second])
-        return f"{found.mean:+.1f} ± {found.error:.1f}"
+        found = share[first] - share[second]
+        return f"{found.mean():+.1f} ± {sem(found):.1f}"
+
+    gain = share["PI"] - share["no PI"]
 
     return render_report(
         "synthetic_classification",
@@ -101,6 +103,6 @@ def report(share: dict[str, Floats], settings: Settings) -> str:
         changes=[f"{settings.long} epochs", *SENSITIVITY],
         share=share,
         compare=compare,
-        gain=mean_difference(share["PI"] - share["no PI"]),
+        gain={"mean": gain.mean(), "error": sem(gain)},
         published=PUBLISHED if settings.is_published else {},
     )

@@ -15,11 +15,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 from sklearn.linear_model import Ridge
 
-from lupi._internal.checks import check_positive
 from lupi.likelihoods import Gaussian
 from lupi_paper.experiments import synthetic
 from lupi_paper.experiments.synthetic import Floats, Variant
 from lupi_paper.findings import COLOURS, Findings, render_report
+from lupi_paper.settings import check_number
 from lupi_paper.theory.information import NOISY
 
 PUBLISHED = {"no PI": 0.0858, "PI": 0.0008}
@@ -35,7 +35,7 @@ class Settings(synthetic.Protocol):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive("ridge", self.ridge)
+        check_number("ridge", self.ridge, above=True)
 
 
 SENSITIVITY: dict[str, dict[str, Any]] = {

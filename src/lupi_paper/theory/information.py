@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from lupi._internal.checks import check_integer, check_positive
+from lupi_paper.settings import check_number
 
 NOISY = 0.3
 """Share of the synthetic labels that the noisy annotator gives."""
@@ -85,7 +85,7 @@ def exact_information(noise: float, noisy: float = NOISY) -> float:
 
 def check_noise(noise: float) -> None:
     """Check that a standard deviation of ε is at least `SMALLEST`."""
-    if check_positive("noise", noise) < SMALLEST:
+    if check_number("noise", noise, above=True) < SMALLEST:
         raise ValueError(f"Expected `noise` to be at least {SMALLEST:g}, but got {noise:g}.")
 
 
@@ -124,7 +124,7 @@ def binned_information(x: Floats, a: NDArray[np.int64], y: Floats, bins: int) ->
     >>> f"{binned_information(x, shuffled, y, bins=60):.3f}, exactly 0"
     '0.013, exactly 0'
     """
-    bins = check_integer("bins", bins, 2)
+    bins = check_number("bins", bins, 2, whole=True)
     return plug_in_information(equal_bins(x, bins), a, equal_bins(y, bins))
 
 

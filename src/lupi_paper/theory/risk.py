@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lupi._internal.checks import check_integer, check_number
+from lupi_paper.settings import check_number
 
 Array = NDArray[np.float64]
 Seed = int | np.random.SeedSequence
@@ -237,7 +237,7 @@ def conditions(model: LinearModel, *, draws: int = 10_000, seed: Seed = 0) -> di
 def moments(model: LinearModel, *, draws: int = 10_000, seed: Seed = 0) -> Moments:
     """Estimate expectations over A by averaging draws, with standard errors from block means."""
     rng = stream(seed)
-    blocks = math.ceil(check_integer("draws", draws, 2 * BLOCK) / BLOCK)
+    blocks = math.ceil(check_number("draws", draws, 2 * BLOCK, whole=True) / BLOCK)
     values = np.array([block_moments(model, model.draw(rng, BLOCK)) for _ in range(blocks)])
     return Moments(*(average(column) for column in values.T))
 
@@ -281,7 +281,8 @@ def simulate(model: LinearModel, *, draws: int = 2_000, repeats: int = 10, seed:
     [True, True, True, True]
     """
     rng = stream(seed)
-    draws, repeats = check_integer("draws", draws, 2), check_integer("repeats", repeats, 2)
+    check_number("draws", draws, 2, whole=True)
+    check_number("repeats", repeats, 2, whole=True)
     at_once = max(1, NUMBERS // (repeats * model.n * (model.d + model.m)))
     sizes = [min(at_once, draws - start) for start in range(0, draws, at_once)]
     values = np.vstack([estimator_errors(model, size, repeats, rng) for size in sizes])
@@ -374,7 +375,7 @@ def estimate_model(X: Any, A: Any, y: Any, *, features: Any) -> LinearModel:
 def stream(seed: Seed) -> np.random.Generator:
     """Return a generator whose draws differ from `np.random.default_rng(seed)`, which X may come from."""
     if not isinstance(seed, np.random.SeedSequence):
-        seed = np.random.SeedSequence([check_integer("seed", seed, 0), 1])
+        seed = np.random.SeedSequence([check_number("seed", seed, whole=True), 1])
     return np.random.default_rng(seed)
 
 

@@ -2,7 +2,8 @@
 
 import sys
 
-from lupi.serving import load, predict_table
+from lupi.serving import load
+from lupi.serving.prediction import predict_table
 
 model, table, output = sys.argv[1:]
 predict_table(load(model), table, output, overwrite=True)

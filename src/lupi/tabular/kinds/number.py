@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 from sklearn.preprocessing import StandardScaler
 
-from lupi.data import ROWS_AT_ONCE
+from lupi._internal.sparse_rows import ROWS_AT_ONCE
 from lupi.tabular.frames import Frame, to_seconds
 from lupi.tabular.kinds.base import Encoding, Kind
 from lupi.tabular.kinds.category import OneHot
