@@ -136,7 +136,7 @@ def test_a_method_that_learns_from_privileged_columns_needs_some(table):
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the peak of memory from /proc")
 def test_a_row_takes_the_memory_of_its_codes(tmp_path):
     """A row of 10 numbers, 2 names, an annotator and a label takes 64 bytes of codes, and a kilobyte as strings."""
-    sizes, peaks = (50_000, 650_000), []
+    sizes, peaks = (50_000, 350_000), []
     for rows in sizes:
         rng = np.random.default_rng(0)
         numbers = {f"number{i}": pa.array(rng.normal(size=rows)) for i in range(10)}
