@@ -3,13 +3,17 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 DOCS := .venv/docs
 
-.PHONY: demo test fuzz check format bench docs
+.PHONY: demo test nightly fuzz check format bench docs
 
 demo: $(INSTALLED)
 	$(BIN)/lupi demo --overwrite
 
 test: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -q
+
+# All tests; commands die at 20 points each. `make fuzz` is the rest of the night.
+nightly: $(INSTALLED)
+	OMP_NUM_THREADS=1 LUPI_CRASH_POINTS=20 $(BIN)/pytest -n 2 -q -m ""
 
 # About 45 minutes on two cores; `python -m tests.faults.fuzz --case train:1234` runs one case again.
 fuzz: $(INSTALLED)

@@ -24,8 +24,10 @@ from torch import Tensor
 
 from lupi.compare.statistics import difference
 from lupi.data import Annotations, SparseRows
-from lupi.methods import Auto, LabelPosterior, Method, build
+from lupi.methods import Method, build
+from lupi.methods.auto import Auto
 from lupi.methods.explanation import Explanation, apply_mixture
+from lupi.methods.label_posterior import LabelPosterior
 from lupi.nn import Parts
 from lupi.nn.inference import over_examples
 from lupi.settings import Settings

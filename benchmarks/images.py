@@ -29,8 +29,9 @@ from lupi.nn import Parts, Projected
 from lupi.settings import Settings
 from lupi.training import Replicas, StackedAnnotations, fit
 from lupi.training.fitting import iterate_stages
-from lupi.training.loop import OneDevice, StageLoop, matrix_precision
+from lupi.training.loop import StageLoop
 from lupi.training.replicas import Data
+from lupi.training.stepper import OneDevice, matrix_precision
 from lupi_paper.mobilenet import MobileNet, network
 
 GPU = torch.cuda.is_available()

@@ -14,7 +14,7 @@ from benchmarks.measure import THREADS, Result, at_least, ratio
 from benchmarks.networks import one_hot
 from lupi.data import Annotations, Batch, SparseRows
 from lupi.likelihoods import Categorical
-from lupi.methods import FullMarginalization
+from lupi.methods.marginalization import FullMarginalization
 from lupi.nn import MLP, Tower
 
 ROWS, CATEGORIES = 16_400, (82, 10, 10)

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array, csr_matrix, random_array
 from torch import Tensor
 
-from lupi.data import Annotations, Batch, CodedRows, SparseRows, distinct
+from lupi._internal.sparse_rows import CodedRows
+from lupi.data import Annotations, Batch, SparseRows, distinct
 
 properties = settings(deadline=None, max_examples=60)  # the first call of a run is slow
 # Sums of these are exact in float32. Few of them, so that rows repeat.
@@ -164,7 +165,7 @@ def test_privileged_information_may_have_any_shape():
 @pytest.mark.parametrize("small", [True, False])
 @pytest.mark.parametrize("dense", [True, False])
 def test_privileged_information_is_drawn_alike_on_a_gpu(small, dense, monkeypatch):
-    monkeypatch.setattr("lupi.data.SMALL", 24 if small else 23)
+    monkeypatch.setattr("lupi.data.MAX_DENSE_VALUES", 24 if small else 23)
     a = SparseRows.from_matrix(csr_array([[0, 1.0, 0], [2.0, 0, 3.0], [0, 0, 0], [1.0, 1.0, 1.0]]))
     a = a.dense() if dense else a
     data, index = Annotations(torch.eye(4), torch.arange(4), a, torch.arange(4)), torch.tensor([3, 0, 3])

@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from lupi._internal.arrays import Floats
+
 __all__ = [
     "METRICS",
     "Metric",
@@ -23,7 +25,6 @@ __all__ = [
     "nll",
 ]
 
-Floats = NDArray[np.float64]
 BINS = 15
 """Number of equally wide confidence bins for ECE and reliability diagrams."""
 

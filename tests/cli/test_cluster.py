@@ -110,7 +110,13 @@ def test_a_killed_worker_loses_nothing(table, alone, cluster):
 
 
 @pytest.mark.usefixtures("interruptible")
-@pytest.mark.parametrize(("kill", "code"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("kill", "code"),
+    [
+        (signal.SIGKILL, -signal.SIGKILL),
+        pytest.param(signal.SIGINT, 130, marks=pytest.mark.nightly),
+    ],
+)
 def test_workers_of_a_killed_comparison_write_nothing(kill, code, table, alone, cluster):
     folder = table.parent / f"killed-{kill}"
     command = [sys.executable, "-m", "lupi", *options(table, folder.name, "--cluster", cluster)]

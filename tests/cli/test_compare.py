@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pandas as pd
 import pytest
 
 from lupi import methods
+from lupi.compare.cache import RunFolder
 from tests.cli.helpers import refused, run
 
 RNG = np.random.default_rng(0)
@@ -74,22 +76,21 @@ def test_from_a_table_to_a_verdict(table):
     assert len(pd.read_csv(folder / "results.csv")) == 18
 
 
-@pytest.mark.parametrize("form", ["csv", "folder"])
-def test_other_forms_of_tables_and_folds(form, table):
-    path = table.parent / {"csv": "t.csv", "folder": "t"}[form]
-    if form == "csv":
-        TABLE.to_csv(path, index=False)
-    else:
-        path.mkdir()
-        TABLE[:80].to_parquet(path / "0.parquet")
-        TABLE[80:].to_parquet(path / "1.parquet")
-    assert compare(table, "--folds", 3).exit_code == 0
-    result = run(*options(path, "--folds", 3), "-o", table.parent / "other")
-    assert result.exit_code == 0, result.output
-    assert "Note: Scored on the consensus of held-out labels, not on true labels" in result.stdout
-    assert "3 folds of 80 examples." in result.stdout
-    one, other = (pd.read_csv(table.parent / name / "results.csv") for name in ("run", "other"))
-    pd.testing.assert_frame_equal(one.drop(columns="seconds"), other.drop(columns="seconds"))
+def test_other_forms_of_tables_and_folds(table):
+    TABLE.to_csv(table.parent / "t.csv", index=False)
+    (table.parent / "t").mkdir()
+    TABLE[:80].to_parquet(table.parent / "t" / "0.parquet")
+    TABLE[80:].to_parquet(table.parent / "t" / "1.parquet")
+    found = []
+    for path in (table, table.parent / "t.csv", table.parent / "t"):
+        output = table.parent / f"run {len(found)}"
+        result = run(*options(path, "--folds", 2), "-o", output)
+        assert result.exit_code == 0, result.output
+        assert "Note: Scored on the consensus of held-out labels, not on true labels" in result.stdout
+        assert "2 folds of 80 examples." in result.stdout
+        found.append(pd.read_csv(output / "results.csv").drop(columns="seconds"))
+    pd.testing.assert_frame_equal(found[1], found[0])
+    pd.testing.assert_frame_equal(found[2], found[0])
 
 
 def test_a_csv_test_table_is_read_with_the_types_of_training(tmp_path):
@@ -100,15 +101,12 @@ def test_a_csv_test_table_is_read_with_the_types_of_training(tmp_path):
     assert result.exit_code == 0, result.output
 
 
-def test_a_few_methods_are_the_default_and_all_are_all(table):
+def test_a_few_methods_are_the_default(table):
     assert compare(table, "--methods", "").exit_code == 0
     few = pd.read_csv(table.parent / "run" / "summary.csv")["method"].tolist()
-    assert compare(table, "--methods", "all", "--overwrite").exit_code == 0
-    everything = pd.read_csv(table.parent / "run" / "summary.csv")["method"].tolist()
     ways = ["no-pi [early stopping]", "no-pi [5 averaged, recalibrated]"]
-    assert sorted(everything) == sorted([*methods.names(), *ways])
-    assert few[:5] == everything[:5] == ["no-pi", *ways, "majority-vote", "dawid-skene"]
-    assert set(few) < set(everything)
+    assert few[:5] == ["no-pi", *ways, "majority-vote", "dawid-skene"]
+    assert {"tram", "auto"} < set(few) < {*methods.names(), *ways}
 
 
 # -------------------------------------------------------------------------------- interruptions
@@ -133,7 +131,7 @@ def is_alive(number):
 def test_a_killed_comparison_goes_on_to_the_same_results(table):
     """Killed after its first runs, with the processes that it started, and finished by another one with other jobs."""
     many = ("--seeds", 7, "--test", table.parent / "test.parquet", "--jobs", 2)
-    arguments = [str(argument) for argument in options(table, *many, epochs=12)]
+    arguments = [str(argument) for argument in options(table, *many, epochs=8)]
     process = subprocess.Popen([sys.executable, "-m", "lupi", *arguments], stdout=-1, stderr=-1)
     runs = table.parent / "run" / "runs"
     until = time.monotonic() + 60
@@ -236,7 +234,7 @@ def test_options_that_make_no_sense(table):
         ({"label": "yes"}, "'label' to have at least two values, but all are 'yes'"),
         ({"label": None}, "'label' to be one of booleans, numbers, strings, but it is null"),
         ({"size": [np.inf, *TABLE["size"][1:]]}, "'size' to be finite numbers, but got 'inf' in row 0"),
-        ({"id": [None, *TABLE["id"][1:]]}, "'id' to have an id in every row, but row 0 has none"),
+        ({"id": [None, *TABLE["id"][1:]]}, "`--example` to have an id in every row, but row 0 has none"),
         ({"id": [f"i{i % 9}" for i in range(2 * N)], "size": 1.0}, "at least 10 examples to hold some out, but got 9"),
         (
             {"size": TABLE.index * 1.0},
@@ -284,3 +282,22 @@ def test_missing_values_of_a_test_table_are_told_and_those_of_a_split_are_not(ta
     result = compare(table, "--folds", 2, "--overwrite")
     assert result.exit_code == 0, result.output
     assert "Input column 'size'" not in result.output
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_an_output_that_is_removed_meanwhile_is_an_error(table, monkeypatch, last):
+    """Otherwise the folder would have results that no later comparison accepts."""
+    output = table.parent / "run"
+    save = RunFolder.save
+
+    def save_and_remove(self, *arguments):
+        if last:
+            save(self, *arguments)
+        shutil.rmtree(output, ignore_errors=True)
+        if not last:
+            save(self, *arguments)
+
+    monkeypatch.setattr(RunFolder, "save", save_and_remove)
+    refused(compare(table, "--methods", "tram"), "`--output`", "run")
+    monkeypatch.undo()
+    assert compare(table, "--methods", "tram").exit_code == 0

@@ -52,7 +52,8 @@ def test_it_says_what_it_chose_and_then_the_verdict(good):
     assert "Privileged: worker (category), seconds (number)." in text
     assert "Annotators: worker, by its name" in text
     first = text.split("\n\n")[1]
-    assert "worth having" in first
+    assert "are probably wrong. First check rows " in first
+    assert "worth having" in text
     assert "labels (" in text
     assert "are probably wrong." in text
     assert "True labels: gold, known in" in text

@@ -108,7 +108,7 @@ def test_a_pretrained_encoder_that_moves(table, tmp_path, resnet, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     options = ["--image-encoder", resnet, "--method", "no-pi", "-o", tmp_path / "model"]
     good("train", table, *ROLES, *options)
-    good("predict", tmp_path / "model", table, "-o", tmp_path / "p.csv")
+    good("predict", tmp_path / "model", table, "--image-encoder", resnet, "-o", tmp_path / "p.csv")
     resnet.rename(tmp_path / "moved")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
     refused(run("predict", tmp_path / "model", table, "-o", tmp_path / "q.csv"), "`--image-encoder`", "resnet")

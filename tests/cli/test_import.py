@@ -1,9 +1,11 @@
 """Import the export of a labelling tool; `tests/test_dependencies.py` goes on to a report, a model and predictions."""
 
+import json
+
 import pandas as pd
 
 from tests.cli.helpers import refused, run
-from tests.importers.exports import EXPORTS
+from tests.importers.exports import EXPORTS, write_json
 
 QUICK = ["--epochs", 1, "--jobs", 1, "--folds", 2]
 
@@ -40,3 +42,24 @@ def test_imports_that_are_refused(tmp_path):
     refused(run("import", "prodigy", tmp_path / "none.jsonl", "-o", output), "there is no")
     refused(run("import", "prodigy", export, "--split", "train", "-o", output), "`--label`, but got `--split`")
     refused(run("import", "prodigy", export, "-o", tmp_path / "t.xlsx"), "`--output` to be a .parquet or .csv file")
+
+
+def test_a_table_is_not_replaced_by_its_import(tmp_path):
+    export = EXPORTS["wide"](tmp_path)
+    before = export.read_bytes()
+    (tmp_path / "link.csv").symlink_to(export)
+    for name in ("wide.csv", "link.csv"):
+        refused(run("import", "wide", export, "-o", tmp_path / name, "--overwrite"), "`--output` to be another file")
+    assert export.read_bytes() == before
+
+
+def test_an_export_with_ground_truth_says_how_to_go_on(tmp_path):
+    tasks = json.loads(EXPORTS["label-studio"](tmp_path).read_text())
+    for task in tasks[::2]:
+        task["annotations"][0]["ground_truth"] = True
+    write_json(tmp_path / "export.json", tasks)
+    result = succeed("import", "label-studio", tmp_path / "export.json", "-o", tmp_path / "labels.csv")
+    after = result.stdout.splitlines()[-1]
+    assert "--gold gold" in after
+    arguments = after.removeprefix("Next: lupi ").removesuffix(" -o run/").split()
+    succeed(*arguments, *QUICK, "-o", tmp_path / "run")

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import lupi
-from lupi import PrivilegedClassifier, methods
+from lupi import PrivilegedClassifier
 from lupi._internal import files
 from lupi.estimators import folder as model_folder
 from lupi.serving import prediction, training
@@ -92,7 +92,7 @@ def test_from_a_table_to_predictions(form, tmp_path):
     predicted = pd.read_parquet(tmp_path / "p.parquet")
     assert list(predicted) == ["id", "prediction", "probability_no", "probability_yes"]
     assert predicted["id"].tolist() == TABLE["id"].tolist()
-    expected = PrivilegedClassifier("tram", numbers={"annotator": "category"}, epochs=5, random_state=3).fit(
+    expected = PrivilegedClassifier("tram", epochs=5, random_state=3).fit(
         TABLE[["size", "count"]], TABLE["label"], privileged=TABLE[["annotator", "seconds"]], example=TABLE["id"]
     )
     p = expected.predict_proba(TABLE[["size", "count"]])
@@ -519,8 +519,8 @@ def test_seeds_repeat(table):
     assert weights[0] == weights[1] != weights[2]
 
 
-@pytest.mark.parametrize("method", methods.names())
-def test_every_method_trains_and_predicts(method, table):
+@pytest.mark.parametrize("method", ["no-pi", "two-step-tram", "full-marginalization", "auto"])
+def test_a_method_trains_and_predicts(method, table):
     assert train(table, "--method", method).exit_code == 0
     good("predict", table.parent / "model", table, "-o", table.parent / "p.parquet")
 

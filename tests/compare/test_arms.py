@@ -4,17 +4,31 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lupi import PrivilegedClassifier, methods
-from lupi.compare.arms import Variant, list_variants, make_privileged
+from lupi import methods
+from lupi.compare.arms import Variant, change_privileged, list_variants
 from lupi.compare.plan import Plan
-from lupi.tabular import TableSpec
+from lupi.estimators.table_estimator import TableEstimator
+from lupi.tabular import Schema, TableData, TableSpec
+from lupi.tabular.schema import InputColumn
+from lupi.tabular.spec import Roles
 
 N = 400
 RNG = np.random.default_rng(0)
 PI = pd.DataFrame({"annotator": RNG.choice(["a", "a", "a", "b", None], N), "seconds": RNG.exponential(size=N)})
-X, Y = pd.DataFrame({"x": RNG.normal(size=N)}), RNG.integers(2, size=N)
 SPEC = TableSpec(table=Path("table.csv"), target=["y"], privileged=["a"])
 KINDS = {"annotator": "category", "seconds": "number"}
+DATA = TableData(
+    schema=Schema(
+        roles=Roles(target=("y",), privileged=tuple(KINDS), inputs=("x",)),
+        task="classification",
+        soft=False,
+        inputs={"x": InputColumn("number", "number")},
+        privileged=KINDS,
+        annotator="annotator",
+    ),
+    columns=PI.assign(x=RNG.normal(size=N), y=RNG.integers(2, size=N)),
+    classes=(0, 1),
+)
 
 
 def plan(**options):
@@ -67,25 +81,22 @@ def test_who_is_a_baseline():
 
 def test_controls_replace_privileged_information():
     before = PI.copy()
-    real, numbers = make_privileged(Variant("tram"), PI, KINDS, 0)
-    pd.testing.assert_frame_equal(real, PI)
-    assert numbers == {"annotator": "category", "seconds": "quantile"}
-    assert make_privileged(Variant("no-pi"), PI, KINDS, 0)[0] is None
-    shuffled, _ = make_privileged(Variant("tram", "PI shuffled"), PI, KINDS, 0)
+    pd.testing.assert_frame_equal(change_privileged(Variant("tram"), DATA, 0).privileged, PI)
+    shuffled = change_privileged(Variant("tram", "PI shuffled"), DATA, 0).privileged
     assert sorted(map(str, shuffled.to_numpy())) == sorted(map(str, PI.to_numpy()))  # whole rows
     assert (shuffled["seconds"] == PI["seconds"]).mean() < 0.05
-    drawn, _ = make_privileged(Variant("tram", "PI random"), PI, KINDS, 0)
+    drawn = change_privileged(Variant("tram", "PI random"), DATA, 0).privileged
     assert set(drawn["annotator"]) == {"a", "b"}
     assert (drawn["annotator"] == "a").mean() == pytest.approx(0.5, abs=0.1)  # three of four in PI
     assert abs(np.corrcoef(drawn["seconds"], PI["seconds"])[0, 1]) < 0.15
-    other, _ = make_privileged(Variant("tram", "PI random"), PI, KINDS, 1)
+    other = change_privileged(Variant("tram", "PI random"), DATA, 1).privileged
     assert not drawn.equals(other)
-    pd.testing.assert_frame_equal(PI, before)
+    pd.testing.assert_frame_equal(DATA.privileged, before)
 
 
 def test_zeros_are_zeros_where_the_method_sees_them():
-    a, numbers = make_privileged(Variant("tram", "PI zeros"), PI, KINDS, 0)
-    model = PrivilegedClassifier("tram", numbers=numbers, epochs=1).fit(X, Y, privileged=a)
-    encoded = model.privileged_encoder_.transform(a).toarray()
+    zeros = change_privileged(Variant("tram", "PI zeros"), DATA, 0)
+    model = TableEstimator(zeros.schema, "tram", {"epochs": 1}).fit(zeros).estimator
+    encoded = model.privileged_encoder_.transform(zeros.privileged).toarray()
     assert encoded.shape == (N, 1)
     assert not encoded.any()

@@ -54,6 +54,13 @@ def found_of(folder, target=("label",), test=None, table=TABLE, out="run", jobs=
     return compare_table(plan, folder / out, jobs=jobs)
 
 
+def record(monkeypatch):
+    """Return a list that gets the first model of each group of seeds."""
+    trained, train = [], arms.fit_tables
+    monkeypatch.setattr(arms, "fit_tables", lambda models, rows: trained.append(models[0]) or train(models, rows))
+    return trained
+
+
 def scores(found):
     return found.runs.drop(columns="seconds")
 
@@ -201,7 +208,7 @@ def test_regression(test, tmp_path):
         predicted = model.predict(test[["size"]])
         row = found.runs.query("method == 'het-tram' and seed == 0").iloc[0]
         assert row["rmse"] == pytest.approx(root_mean_squared_error(test["price"], predicted))
-        sd = model._outputs(test[["size"]])[:, 1].numpy() ** 0.5 * model.y_scale_
+        sd = model._outputs(test[["size"]])[:, 1].numpy() ** 0.5 * model.target_.scale
         assert row["nll"] == pytest.approx(-stats.norm.logpdf(test["price"], predicted, sd).mean(), rel=1e-5)
 
 
@@ -228,9 +235,7 @@ def test_multi_label(tmp_path):
 
 
 def test_controls_are_rows_and_only_early_stopping_stops_early(tmp_path, monkeypatch):
-    trained = []
-    train = arms.fit_and_score
-    monkeypatch.setattr(arms, "fit_and_score", lambda m, s: trained.append(m[0]) or train(m, s))
+    trained = record(monkeypatch)
     found = found_of(tmp_path, controls=True)
     assert found.summary.index.tolist() == [
         *ALONE,
@@ -238,18 +243,16 @@ def test_controls_are_rows_and_only_early_stopping_stops_early(tmp_path, monkeyp
         *(f"tram [PI {kind}]" for kind in ("zeros", "shuffled", "random")),
     ]
     assert found.summary["control"].tolist() == [False] * 6 + [True] * 3
-    assert [model.patience for model in trained] == [None, 5, *[None] * 7]
+    assert [model.estimator.patience for model in trained] == [None, 5, *[None] * 7]
     aggregated = ["majority-vote", "dawid-skene"]
     assert [model.method for model in trained] == ["no-pi", "no-pi", "stack", *aggregated, *["tram"] * 4]
     assert found.runs.groupby("method")["nll"].first().nunique() == 9
 
 
 def test_patience_is_for_all_methods_and_early_stopping_keeps_its_own(tmp_path, monkeypatch):
-    trained = []
-    train = arms.fit_and_score
-    monkeypatch.setattr(arms, "fit_and_score", lambda m, s: trained.append(m[0]) or train(m, s))
+    trained = record(monkeypatch)
     found_of(tmp_path, settings={"epochs": 1, "patience": 2})
-    assert [model.patience for model in trained] == [2, 5, 2, 2, 2, 2]
+    assert [model.estimator.patience for model in trained] == [2, 5, 2, 2, 2, 2]
 
 
 def test_bins_hold_every_decision(tmp_path):
@@ -292,25 +295,21 @@ def test_a_method_that_fails_is_named(tmp_path, monkeypatch):
     def fail(*_):
         raise ValueError("Expected better luck.")
 
-    monkeypatch.setattr(arms, "fit_and_score", fail)
+    monkeypatch.setattr(arms, "fit_tables", fail)
     with pytest.raises(ValueError, match=r"no-pi.*better luck"):
         found_of(tmp_path)
 
 
 @pytest.mark.parametrize("named", [None, "size"])
 def test_arms_learn_from_the_annotators_of_the_table(named, tmp_path, monkeypatch):
-    told, train = set(), arms.fit_and_score
-
-    def record(models, tasks):
-        for model, task in zip(models, tasks, strict=True):
-            columns = () if task.privileged is None else tuple(task.privileged)
-            told.add((model.method, model.annotator, columns))
-        return train(models, tasks)
-
-    monkeypatch.setattr(arms, "fit_and_score", record)
+    trained = record(monkeypatch)
     table = TABLE.assign(width=TABLE["size"])
     found = found_of(tmp_path, table=table, controls=True, annotator=named)
     columns = ("annotator",) if named is None else ("annotator", "size")
+    told = {
+        (model.method, model.estimator.annotator, tuple(model.schema.privileged if model.uses_privileged else ()))
+        for model in trained
+    }
     assert told == {
         ("no-pi", None, ()),
         ("stack", None, ()),
@@ -323,6 +322,6 @@ def test_arms_learn_from_the_annotators_of_the_table(named, tmp_path, monkeypatc
 
 
 def test_warnings_of_training_become_notes(tmp_path, monkeypatch):
-    train = arms.fit_and_score
-    monkeypatch.setattr(arms, "fit_and_score", lambda m, s: warnings.warn("slow", stacklevel=1) or train(m, s))
+    train = arms.fit_tables
+    monkeypatch.setattr(arms, "fit_tables", lambda *given: warnings.warn("slow", stacklevel=1) or train(*given))
     assert "no-pi: slow" in found_of(tmp_path).notes

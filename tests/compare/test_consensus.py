@@ -2,13 +2,14 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from lupi.compare import Plan
-from lupi.compare.arms import make_tasks
-from lupi.compare.consensus import infer_consensus
+from lupi.compare.arms import score_table
+from lupi.compare.consensus import first_rows, infer_consensus
 from lupi.compare.plan import make_splits
-from lupi.metrics import evaluate
-from lupi.tabular import TableSpec, read_dataset
+from lupi.estimators.table_estimator import TableEstimator
+from lupi.tabular import TableSpec, read_data
 
 N = 300
 RNG = np.random.default_rng(0)
@@ -23,8 +24,8 @@ def read(folder, label, annotator, example):
         table=folder / "table.parquet", target=["label"], privileged=["annotator"], example="id", task="classification"
     )
     plan = Plan(spec=spec, seeds=2, settings={"epochs": 30, "learning_rate": 0.01})
-    data = read_dataset(spec)
-    return plan, data, make_splits(plan, data)
+    data = read_data(spec).load()
+    return plan, data, make_splits(plan, data, None)
 
 
 def crowd(each, wrong):
@@ -50,12 +51,16 @@ def test_rows_of_the_consensus_are_those_of_the_task(tmp_path):
     """A prediction of the truth is scored as the consensus rates the truth."""
     plan, data, splits = read(tmp_path, *crowd(2, 0.5))
     truth = [one["truth"] for one in infer_consensus(plan, data, splits, [0, 1])]
-    for task, own in zip(make_tasks(data, splits, truth), truth, strict=True):
-        gold = np.digitize(task.X_test["size"], [-0.5, 0.5])
-        assert len(task.X_test) == len(own)
+    for seed, ((_, test), own) in enumerate(zip(splits, truth, strict=True)):
+        once = test[first_rows(data.group[test])]
+        gold = np.digitize(data.inputs["size"].iloc[once], [-0.5, 0.5])
         rated = own[np.arange(len(gold)), gold]
         assert rated.mean() > 0.9
-        np.testing.assert_allclose(evaluate(task.y_test, np.eye(3)[gold])["accuracy"].rows, rated)
+        model = TableEstimator(data.schema, "no-pi", {"epochs": 1, "random_state": seed}).fit(data)
+        found = score_table(model, data, test, own, 1.0)
+        p = model.estimator.predict_proba(data.inputs.iloc[once])
+        np.testing.assert_allclose(found.prediction, p)
+        assert found.scores["nll"].value == pytest.approx(-(own * np.log(p)).sum(1).mean())
 
 
 def test_classes_that_the_training_rows_lack_are_impossible(tmp_path):
@@ -65,7 +70,7 @@ def test_classes_that_the_training_rows_lack_are_impossible(tmp_path):
     held = splits[0][1][0]
     label[held] = 1  # once, and held out
     plan, data, _ = read(tmp_path, label, annotator, example)
-    splits = make_splits(plan, data)
+    splits = make_splits(plan, data, None)
     assert held not in splits[0][1]
     (found,) = infer_consensus(plan, data, splits, [0])
     assert found["truth"].shape == (len(splits[0][1]), 3)
@@ -78,8 +83,8 @@ def test_the_consensus_reads_columns_as_the_table_does(tmp_path):
     table = pd.read_parquet(plan.spec.table)
     table.assign(code="c" + table["id"].astype(str)).to_parquet(plan.spec.table)
     plan = replace(plan, spec=replace(plan.spec, kind={"code": "category"}), settings={"epochs": 1})
-    data = read_dataset(plan.spec)
-    for found in infer_consensus(plan, data, make_splits(plan, data), [0, 1]):
+    data = read_data(plan.spec).load()
+    for found in infer_consensus(plan, data, make_splits(plan, data, None), [0, 1]):
         np.testing.assert_allclose(found["truth"].sum(1), 1)
 
 
@@ -96,11 +101,13 @@ def test_true_labels_of_held_out_examples_score_and_those_of_training_rows_train
     plan, data, splits = read(tmp_path, label, annotator, example)
     known = example % 3 == 0
     gold = pd.Series(np.where(known, (TRUTH[example] + 1) % 3, np.nan))  # a truth that labels deny
-    data = replace(data, gold=gold)
+    data = replace(data, columns=data.columns.assign(gold=gold), gold="gold")
     truth = [one["truth"] for one in infer_consensus(plan, data, splits, [0, 1])]
-    for (train, test), task, own in zip(splits, make_tasks(data, splits, truth), truth, strict=True):
+    for (train, test), own in zip(splits, truth, strict=True):
         assert set(example[train]).isdisjoint(example[test])
-        np.testing.assert_array_equal(task.gold, np.where(known, gold.fillna(-1), -1)[train])
+        given = TableEstimator(data.schema, "no-pi")._arguments(data.take(train))["gold"]
+        expected = [None if pd.isna(one) else one for one in gold[train]]
+        assert given.tolist() == expected
         scored = example[test][np.sort(np.unique(example[test], return_index=True)[1])]
         at = scored % 3 == 0
         np.testing.assert_array_equal(own[at], np.eye(3)[(TRUTH[scored[at]] + 1) % 3])

@@ -2,9 +2,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lupi.compare.arms import make_tasks
 from lupi.compare.plan import Plan, make_splits
-from lupi.tabular import TableSpec, read_dataset, text
+from lupi.estimators.table_estimator import TableEstimator
+from lupi.tabular import TableSpec, read_data, text
+from lupi.tabular.table_data import read_test
 
 RNG = np.random.default_rng(0)
 WORDS = [f"word{i}" for i in range(40)]
@@ -22,13 +23,14 @@ def read(folder, table=TABLE, *, example="id", ignore=("gold",), test=None, **op
         table=folder / "table.parquet", target=["label"], privileged=["annotator"], ignore=ignore, example=example
     )
     plan = Plan(spec=spec, test=test, **{"seeds": 3, **options})
-    return plan, read_dataset(spec, test=test)
+    data = read_data(spec).load()
+    return plan, data, None if test is None else read_test(test, data)
 
 
 @pytest.mark.parametrize("options", [{}, {"seeds": 7}, {"folds": 4}])
 def test_no_example_is_on_both_sides(options, tmp_path):
-    plan, data = read(tmp_path, **options)
-    splits = make_splits(plan, data)
+    plan, *rest = read(tmp_path, **options)
+    splits = make_splits(plan, *rest)
     assert len(splits) == plan.runs
     for train, test in splits:
         assert not set(TABLE["id"].iloc[train]) & set(TABLE["id"].iloc[test])
@@ -54,12 +56,11 @@ def test_a_split_depends_on_its_seed_only(tmp_path):
 def test_a_test_table_is_scored_whole(tmp_path):
     test = TABLE[["size", "label"]].iloc[::-1][:20]
     test.to_parquet(tmp_path / "test.parquet")
-    plan, data = read(tmp_path, test=tmp_path / "test.parquet")
-    first, *others = make_tasks(data, make_splits(plan, data))
-    assert all(other is first for other in others)
-    assert len(first.y_train) == len(TABLE)
-    np.testing.assert_array_equal(np.array(data.classes)[first.y_test], test["label"])
-    np.testing.assert_array_equal(first.X_test["size"], test["size"])
+    plan, data, read_back = read(tmp_path, test=tmp_path / "test.parquet")
+    for train, scored in make_splits(plan, data, read_back):
+        assert len(train) == len(TABLE)
+        np.testing.assert_array_equal(read_back.labels.iloc[scored], test["label"])
+        np.testing.assert_array_equal(read_back.inputs["size"].iloc[scored], test["size"])
 
 
 def test_a_test_table_of_one_example_is_refused(tmp_path):
@@ -71,30 +72,26 @@ def test_a_test_table_of_one_example_is_refused(tmp_path):
 def test_text_encoders_are_fitted_on_training_rows_only(tmp_path, monkeypatch):
     table = TABLE.assign(note=[" ".join(RNG.choice(WORDS, 5)) + f" own{i}" for i in TABLE["id"]])
     table["note"] = table["id"].map(table.groupby("id")["note"].first())
-    plan, data = read(tmp_path, table)
+    plan, data, _ = read(tmp_path, table)
     learned = []
     fit = text.TfidfEncoder.fit
     monkeypatch.setattr(text.TfidfEncoder, "fit", lambda self, texts: learned.append(set(texts)) or fit(self, texts))
-    splits = make_splits(plan, data)
-    parts = make_tasks(data, splits)
-    assert len(learned) == 3
-    for (train, test), part, texts in zip(splits, parts, learned, strict=True):
-        assert texts == set(table["note"].iloc[train])
-        assert not texts & set(table["note"].iloc[test])
-        assert list(part.X_train) == list(part.X_test)
-        assert len(part.X_test) == len(test)
+    for train, test in make_splits(plan, data, None):
+        TableEstimator(data.schema, "no-pi", {"epochs": 1}).fit(data.take(train))
+        assert learned.pop() == set(table["note"].iloc[train])
+        assert not set(table["note"].iloc[train]) & set(table["note"].iloc[test])
 
 
 def test_held_out_labels_of_classes_that_training_lacks_are_not_scored(tmp_path):
     table = TABLE.copy()
     table.loc[table["id"] == "i7", "label"] = "rare"
-    plan, data = read(tmp_path, table, folds=5)
+    plan, data, _ = read(tmp_path, table, folds=5)
     rare = data.classes.index("rare")
-    splits = make_splits(plan, data)
+    splits = make_splits(plan, data, None)
     assert sum(len(test) for _, test in splits) == (table["label"] != "rare").sum()
     for train, test in splits:
-        assert set(data.train.y[test]) <= set(data.train.y[train])
-        assert rare not in data.train.y[test]
+        assert set(data.y[test]) <= set(data.y[train])
+        assert rare not in data.y[test]
 
 
 @pytest.mark.parametrize(

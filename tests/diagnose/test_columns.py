@@ -60,14 +60,15 @@ def test_any_gain_counts_for_real_numbers_whose_loss_may_be_negative():
             "This privileged information is worth having: it carries 0.200 nats",
         ),
         (0.1, 0.3, -0.1, "This privileged information may be worth having"),
-        (-0.1, 0.5, 0.1, "There is no evidence that"),
+        (-0.1, 0.5, 0.1, "There are too few examples to tell whether"),
+        (-0.005, 0.005, 0.1, "There is no evidence that"),
         (-0.5, -0.1, -0.1, "This privileged information is not worth having"),
     ],
 )
 def test_the_verdict_claims_no_more_than_its_intervals(low, high, control_low, words):
     row = {"estimate": (low + high) / 2, "low": low, "high": high, "share": 0.1, "leak": False}
     table = pd.DataFrame([{"column": name, **row} for name in ("who", TOGETHER, SHUFFLED)])
-    assert describe_worth(table, Gain(0.1, control_low, 0.3)).startswith(words)
+    assert describe_worth(table, 1.0, Gain(0.1, control_low, 0.3)).startswith(words)
 
 
 @pytest.mark.parametrize(

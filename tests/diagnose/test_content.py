@@ -31,7 +31,7 @@ def test_tables_of_labels_without_inputs_stay_as_they_are():
 
 
 def test_images_come_first_and_vectors_are_not_shown():
-    photo, vector = InputColumn("image", "string"), InputColumn("vector", "vector", 8)
+    photo, vector = InputColumn("image", "string"), InputColumn("vector", "vector")
     inputs = {"e": vector, "x": NUMBER, "note": TEXT, "photo": photo, "z": NUMBER}
     assert list(source(inputs).shown) == ["photo", "note", "x"]
 

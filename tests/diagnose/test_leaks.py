@@ -1,12 +1,12 @@
 import numpy as np
 import pandas as pd
 import pytest
-from lupi.tabular.folds import grouped_folds
 from sklearn.metrics import mutual_info_score
 
 from lupi.diagnose import leaks
 from lupi.diagnose.leaks import classify_leak
 from lupi.diagnose.problem import code_values
+from lupi.tabular.grouping import grouped_folds
 
 N = 1200
 

@@ -46,14 +46,13 @@ def test_every_column_has_its_role(ask):
     columns = {"annotator": "who", "gold": "gold", "example": "song"}
     problem, facts, _ = ask(["seconds"], ["price"], columns=columns, seed=3, folds=4, settings={"epochs": None})
     assert list(problem.privileged) == ["seconds", "who"]  # the annotator is privileged information
-    assert list(problem.X)[:2] == ["note[0]", "note[1]"]  # texts are encoded
+    assert list(problem.X) == ["note"]
     np.testing.assert_array_equal(problem.y, TABLE["label"])
-    assert problem.kinds == {"seconds": "number", "who": "category"}
+    assert problem.kinds == {"note": "text", "seconds": "number", "who": "category"}
     np.testing.assert_array_equal(problem.annotator, TABLE["who"].fillna("(missing)"))
     np.testing.assert_array_equal(problem.gold, TABLE["gold"])
     assert (problem.seed, problem.folds, problem.real) == (3, 4, False)
-    assert problem.parameters["device"] == "cpu"
-    assert list(problem.parameters["kind"]) == [name for name in problem.X if "[" not in name]
+    assert problem.parameters == {"device": "cpu"}
     assert facts["roles"]["ignored"] == ("price", "gold")
     assert facts["examples"] == 40
     np.testing.assert_array_equal(problem.example, TABLE["song"])

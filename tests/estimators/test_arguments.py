@@ -7,9 +7,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lupi.estimators.arguments import find_annotators, find_examples
 from torch import nn
 
+from lupi.estimators.fit_arguments import find_annotators, find_examples
+from lupi.tabular.frames import as_frame
+from lupi.tabular.values import code_categories
 from tests.estimators.helpers import MULTI, A, X, Y, classifier
 
 
@@ -30,13 +32,13 @@ DATA = {
     "privileged is short": ({"privileged": A[:50]}, "`privileged`.* 60 .*50"),
     "example is short": ({"example": np.arange(50)}, "`example`.* 60 .*50"),
     "no y": ({"y": None}, "PrivilegedClassifier estimator requires y"),
-    "infinity in X": ({"X": changed(X, (7, 2), -np.inf)}, "Input X contains infinity in column 2, row 7"),
+    "infinity in X": ({"X": changed(X, (7, 2), -np.inf)}, "'x2' to be finite numbers, but got '-inf' in row 7"),
     "no value in a column": ({"X": changed(X, (slice(None), 2), np.nan)}, "'x2' to have a value in some row"),
     "no value in a column of strings": (
         {"X": pd.DataFrame({"age": X[:, 0], "city": [None] * 60})},
         "'city' to have a value in some row",
     ),
-    "infinity in a frame": ({"X": frame((5, "age"), np.inf)}, "Input X contains infinity in column 'age', row 5"),
+    "infinity in a frame": ({"X": frame((5, "age"), np.inf)}, "'age' to be finite numbers, but got 'inf' in row 5"),
     "NaN in one row of an example": (
         {"X": changed(np.repeat(X[:30], 2, 0), (7, 2), np.nan), "example": np.arange(60) // 2},
         "rows 6 and 7 of example 3 differ",
@@ -56,7 +58,7 @@ DATA = {
     "no privileged columns": ({"privileged": A[[]]}, re.escape("privileged information")),
     "infinity in privileged": (
         {"privileged": A.assign(seconds=np.where(np.arange(60) == 9, np.inf, 1.0))},
-        "'seconds'.* inf in row 9",
+        "'seconds' to be finite numbers, but got 'inf' in row 9",
     ),
     "missing id": ({"example": [None if i == 8 else f"image {i}" for i in range(60)]}, "`example`.* row 8 "),
     "missing number as id": ({"example": changed(np.arange(60), 8, np.nan)}, "`example`.* row 8 "),
@@ -84,11 +86,17 @@ PARAMETERS = {
     "value of a training option": ({"training": {"optimizer": "adagrad"}}, "`optimizer`.* 'adagrad'"),
     "training options in a string": ({"training": "fast"}, "`training`.* 'fast'"),
     "epochs": ({"epochs": 0}, "`epochs`.* 0"),
-    "validation_fraction of 1": ({"validation_fraction": 1.0, "patience": 1}, r"`validation_fraction`.* 1\.0 of 60"),
-    "validation_fraction of 2": ({"validation_fraction": 2.0}, r"`validation_fraction`.* 2\.0"),
-    "validation_fraction as a string": ({"validation_fraction": "half"}, "`validation_fraction`.* 'half'"),
+    "validation_fraction of 1": (
+        {"training": {"validation_fraction": 1.0}, "patience": 1},
+        r"`validation_fraction`.* 1\.0 of 60",
+    ),
+    "validation_fraction of 2": ({"training": {"validation_fraction": 2.0}}, r"`validation_fraction`.* 2\.0"),
+    "validation_fraction as a string": (
+        {"training": {"validation_fraction": "half"}},
+        "`validation_fraction`.* 'half'",
+    ),
     "validation_fraction too small": (
-        {"validation_fraction": 0.001, "patience": 1},
+        {"training": {"validation_fraction": 0.001}, "patience": 1},
         r"`validation_fraction`.* 0\.001 of 60 is 0",
     ),
     "hidden of another type": ({"hidden": 64}, "`hidden`.* 64"),
@@ -97,9 +105,9 @@ PARAMETERS = {
     "tower of one": ({"tower": (8,)}, r"`tower`.* 2 .* \(8,\)"),
     "no tower": ({"tower": None}, "`tower`.* None"),
     "trunk": ({"trunk": "resnet"}, "`trunk`.* 'resnet'"),
-    "quantiles": ({"quantiles": 1}, "`quantiles`.* 1"),
-    "numbers": ({"numbers": "rank"}, "`numbers`.* 'rank'"),
-    "numbers of an unknown column": ({"numbers": {"time": "quantile"}}, "`numbers`.* 'seconds'.* 'time'"),
+    "kind": ({"kind": "number"}, "`kind` to be a dict, but got 'number'"),
+    "unknown kind": ({"kind": {"seconds": "rank"}}, "`kind`.* 'seconds'.* 'rank'"),
+    "kind of an unknown column": ({"kind": {"time": "number"}}, "`kind`.* 'time'"),
     "unknown annotator": ({"annotator": "anotator"}, "`annotator`.* of `privileged`.* mean 'annotator'"),
     "number of an unknown annotator": ({"annotator": 2}, "`annotator`.* 0 to 1,.* 2"),
     "negative number of an annotator": ({"annotator": -1}, "`annotator`.* -1"),
@@ -121,6 +129,12 @@ def test_an_annotator_is_a_column_of_privileged_information():
         classifier("no-pi", annotator="worker").fit(X, Y)
 
 
+def number(privileged, annotator, kinds=None):
+    """The number of each row's annotator."""
+    column = find_annotators(as_frame(privileged, "a"), annotator, kinds or {})
+    return None if column is None else code_categories(column).tolist()
+
+
 ids = st.sampled_from(["ann", "bob", "3", 3, 3.0, 4, None, float("nan"), True])
 
 
@@ -130,8 +144,7 @@ def test_annotators_are_numbered_by_their_ids(who, named):
     """Equal ids, and only those, get equal numbers; 3, 3.0 and "3" are equal, and missing ids are one annotator."""
     names = ["missing" if pd.isna(one) else "3" if one in ("3", 3) else str(one) for one in who]
     frame = pd.DataFrame({"seconds": np.arange(len(who)), "who": pd.Series(who, dtype=object)})
-    codes = find_annotators(frame if named else frame.to_numpy(object), "who" if named else 1, "quantile")
-    assert codes.dtype == np.int64
+    codes = number(frame if named else frame.to_numpy(object), "who" if named else 1)
     assert set(codes) == set(range(len(set(names))))
     assert len(set(zip(codes, names, strict=True))) == len(set(names))
 
@@ -141,24 +154,23 @@ def test_annotators_are_found_by_name(as_table):
     columns = {"seconds": [1.5, 2.0, 1.5, 3.0], "worker": ["bob", "ann", None, "bob"]}
     expected = [1, 0, 2, 1]
     for named in (None, "worker", 1, np.int64(1)):
-        assert find_annotators(as_table(columns), named, "quantile").tolist() == expected
-    assert find_annotators(as_table(columns), "seconds", "quantile").tolist() == [0, 1, 0, 2]
-    assert find_annotators(as_table(columns)["worker"], None, "quantile").tolist() == expected
-    assert find_annotators(as_table({"seconds": columns["seconds"]}), None, "quantile") is None
+        assert number(as_table(columns), named) == expected
+    assert number(as_table(columns), "seconds") == [0, 1, 0, 2]
+    assert number(as_table(columns)["worker"], None) == expected
+    assert number(as_table({"seconds": columns["seconds"]}), None) is None
 
 
 def test_ids_that_are_read_as_quantities_are_no_annotators():
     A = pd.DataFrame({"worker_id": [7, 9, 7, 9]})
-    assert find_annotators(A, None, "quantile").tolist() == [0, 1, 0, 1]
-    assert find_annotators(A, None, {"worker_id": "category"}).tolist() == [0, 1, 0, 1]
-    assert find_annotators(A, None, {"worker_id": "standardize"}) is None
-    assert find_annotators(A, "worker_id", {"worker_id": "standardize"}).tolist() == [0, 1, 0, 1]
+    assert number(A, None) == number(A, None, {"worker_id": "category"}) == [0, 1, 0, 1]
+    assert number(A, None, {"worker_id": "standardized"}) is None
+    assert number(A, "worker_id", {"worker_id": "standardized"}) == [0, 1, 0, 1]
 
 
 def test_columns_that_are_named_by_numbers_are_told_by_name():
     A = pd.DataFrame([[5, "ann"], [6, "ann"]], columns=[1, 0])
-    assert find_annotators(A, 0, "quantile").tolist() == [0, 0]
-    assert find_annotators(A, 1, "quantile").tolist() == [0, 1]
+    assert number(A, 0) == [0, 0]
+    assert number(A, 1) == [0, 1]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
@@ -172,13 +184,13 @@ def test_bad_data_at_prediction():
     model = classifier().fit(table, Y, privileged=A)
     for passed, message in [
         (table[["age", "weight"]], "The feature names should match those that were passed during fit"),
-        (frame((5, "height"), np.inf), "Input X contains infinity in column 'height', row 5"),
+        (frame((5, "height"), np.inf), "'height' to be finite numbers, but got 'inf' in row 5"),
         (table.assign(height="tall"), "'height'.* 'tall' in row 0"),
     ]:
         with pytest.raises(ValueError, match=message):
             model.predict(passed)
     plain = classifier().fit(X, Y, privileged=A)
-    with pytest.raises(ValueError, match="Input X contains infinity in column 1, row 0"):
+    with pytest.raises(ValueError, match="'x1' to be finite numbers, but got 'inf' in row 0"):
         plain.predict(changed(X, (0, 1), np.inf))
     with pytest.raises(ValueError, match="X has 2 features, but PrivilegedClassifier is expecting 3 features"):
         plain.predict(X[:, :2])

@@ -10,14 +10,12 @@ from lupi.data import Batch
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 from tests.estimators.helpers import A_NEW, MULTI, REAL, X_NEW, A, X, Y, classifier, regressor
 
-CONDITIONAL = [name for name in methods.names() if issubclass(methods.kind(name), methods.Conditional)]
-
 
 @pytest.mark.parametrize(
     ("method", "labels"),
     [
         (method, labels)
-        for method in CONDITIONAL
+        for method in ("tram", "full-marginalization", "pi-dual")
         for labels, likelihood in (("classes", Categorical), ("multi-label", Bernoulli), ("real", Gaussian))
         if likelihood in methods.kind(method).likelihoods
     ],
@@ -50,6 +48,13 @@ def test_the_transition_matrix_is_a_softmax_over_columns():
     np.testing.assert_allclose(model.predict_proba_given(X_NEW, A_NEW), expected, atol=1e-5)
 
 
+def test_privileged_columns_may_come_in_another_order():
+    model = classifier().fit(X, Y, privileged=A)
+    np.testing.assert_array_equal(
+        model.predict_proba_given(X, A[["seconds", "annotator"]]), model.predict_proba_given(X, A)
+    )
+
+
 def test_an_annotator_that_training_did_not_see_is_zeros():
     annotator = A[["annotator"]].fillna("ann")
     model = classifier("zero-imputation", epochs=10).fit(X, Y, privileged=annotator)
@@ -64,7 +69,7 @@ def test_privileged_values_may_be_missing_at_prediction():
     np.testing.assert_allclose(model.predict_proba_given(X, nothing).sum(1), 1)
 
 
-@pytest.mark.parametrize("method", [name for name in methods.names() if name not in CONDITIONAL])
+@pytest.mark.parametrize("method", ["no-pi", "distillation", "auto"])
 def test_methods_without_a_conditional_head_are_named(method):
     message = f"conditional head.* '{method}'"
     with pytest.raises(ValueError, match=message):
@@ -85,12 +90,11 @@ def test_given_needs_a_fit_with_privileged_information():
     [
         (lambda A: A.assign(age=3), "'age'"),
         (lambda A: A.rename(columns={"seconds": "time"}), "'time'"),
-        (lambda A: A[["seconds", "annotator"]], r"\['seconds', 'annotator'\]"),
         (lambda A: np.zeros((len(A), 3)), "2 columns.* 3"),
         (lambda A: A[:50], "`privileged`.* 60 .*50"),
         (lambda A: A.assign(seconds="soon"), "'seconds'.* 'soon' in row 0"),
     ],
-    ids=["another column", "a renamed column", "another order", "an array", "fewer rows", "strings"],
+    ids=["another column", "a renamed column", "an array", "fewer rows", "strings"],
 )
 def test_privileged_columns_are_those_of_training(change, message):
     model = classifier().fit(X, Y, privileged=A)

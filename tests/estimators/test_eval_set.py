@@ -20,7 +20,7 @@ def test_the_history_has_the_loss_on_the_set(method):
 
 def test_real_numbers_and_several_labels():
     model = regressor("no-pi").fit(X, REAL, eval_set=(X_NEW, X_NEW[:, 0]))
-    residual = (model.predict(X_NEW) - X_NEW[:, 0]) / model.y_scale_
+    residual = (model.predict(X_NEW) - X_NEW[:, 0]) / model.target_.scale
     assert model.history_[-1]["validation_marginal"] == pytest.approx(
         (residual**2 + np.log(2 * np.pi)).mean() / 2, rel=1e-3
     )

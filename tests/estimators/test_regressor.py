@@ -15,7 +15,7 @@ def test_regression_follows_the_scale_of_y():
 
 def test_a_constant_target_has_scale_1():
     model = regressor().fit(X, np.full(60, 5.0), privileged=A)
-    assert (model.y_mean_, model.y_scale_) == (5.0, 1.0)
+    assert (model.target_.mean, model.target_.scale) == (5.0, 1.0)
     assert np.isfinite(model.predict(X)).all()
 
 

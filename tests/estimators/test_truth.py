@@ -46,7 +46,7 @@ def test_true_labels_of_several_targets_and_of_real_numbers():
     real = np.where(np.arange(60) < 4, REAL + 1, np.nan)
     model = regressor("no-pi")
     data = prepare(model, X, REAL, gold=real)
-    np.testing.assert_allclose(data.gold[:4] * model.y_scale_ + model.y_mean_, REAL[:4] + 1, rtol=1e-5)
+    np.testing.assert_allclose(data.gold[:4] * model.target_.scale + model.target_.mean, REAL[:4] + 1, rtol=1e-5)
 
 
 def test_one_row_of_an_example_is_enough():

@@ -75,7 +75,9 @@ def test_several_questions(tmp_path):
     record = NESTED | {"responses": {**NESTED["responses"], "rating": [{"value": 4, "user_id": "u1"}]}}
     with pytest.raises(ValueError, match="`label` to name one of the questions 'mood', 'rating'"):
         read(tmp_path, [record])
-    assert read(tmp_path, [record], label="rating").frame["label"].tolist() == [4]
+    table = read(tmp_path, [record], label="rating")
+    assert table.frame["label"].tolist() == [4]
+    assert table.notes == ["Questions that are not read: mood."]
 
 
 def test_several_labels_and_their_scores(tmp_path):
@@ -91,3 +93,51 @@ def test_spans_are_no_labels(tmp_path):
     responses = {"spans": [{"value": [{"start": 0, "end": 2, "label": "X"}], "user_id": "u1"}]}
     with pytest.raises(ValueError, match="labels of whole examples, but got"):
         read(tmp_path, [NESTED | {"responses": responses}])
+
+
+def answer(*values, question="q"):
+    return [
+        NESTED | {"id": str(i), "responses": {question: [{"value": value, "user_id": "u1"}]}}
+        for i, value in enumerate(values)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([["a", "b"], ["b", "a"]], "each has all of a, b, as a ranking has"),
+        ([[{"value": "a", "rank": 1}, {"value": "b", "rank": 2}]], "'q' to ask for labels, but it asks for ranking"),
+        (["It is a good film.", "I did not like it.", "Who knows what it is."], "they are free text such as 'It is"),
+        ([f"name{i}" for i in range(120)], "they are free text such as 'name0'"),
+    ],
+)
+def test_answers_that_are_no_labels(tmp_path, values, message):
+    with pytest.raises(ValueError, match=message):
+        read(tmp_path, answer(*values))
+
+
+def test_long_names_of_classes_are_labels(tmp_path):
+    names = ["not at all good", "neither good nor bad", "very good indeed"]
+    assert read(tmp_path, answer(*names * 3)).frame["label"].nunique() == 3
+
+
+@pytest.mark.parametrize("kind", ["text", "ranking", "span"])
+def test_the_settings_of_a_folder_name_the_type_of_a_question(tmp_path, kind):
+    write_json(tmp_path / "records.json", answer("a", "b"))
+    (tmp_path / ".argilla").mkdir()
+    write_json(tmp_path / ".argilla" / "settings.json", {"questions": [{"name": "q", "settings": {"type": kind}}]})
+    with pytest.raises(ValueError, match=f"'q' to ask for labels or a rating, but it asks for {kind}"):
+        read_export("argilla", tmp_path)
+
+
+def test_none_of_several_labels_is_a_label(tmp_path):
+    table = read(tmp_path, answer(["a", "b"], [], ["b"]))
+    assert table.frame[["label_a", "label_b"]].to_numpy().tolist() == [[1, 1], [0, 0], [0, 1]]
+
+
+def test_records_without_ids_and_with_vectors(tmp_path):
+    records = [{k: v for k, v in one.items() if k != "id"} | {"vectors": {"v": [1.0]}} for one in answer("a", "b")]
+    records[1]["fields"] = {"text": "bad"}
+    table = read(tmp_path, records)
+    assert table.frame["example"].nunique() == 2
+    assert table.notes[1:] == ["Fields of records that are not read: vectors."]

@@ -1,3 +1,5 @@
+import zipfile
+
 import pytest
 
 from lupi.importers import read_export
@@ -50,3 +52,26 @@ def test_another_field_of_labels(tmp_path):
     with pytest.raises(ValueError, match="to have labels, but it has none"):
         read_export("doccano", path)
     assert read_export("doccano", path, label="mood").frame["label"].tolist() == ["a"]
+
+
+def test_texts_are_no_labels(tmp_path):
+    texts = ["Das ist ein Film.", "Das war ein Buch.", "Wer wei\u00df das schon?"]
+    rows = [{"id": i, "text": "It is.", "label": [text]} for i, text in enumerate(texts)]
+    with pytest.raises(ValueError, match="free text such as 'Das ist ein Film"):
+        read_export("doccano", write_lines(tmp_path / "ann.jsonl", rows))
+
+
+def test_examples_without_ids_are_those_with_equal_inputs(tmp_path):
+    rows = [{"text": text, "label": ["a"]} for text in ("good", "bad")]
+    write_lines(tmp_path / "ann.jsonl", rows)
+    write_lines(tmp_path / "bob.jsonl", rows[::-1])
+    table = read_export("doccano", tmp_path)
+    assert table.frame.groupby("text")["example"].nunique().tolist() == [1, 1]
+    assert table.frame["example"].nunique() == 2
+
+
+def test_a_zip_file_that_unpacks_to_far_more(tmp_path):
+    with zipfile.ZipFile(tmp_path / "e.zip", "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("ann.jsonl", b" " * 2**25)
+    with pytest.raises(ValueError, match="would unpack to 33,554,432 bytes"):
+        read_export("doccano", tmp_path / "e.zip")

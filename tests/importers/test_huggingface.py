@@ -59,3 +59,41 @@ def test_names_of_columns(tmp_path):
     pd.DataFrame({"mood": ["a", "b"]}).to_csv(tmp_path / "t.csv", index=False)
     with pytest.raises(ValueError, match=r"`label` to name a column of .*, which are mood"):
         read_export("huggingface", tmp_path / "t.csv")
+
+
+def test_repeated_ids_are_examples(tmp_path):
+    rows = {"item_id": [3, 3, 4], "text": ["p", "p", "q"], "worker_id": [1, 2, 1], "label": ["a", "b", "b"]}
+    pd.DataFrame(rows).to_csv(tmp_path / "t.csv", index=False)
+    found = read_export("huggingface", tmp_path / "t.csv")
+    assert found.frame["example"].tolist() == ["3", "3", "4"]
+    assert found.privileged == ("worker_id",)
+    assert found.notes == ["Examples: item_id, by its name; `example` names another column."]
+
+
+@pytest.mark.parametrize("tokens", ["tokens", "pieces_of_text"])
+def test_tags_of_tokens_are_no_labels(tmp_path, tokens):
+    columns = {tokens: [["Ann", "sings"], ["Bob"]], "ner_tags": [[1, 0], [1]], "text": ["Ann sings", "Bob"]}
+    names = {"feature": {"names": ["O", "B-PER"], "_type": "ClassLabel"}, "_type": "Sequence"}
+    table = pa.table(columns).replace_schema_metadata(
+        {"huggingface": json.dumps({"info": {"features": {"ner_tags": names}}})}
+    )
+    pq.write_table(table, tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match=r"labels of whole examples, but 'ner_tags' of .* labels (the )?tokens"):
+        read_export("huggingface", tmp_path / "t.parquet", label="ner_tags")
+
+
+def test_a_dataset_without_inputs(tmp_path):
+    pq.write_table(pa.table({"labels": [[0, 1], [1]], "parts": [["a", "b"], ["c"]]}), tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match="to have inputs, but all columns are about labels: example, label, parts"):
+        read_export("huggingface", tmp_path / "t.parquet")
+
+
+@pytest.mark.parametrize("name", ["../secret.arrow", "/etc/passwd", "..", "sub/x.arrow", "link.arrow"])
+def test_files_outside_of_the_folder(tmp_path, name):
+    folder = huggingface(tmp_path)
+    secret = tmp_path / "secret.arrow"
+    (folder / "data-00000-of-00001.arrow").rename(secret)
+    (folder / "link.arrow").symlink_to(secret)
+    write_json(folder / "state.json", {"_data_files": [{"filename": name}], "_split": None})
+    with pytest.raises(ValueError, match="to be in this folder, but it names"):
+        read_export("huggingface", folder)

@@ -41,7 +41,9 @@ def test_several_control_tags(tmp_path):
         ValueError, match=r"`label` to name one of the control tags 'sentiment', 'topic', since .* several"
     ):
         read(tmp_path, tasks)
-    assert read(tmp_path, tasks, label="topic").frame["label"].tolist() == ["x"]
+    table = read(tmp_path, tasks, label="topic")
+    assert table.frame["label"].tolist() == ["x"]
+    assert table.notes == ["Control tags that are not read: sentiment."]
     with pytest.raises(ValueError, match=r"`label` to be one of the control tags .*, but got 'topics'"):
         read(tmp_path, tasks, label="topics")
 
@@ -107,3 +109,53 @@ def test_json_min_needs_the_label(tmp_path):
         read(tmp_path, records)
     table = read(tmp_path, records, label="sentiment")
     assert table.frame[["text", "label", "annotator", "seconds"]].iloc[0].tolist() == ["good", "a", "1", 3.5]
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        {"value": {"choices": ["a"], "start": 0, "end": 3, "text": "goo"}},
+        {"value": {"choices": ["a"], "x": 1, "y": 2, "width": 3, "height": 4}},
+        {"item_index": 0},
+    ],
+)
+def test_choices_of_regions_are_no_labels_of_tasks(tmp_path, place):
+    with pytest.raises(ValueError, match="'sentiment' to label whole tasks, but it labels parts"):
+        read(tmp_path, [task(annotation({**choice("a"), **place}))])
+
+
+def test_two_choices_of_one_control_tag_are_those_of_parts(tmp_path):
+    with pytest.raises(ValueError, match="'sentiment' to label whole tasks, but it labels parts"):
+        read(tmp_path, [task(annotation(choice("a"), choice("b")))])
+
+
+def test_tasks_without_ids_are_told_apart_by_their_inputs(tmp_path):
+    tasks = [task(annotation(choice("a")), annotation(choice("b")), text=text) for text in ("good", "bad", "good")]
+    for one in tasks:
+        del one["id"]
+    table = read(tmp_path, tasks)
+    assert table.frame.groupby("text")["example"].nunique().tolist() == [1, 1]
+    assert table.frame["example"].nunique() == 2
+    assert table.notes == ["6 labels are of examples without id; those with equal inputs are one example."]
+
+
+def test_fields_that_are_not_read_are_named(tmp_path):
+    one = task(annotation(choice("a"), review="good")) | {"drafts": [{"id": 1}], "project": 3, "meta": {}}
+    assert read(tmp_path, [one]).notes == [
+        "Fields of tasks that are not read: drafts.",
+        "Fields of annotations that are not read: review.",
+    ]
+
+
+def test_true_labels_of_several_targets_are_left_out(tmp_path):
+    two = {**choice("a"), "value": {"choices": ["a", "b"]}}
+    table = read(tmp_path, [task(annotation(two, ground_truth=True), annotation(choice("a")))])
+    assert table.gold is None
+    assert table.notes == ["True labels are left out, since they must be classes of a single target."]
+
+
+def test_parts_in_json_min(tmp_path):
+    facts = {"annotator": 1, "annotation_id": 9, "created_at": "2024-05-01T10:00:00Z", "lead_time": 3.5}
+    records = [{"id": 7, "mood": {"choices": ["a"], "start": 0}, **facts}]
+    with pytest.raises(ValueError, match="`label` to be a field of whole tasks, but 'mood' has choices, start"):
+        read(tmp_path, records, label="mood")

@@ -32,7 +32,9 @@ def test_several_labels_that_are_accepted_or_rejected(tmp_path):
     tasks = [binary("SPORT", "accept"), binary("NEWS", "reject")]
     with pytest.raises(ValueError, match="`label` to name one of the labels 'NEWS', 'SPORT'"):
         read(tmp_path, tasks)
-    assert read(tmp_path, tasks, label="NEWS").frame["label"].tolist() == ["reject"]
+    table = read(tmp_path, tasks, label="NEWS")
+    assert table.frame["label"].tolist() == ["reject"]
+    assert table.notes == ["1 other labels are left out."]
 
 
 def test_choices(tmp_path):
@@ -47,6 +49,7 @@ def test_scores_of_a_model_in_the_loop(tmp_path):
     table = read(tmp_path, [task])
     assert table.frame["prediction_score"].tolist() == [0.5]
     assert "meta" not in table.frame
+    assert table.notes == ["Fields of tasks that are not read: meta."]
 
 
 @pytest.mark.parametrize(
@@ -59,3 +62,16 @@ def test_scores_of_a_model_in_the_loop(tmp_path):
 def test_tasks_of_another_kind(tmp_path, task, message):
     with pytest.raises(ValueError, match=message):
         read(tmp_path, [task])
+
+
+def test_nothing_chosen_among_several_choices_is_a_label(tmp_path):
+    table = read(tmp_path, [chosen(["a", "b"]), chosen([]), chosen(["b"])])
+    assert table.frame[["label_a", "label_b"]].to_numpy().tolist() == [[1, 1], [0, 0], [0, 1]]
+    assert table.notes == []
+
+
+def test_tasks_without_a_hash_and_with_spans(tmp_path):
+    tasks = [chosen(["a"]) | {"text": text, "spans": [{"start": 0}]} for text in ("good", "bad", "good")]
+    table = read(tmp_path, [{k: v for k, v in task.items() if k != "_input_hash"} for task in tasks])
+    assert table.frame["example"].tolist() == ["unnamed 0", "unnamed 1", "unnamed 0"]
+    assert table.notes[1:] == ["Fields of tasks that are not read: spans."]

@@ -11,6 +11,7 @@ from lupi import methods, testing
 from lupi.data import Annotations
 from lupi.likelihoods import Categorical
 from lupi.methods import cross_fitting
+from lupi.methods.auto import Auto
 from lupi.methods.cross_fitting import assign_folds, split_folds
 from lupi.settings import Settings
 from lupi.training import fit
@@ -77,7 +78,7 @@ def out_of_fold(data, epochs, members=("no-pi", "mean-imputation", "pi-transitio
     """What each member predicts for every example, and the folds; the networks are the same in every call."""
     kept = {}
 
-    class Keeping(methods.Auto):
+    class Keeping(Auto):
         def explain(self, names, data):
             kept.update({name: self.predictions[name].clone() for name in names})
             return super().explain(names, data)

@@ -5,8 +5,8 @@ from torch import nn
 from lupi import testing
 from lupi.data import Batch
 from lupi.likelihoods import Categorical
-from lupi.methods import HeteroscedasticDropout, NoPI
-from lupi.methods.dropout import heteroscedastic_dropout
+from lupi.methods import NoPI
+from lupi.methods.dropout import HeteroscedasticDropout, heteroscedastic_dropout
 
 
 class Constant(nn.Module):

@@ -10,9 +10,10 @@ from torch import nn
 
 from lupi.data import Annotations, SparseRows
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
-from lupi.methods import LabelPosterior, NoPI, build, names
+from lupi.methods import NoPI, build, names
 from lupi.methods.aggregation import DawidSkene, MajorityVote
 from lupi.methods.explanation import explain
+from lupi.methods.label_posterior import LabelPosterior
 from lupi.nn import MLP, Parts
 from lupi.settings import Settings
 from lupi.training import fit

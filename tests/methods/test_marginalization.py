@@ -11,8 +11,7 @@ from torch import nn
 from lupi import testing
 from lupi.data import Annotations, Batch, SparseRows
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
-from lupi.methods import FullMarginalization
-from lupi.methods.marginalization import full_marginalization
+from lupi.methods.marginalization import FullMarginalization, full_marginalization
 from lupi.nn import MLP, Tower
 from lupi.nn.heads import GaussianHead
 from lupi.settings import Settings

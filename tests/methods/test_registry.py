@@ -97,3 +97,11 @@ def test_which_methods_use_and_ship_privileged_information():
 def test_invalid_values_of_options_are_refused(name, option, value):
     with pytest.raises(ValueError, match=f"`{option}` .*{value!r}"):
         methods.build(name, PARTS, **{option: value})
+
+
+def test_every_method_has_a_class_with_its_name_and_title():
+    for name in methods.names():
+        assert methods.kind(name).name == name
+        assert methods.kind(name).title
+        assert "name" in vars(methods.kind(name)), "the class of another method"
+        assert methods.kind(name).uses_privileged or not methods.kind(name).needs_privileged

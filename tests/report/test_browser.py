@@ -109,6 +109,7 @@ def test_what_the_policy_forbids_is_noticed(browser, tmp_path):
     assert browser.run("document.title") == "Mine"
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", PAGES)
 def test_ids_are_unique_and_what_is_referred_to_is_there(browser, pages, name):
     browser.open(pages[name])
@@ -124,6 +125,7 @@ def test_ids_are_unique_and_what_is_referred_to_is_there(browser, pages, name):
     assert used > 20
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize("width", [360, 1280])
 def test_nothing_is_cut_or_too_small_and_the_page_never_scrolls_sideways(browser, pages, name, width):
@@ -138,6 +140,7 @@ def test_nothing_is_cut_or_too_small_and_the_page_never_scrolls_sideways(browser
     assert browser.run(cut) == []
 
 
+@pytest.mark.nightly
 def test_a_wide_table_scrolls_in_its_own_box(browser, pages):
     browser.open(pages["comparison-plain"], width=360, height=800)
     box = browser.run("(b => [b.scrollWidth > b.clientWidth, b.clientWidth <= 360])(document.querySelector('.scroll'))")
@@ -152,6 +155,7 @@ LINES = """[...document.querySelectorAll('tbody th')].map(cell => {
 })"""
 
 
+@pytest.mark.nightly
 def test_names_of_methods_take_at_most_two_lines_on_a_desk(browser, make, tmp_path):
     names = ["no-pi", "no-pi [5 averaged, recalibrated]", "heteroscedastic-dropout [PI shuffled]"]
     names += ["generalized-distillation [PI shuffled]", "full-marginalization [PI shuffled]"]
@@ -160,6 +164,7 @@ def test_names_of_methods_take_at_most_two_lines_on_a_desk(browser, make, tmp_pa
     assert max(browser.run(LINES)) <= 2
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["comparison-plain", "diagnosis-plain"])
 def test_on_a_phone_half_of_a_table_is_for_its_numbers(browser, pages, name):
     browser.open(pages[name], width=390)
@@ -169,6 +174,7 @@ def test_on_a_phone_half_of_a_table_is_for_its_numbers(browser, pages, name):
     assert min(browser.run(sizes)) >= 14
 
 
+@pytest.mark.nightly
 def test_code_is_shown_without_backticks(browser, make, tmp_path):
     found = replace(make.diagnosed(["a", "b"]), notes=["See `lupi compare --test <b>`."])
     browser.open(write_report(found.page, tmp_path / "report.html"))
@@ -186,6 +192,7 @@ def test_numbers_sort_as_numbers(browser, numbers):
     assert browser.run(ORDERS) == ["none", "ascending", "none", "none"]
 
 
+@pytest.mark.nightly
 def test_numbers_sort_by_more_than_the_digits_shown_and_missing_ones_last(browser, numbers):
     browser.open(numbers)
     click(browser, 2)
@@ -194,12 +201,14 @@ def test_numbers_sort_by_more_than_the_digits_shown_and_missing_ones_last(browse
     assert browser.run(COLUMN % 0) == ["–", "b9", "b10", "C", "a"]
 
 
+@pytest.mark.nightly
 def test_words_for_numbers_sort_by_the_numbers(browser, numbers):
     browser.open(numbers)
     click(browser, 3)
     assert browser.run(COLUMN % 3) == ["5 twenty", "9 three", "7 two", "8 one", "6 none"]
 
 
+@pytest.mark.nightly
 def test_names_sort_as_people_do_by_keyboard(browser, numbers):
     browser.open(numbers)
     browser.press("Tab")  # the box that scrolls
@@ -212,6 +221,7 @@ def test_names_sort_as_people_do_by_keyboard(browser, numbers):
     assert browser.run("document.activeElement.textContent") == "name"
 
 
+@pytest.mark.nightly
 def test_five_thousand_labels_sort_at_once_in_a_box_of_bounded_height(browser, pages):
     browser.open(pages["large"])
     last = "[...document.querySelectorAll('table')].at(-1)"
@@ -226,6 +236,7 @@ def test_five_thousand_labels_sort_at_once_in_a_box_of_bounded_height(browser, p
     assert browser.run("document.querySelectorAll('svg use title').length") == 400  # 200 annotators in two figures
 
 
+@pytest.mark.nightly
 def test_headings_stay_in_sight(browser, pages):
     browser.open(pages["diagnosis-plain"])
     code = """(box => { box.scrollTop = 300;
@@ -250,6 +261,7 @@ LIGHT = """(colour => {
 })"""
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", PAGES[:2])
 @pytest.mark.parametrize("dark", [False, True])
 def test_text_and_marks_stand_out_in_light_and_dark(browser, pages, name, dark):
@@ -270,6 +282,7 @@ def test_text_and_marks_stand_out_in_light_and_dark(browser, pages, name, dark):
     assert min(marks) >= 3
 
 
+@pytest.mark.nightly
 def test_figures_have_names_and_descriptions(browser, pages):
     browser.open(pages["diagnosis-plain"])
     browser.call("Accessibility.enable")
@@ -282,6 +295,7 @@ def test_figures_have_names_and_descriptions(browser, pages):
     )
 
 
+@pytest.mark.nightly
 def test_print_is_light_and_short(browser, pages):
     browser.open(pages["large"], media="print", dark=True)
     assert browser.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
@@ -354,6 +368,7 @@ def test_tables_are_downloaded_as_csv_without_formulas(browser, page_with_confus
     assert browser.complaints() == ([], [])
 
 
+@pytest.mark.nightly
 def test_what_is_filtered_and_sorted_is_downloaded_as_shown(browser, page_with_confusions, tmp_path):
     browser.open(page_with_confusions)
     browser.run(WRITE % (ROWS % "Annotators", "worker 2"))
@@ -377,6 +392,7 @@ def test_annotators_open_to_their_confusion_matrix(browser, page_with_confusions
     assert browser.complaints() == ([], [])
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("width", [1280, 390])
 def test_tools_and_details_fit_the_page(browser, page_with_confusions, width):
     browser.open(page_with_confusions, width=width)

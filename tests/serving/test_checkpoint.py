@@ -55,7 +55,7 @@ def test_an_interrupted_training_resumes_and_reaches_the_same_model(method, star
     pd.testing.assert_frame_equal(again.predict(frame), whole.predict(frame))
     assert (tmp_path / "model" / "weights.safetensors").read_bytes() == weights
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
-    assert again.estimator.checkpoint is None
+    assert again.estimator.training is None
 
 
 def test_another_training_does_not_resume(start, tmp_path):

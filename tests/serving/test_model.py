@@ -11,7 +11,7 @@ import torch
 
 import lupi
 from lupi.serving import TableModel, train
-from lupi.serving.model import export_onnx
+from lupi.serving.model import export_onnx, list_encoders
 from lupi.serving.prediction import predict_table
 from lupi.tabular import TableSpec, TransformerEncoder
 
@@ -76,15 +76,18 @@ def test_each_file_of_a_model_is_read_once_to_predict_a_table(folder, table, tmp
     assert sorted(reads) == ["encoders.skops", "model.json", "weights.safetensors"]
 
 
-def test_a_text_encoder_that_has_moved_is_found(model, tmp_path, monkeypatch):
+def test_a_text_encoder_is_loaded_only_from_where_the_user_says(model, tmp_path, monkeypatch):
     (tmp_path / "bert").mkdir()
     encoder = TransformerEncoder("elsewhere/bert")
     encoder.version_ = "1"
-    moved = TableModel(estimator=model.estimator, schema=model.schema, encoders={"note": encoder}, record=model.record)
+    moved = copy.deepcopy(model)
+    moved.estimator.input_encoder_.encodings_[1].encoder = encoder
     moved.save(tmp_path / "model")
-    assert lupi.load(tmp_path / "model").encoders["note"].name == "elsewhere/bert"
+    with pytest.raises(ValueError, match=r"`text_encoder` to say where .* which was elsewhere/bert in training"):
+        lupi.load(tmp_path / "model")
     monkeypatch.chdir(tmp_path)
-    assert lupi.load("model", text_encoder="bert").encoders["note"].name == str(tmp_path / "bert")
+    (loaded,) = list_encoders(lupi.load("model", text_encoder="bert").estimator)
+    assert loaded.name == str(tmp_path / "bert")
 
 
 def test_an_unknown_device_is_refused(folder):

@@ -12,7 +12,8 @@ import pytest
 
 import lupi
 from lupi.serving import train
-from lupi.tabular import TableSpec, read_dataset
+from lupi.tabular import TableSpec
+from lupi.tabular.table_data import read_data
 
 PROGRAM = Path(__file__).parent / "programs" / "train_and_measure.py"
 
@@ -76,7 +77,7 @@ def test_auto_says_what_it_mixed(table, tmp_path):
 def test_the_model_learns_from_the_annotators_that_are_diagnosed(method, roles, of_table, of_model, table, tmp_path):
     spec = TableSpec(table=table, target=["label"], **roles)
     model = train(spec, method=method, settings={"epochs": 1, "hidden": (8,)}, output=tmp_path / "model")
-    assert (read_dataset(spec).annotator, model.estimator.annotator) == (of_table, of_model)
+    assert (read_data(spec).schema.annotator, model.estimator.annotator) == (of_table, of_model)
     assert lupi.load(tmp_path / "model").estimator.annotator == of_model
 
 
@@ -86,15 +87,16 @@ def test_nothing_is_printed(quick_train, capfd):
 
 
 def test_text_becomes_numbers_that_the_trunk_sees(model):
-    assert model.estimator.feature_names_in_.tolist() == ["size", *(f"note[{i}]" for i in range(6))]
-    assert model.estimator.input_encoder_.numeric_
+    assert model.estimator.feature_names_in_.tolist() == ["size", "note"]
+    names = model.estimator.input_encoder_.get_feature_names_out().tolist()
+    assert names == ["size", *(f"note[{i}]" for i in range(6))]
 
 
 def test_kinds_reach_the_encoders(model, quick_train):
-    assert model.estimator.privileged_encoder_.kinds_ == {"worker": "category"}
-    other = quick_train(kind={"worker": "number", "note": "category"}).estimator
-    assert other.privileged_encoder_.kinds_ == {"worker": "quantile"}
-    assert other.input_encoder_.encoder_.kinds_ == {"size": "standardize", "note": "category"}
+    assert "worker=0" in model.estimator.privileged_encoder_.get_feature_names_out()
+    other = quick_train(kind={"worker": "standardized", "note": "category"}).estimator
+    assert other.privileged_encoder_.get_feature_names_out().tolist() == ["worker"]
+    assert other.input_encoder_.get_feature_names_out()[1].startswith("note=")
 
 
 def test_output_is_a_model_folder_with_its_record(quick_train, frame, tmp_path):

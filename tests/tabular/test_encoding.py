@@ -13,16 +13,25 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from skops.io.exceptions import UntrustedTypesFoundException
 
-from lupi.tabular.encoding import TRUSTED, InputEncoder, PrivilegedEncoder
+from lupi.estimators.folder import TRUSTED
+from lupi.tabular import TableEncoder
 from lupi.tabular.frames import as_frame
-from lupi.tabular.kinds.number import FARTHEST
+from lupi.tabular.kinds.number import FARTHEST, find_edges
 from lupi.tabular.values import is_id
 
 NUMBERS = st.floats(-1e6, 1e6).map(lambda value: round(value, 3)) | st.integers(-3, 3).map(float)
 ANNOTATORS = st.text(max_size=3) | st.none()
 properties = settings(deadline=None, max_examples=50)  # the first call of a run is slow
 ROWS = st.lists(st.tuples(ANNOTATORS, NUMBERS | st.none(), NUMBERS | st.none()), min_size=1, max_size=30)
-MIXED = {"z": "standardize"}
+MIXED = {"z": "standardized"}
+
+
+def of_privileged(kind=None):
+    return TableEncoder(kind, privileged=True)
+
+
+def kinds(encoder):
+    return {name: one.kind.name for one in encoder.encodings_ for name in one.columns}
 
 
 def table(rows):
@@ -45,7 +54,7 @@ def encode(encoder, A):
 @properties
 @given(st.lists(ANNOTATORS, min_size=1), st.lists(ANNOTATORS, min_size=1))
 def test_categories_match_a_comparison_with_each_category(train, test):
-    encoder = PrivilegedEncoder().fit(pd.Series(train, name="w", dtype=object))
+    encoder = of_privileged().fit(pd.Series(train, name="w", dtype=object))
     known = sorted({value for value in train if value is not None})
     columns = [*known, *([None] if None in train else [])]
     expected = [[float(value == column) for column in columns] for value in test]
@@ -65,8 +74,8 @@ def test_kinds_of_category_columns():
             "empty": [np.nan, np.nan, np.nan],
         }
     )
-    encoder = PrivilegedEncoder().fit(A)
-    assert set(encoder.kinds_.values()) == {"category"}
+    encoder = of_privileged().fit(A)
+    assert kinds(encoder) == dict.fromkeys(A, "category") | {"bool": "boolean", "nullable": "boolean"}
     assert encoder.get_feature_names_out().tolist() == [
         *("text=a", "text=b"),
         *("object=3", "object=x", "object=missing"),
@@ -90,15 +99,15 @@ def test_kinds_of_category_columns():
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT])
 def test_every_missing_value_is_missing(missing):
     A = pd.DataFrame({"w": pd.Series(["a", missing], dtype=object)})
-    encoder = PrivilegedEncoder().fit(A)
+    encoder = of_privileged().fit(A)
     assert encode(encoder, A).to_dict("list") == {"w=a": [1, 0], "w=missing": [0, 1]}
-    unseen = encode(PrivilegedEncoder().fit(A[:1]), A)
+    unseen = encode(of_privileged().fit(A[:1]), A)
     assert unseen.to_dict("list") == {"w=a": [1, 0]}
 
 
 def test_integer_ids_as_categories():
     ids = np.array([10, 9, 2**60, 2**60 + 1, 9])
-    encoder = PrivilegedEncoder(numbers={"id": "category"}).fit(pd.DataFrame({"id": ids}))
+    encoder = of_privileged({"id": "category"}).fit(pd.DataFrame({"id": ids}))
     names = ["id=9", "id=10", f"id={2**60}", f"id={2**60 + 1}"]  # in order, and not rounded to floats
     assert encoder.get_feature_names_out().tolist() == names
     np.testing.assert_array_equal(encode(encoder, pd.DataFrame({"id": ids})), ids[:, None] == np.unique(ids))
@@ -106,7 +115,7 @@ def test_integer_ids_as_categories():
     for column in ([9.0, np.nan], ["9", None]):
         result = encode(encoder, pd.DataFrame({"id": column}))
         np.testing.assert_array_equal(result, [[1, 0, 0, 0], [0, 0, 0, 0]])
-    floats = PrivilegedEncoder(numbers="category").fit([[3.0], [None], [0.5]])
+    floats = of_privileged({"a0": "category"}).fit([[3.0], [None], [0.5]])
     assert floats.get_feature_names_out().tolist() == ["a0=0.5", "a0=3", "a0=missing"]
 
 
@@ -123,49 +132,49 @@ def quantile_bins(train, values, q):
 
 @properties
 @given(st.lists(NUMBERS, min_size=1, max_size=60), st.lists(NUMBERS, min_size=1, max_size=20), st.integers(2, 12))
-def test_quantile_columns_match_searchsorted_on_the_training_quantiles(train, test, q):
-    encoder = PrivilegedEncoder(quantiles=q).fit(np.array(train))
+def test_edges_are_training_quantiles(train, test, q):
     edges, train_bins = quantile_bins(train, train, q)
-    np.testing.assert_array_equal(encoder.edges_["a0"], edges)
+    np.testing.assert_array_equal(find_edges(np.array(train), q), edges)
+    assert set(train_bins) == set(range(len(edges) + 1))  # no bin is empty
+    assert len(edges) + 1 <= q
+    encoder, (edges, _) = of_privileged().fit(np.array(train)), quantile_bins(train, train, 10)
     for values in (train, test):
         features = encoder.transform(np.array(values)).toarray()
         assert features.shape == (len(values), len(edges) + 1)
         bins = np.searchsorted(edges, values, side="right")
-        np.testing.assert_array_equal(bins, quantile_bins(train, values, q)[1])
+        np.testing.assert_array_equal(bins, quantile_bins(train, values, 10)[1])
         np.testing.assert_array_equal(features, np.eye(len(edges) + 1)[bins])
-    assert set(train_bins) == set(range(len(edges) + 1))  # no bin is empty
-    assert len(edges) + 1 <= q
 
 
 @properties
-@given(st.integers(1, 300), st.integers(2, 12), st.randoms(use_true_random=False))
-def test_quantile_bins_of_distinct_numbers_are_equally_full(n, q, random):
+@given(st.integers(1, 300), st.randoms(use_true_random=False))
+def test_quantile_bins_of_distinct_numbers_are_equally_full(n, random):
     values = random.sample(range(1000), n)
-    counts = PrivilegedEncoder(quantiles=q).fit_transform(np.array(values)).sum(axis=0)
-    assert len(counts) == min(n, q)
+    counts = of_privileged().fit_transform(np.array(values)).sum(axis=0)
+    assert len(counts) == min(n, 10)
     assert counts.max() - counts.min() <= 1
 
 
 def test_quantile_edges_are_those_of_numpy_where_these_are_unambiguous():
     values = np.random.default_rng(0).normal(size=1000)
-    edges = PrivilegedEncoder(quantiles=10).fit(values).edges_["a0"]
+    edges = of_privileged().fit(values).encodings_[0].edges
     np.testing.assert_array_equal(edges, np.quantile(values, np.arange(1, 10) / 10, method="higher"))
 
 
 def test_quantile_names_and_outer_bins():
     A = pd.DataFrame({"seconds": [1.0, 1.25, 1.5, 2.0, np.nan]})
-    encoder = PrivilegedEncoder(quantiles=4).fit(A)
+    encoder = of_privileged().fit(A)
     names = ["(-inf, 1.25)", "[1.25, 1.5)", "[1.5, 2)", "[2, inf)"]
     expected = [*(f"seconds in {name}" for name in names), "seconds=missing"]
     assert encoder.get_feature_names_out().tolist() == expected
     later = encode(encoder, pd.DataFrame({"seconds": [-1e9, 1.49, 1e9, np.nan]}))
     np.testing.assert_array_equal(later, np.eye(5)[[0, 1, 3, 4]])
-    without = PrivilegedEncoder(quantiles=4).fit(A[:4])
+    without = of_privileged().fit(A[:4])
     np.testing.assert_array_equal(encode(without, A), np.eye(5)[:, :4])
 
 
 def test_constant_numbers_are_one_bin():
-    assert encode(PrivilegedEncoder().fit([[7], [7]]), [[8], [7]]).to_dict("list") == {"a0 in (-inf, inf)": [1, 1]}
+    assert encode(of_privileged().fit([[7], [7]]), [[8], [7]]).to_dict("list") == {"a0 in (-inf, inf)": [1, 1]}
 
 
 @properties
@@ -174,7 +183,7 @@ def test_standardized_columns(train, test):
     assume(any(value is not None for value in train))
     present = np.array([value for value in train if value is not None])
     assume(present.std() == 0 or present.std() > 1e-6 * np.abs(present).max())  # constant or clearly not
-    encoder = PrivilegedEncoder(numbers="standardize").fit(pd.DataFrame({"s": np.array(train, float)}))
+    encoder = of_privileged({"s": "standardized"}).fit(pd.DataFrame({"s": np.array(train, float)}))
     values = np.array(test, dtype=float)
     result = encode(encoder, pd.DataFrame({"s": values}))
     expected = np.nan_to_num((values - present.mean()) / (present.std() or np.inf)).clip(-FARTHEST, FARTHEST)
@@ -186,25 +195,25 @@ def test_standardized_columns(train, test):
 
 def test_numbers_may_be_chosen_by_column():
     A = pd.DataFrame({"id": [3, 1, 3], "n": [5, 6, 7], "s": [1.0, 2.0, 3.0], "flag": [True, False, False]})
-    encoder = PrivilegedEncoder(numbers={"id": "category", "s": "standardize", "flag": "standardize"}, quantiles=2)
+    encoder = of_privileged({"id": "category", "s": "standardized", "flag": "standardized"})
     result = encode(encoder.fit(A), A)
-    assert list(result) == ["id=1", "id=3", "n in (-inf, 6)", "n in [6, inf)", "s", "flag"]
+    assert list(result) == ["id=1", "id=3", "n in (-inf, 6)", "n in [6, 7)", "n in [7, inf)", "s", "flag"]
     np.testing.assert_allclose(result["s"], [-np.sqrt(1.5), 0, np.sqrt(1.5)], rtol=1e-6)
     np.testing.assert_allclose(result["flag"], [np.sqrt(2), -np.sqrt(0.5), -np.sqrt(0.5)], rtol=1e-6)
-    assert encoder.kinds_["n"] == "quantile"
+    assert kinds(encoder)["n"] == "number"
 
 
-def test_missing_indicators_follow_a_run_of_standardized_columns():
-    A = pd.DataFrame({"s": [1.0, np.nan], "t": [1.0, 2.0], "u": [np.nan, 3.0], "w": ["a", "b"]})
-    encoder = PrivilegedEncoder(numbers="standardize").fit(A)
+def test_missing_indicators_follow_a_run_of_numeric_inputs():
+    X = pd.DataFrame({"s": [1.0, np.nan], "t": [1.0, 2.0], "u": [np.nan, 3.0], "w": ["a", "b"]})
+    encoder = TableEncoder().fit(X)
     assert encoder.get_feature_names_out().tolist() == ["s", "t", "u", "s=missing", "u=missing", "w=a", "w=b"]
-    np.testing.assert_array_equal(encode(encoder, A), [[0, -1, 0, 0, 1, 1, 0], [0, 1, 0, 1, 0, 0, 1]])
+    np.testing.assert_array_equal(encoder.transform(X), [[0, -1, 0, 0, 1, 1, 0], [0, 1, 0, 1, 0, 0, 1]])
 
 
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
 def test_objects_that_are_numbers_are_numbers(missing):
     A = pd.DataFrame({"n": [1, missing, 2.5], "id": [2**60, missing, 2**60 + 1]}, dtype=object)
-    encoder = PrivilegedEncoder({"id": "category"}).fit(A)
+    encoder = of_privileged({"id": "category"}).fit(A)
     assert encoder.get_feature_names_out().tolist() == [
         *("n in (-inf, 2.5)", "n in [2.5, inf)", "n=missing"),
         *(f"id={2**60}", f"id={2**60 + 1}", "id=missing"),
@@ -229,7 +238,7 @@ def test_durations_and_dates_are_seconds():
     np.testing.assert_array_equal(frame["took"], [60, 120, np.nan])
     np.testing.assert_array_equal(frame["naive"], [86400, np.nan, 0])
     np.testing.assert_array_equal(frame["zoned"], [0, 3600, np.nan])
-    assert set(PrivilegedEncoder().fit(A).kinds_.values()) == {"quantile"}
+    assert set(kinds(of_privileged().fit(A)).values()) == {"number"}
 
 
 # ---------------------------------------------------------------- whole tables
@@ -239,7 +248,7 @@ def test_durations_and_dates_are_seconds():
 @given(ROWS)
 def test_each_seen_value_is_one_entry(rows):
     A = table(rows)
-    encoder = PrivilegedEncoder(numbers=MIXED, quantiles=3).fit(A)
+    encoder = of_privileged(MIXED).fit(A)
     result = encode(encoder, A)
     for name in ("w", "t"):
         group = result[[c for c in result if c.startswith((f"{name}=", f"{name} in "))]].to_numpy()
@@ -252,7 +261,7 @@ def test_each_seen_value_is_one_entry(rows):
 @given(ROWS, st.randoms(use_true_random=False))
 def test_rows_are_encoded_one_by_one(rows, random):
     A = table(rows)
-    encoder = PrivilegedEncoder(numbers=MIXED).fit(A)
+    encoder = of_privileged(MIXED).fit(A)
     order = random.sample(range(len(A)), len(A))
     np.testing.assert_array_equal(encode(encoder, A.iloc[order]), encode(encoder, A).iloc[order])
     np.testing.assert_array_equal(encode(encoder, A.iloc[:1]), encode(encoder, A).iloc[:1])
@@ -262,7 +271,7 @@ def test_rows_are_encoded_one_by_one(rows, random):
 @given(ROWS, ROWS)
 def test_skops_round_trip(rows, others):
     A, B = table(rows), table(others)
-    encoder = PrivilegedEncoder(numbers=MIXED, quantiles=4).fit(A)
+    encoder = of_privileged(MIXED).fit(A)
     stored = skops.io.dumps(encoder)
     assert set(skops.io.get_untrusted_types(data=stored)) <= set(TRUSTED)
     loaded = skops.io.loads(stored, trusted=TRUSTED)
@@ -270,14 +279,10 @@ def test_skops_round_trip(rows, others):
         pd.testing.assert_frame_equal(encode(loaded, C), encode(encoder, C))
 
 
-def test_every_trusted_type_is_needed_and_no_other_is_accepted():
+def test_no_other_type_is_accepted():
     A = table([("a", 1.0, 2.0), (None, None, None)])
-    stored = [skops.io.dumps(encoder.fit(A)) for encoder in (PrivilegedEncoder(MIXED), PrivilegedEncoder())]
-    stored.append(skops.io.dumps(InputEncoder().fit(A[:1])))
-    found = {name for data in stored for name in skops.io.get_untrusted_types(data=data)}
-    assert found == {name for name in TRUSTED if name in found or "RemainderCols" not in name}
-    forged = PrivilegedEncoder().fit(A)
-    forged.labels_ = shutil.rmtree
+    forged = of_privileged().fit(A)
+    forged.encodings_[0].labels = shutil.rmtree
     with pytest.raises(UntrustedTypesFoundException, match=r"shutil\.rmtree"):
         skops.io.loads(skops.io.dumps(forged), trusted=TRUSTED)
 
@@ -285,20 +290,20 @@ def test_every_trusted_type_is_needed_and_no_other_is_accepted():
 def test_the_same_table_in_every_form():
     rows = [["ann", 1.5, True], ["bob", None, False], [None, 2.5, True]]
     pandas = pd.DataFrame(rows, columns=["w", "s", "b"])
-    expected = encode(PrivilegedEncoder(quantiles=2).fit(pandas), pandas)
+    expected = encode(of_privileged().fit(pandas), pandas)
     assert list(expected) == [
         *("w=ann", "w=bob", "w=missing", "s in (-inf, 2.5)", "s in [2.5, inf)", "s=missing", "b=False", "b=True")
     ]
     polars = pl.DataFrame(rows, schema=["w", "s", "b"], orient="row")
     for form in (polars, polars.with_columns(pl.col("w").cast(pl.Categorical)), pandas.astype({"w": "category"})):
-        pd.testing.assert_frame_equal(encode(PrivilegedEncoder(quantiles=2).fit(form), form), expected)
+        pd.testing.assert_frame_equal(encode(of_privileged().fit(form), form), expected)
     for form in (rows, tuple(map(tuple, rows)), np.array(rows, dtype=object)):
-        encoder = PrivilegedEncoder(quantiles=2).fit(form)
+        encoder = of_privileged().fit(form)
         np.testing.assert_array_equal(encode(encoder, form), expected)
-        assert list(encoder.kinds_) == ["a0", "a1", "a2"]
+        assert encoder.columns_ == ["a0", "a1", "a2"]
     # An array has no names, so it may follow a table with names, and the other way round.
-    np.testing.assert_array_equal(encode(PrivilegedEncoder(quantiles=2).fit(pandas), rows), expected)
-    np.testing.assert_array_equal(encode(PrivilegedEncoder(quantiles=2).fit(rows), pandas), expected)
+    np.testing.assert_array_equal(encode(of_privileged().fit(pandas), rows), expected)
+    np.testing.assert_array_equal(encode(of_privileged().fit(rows), pandas), expected)
 
 
 @pytest.mark.parametrize(
@@ -313,7 +318,7 @@ def test_the_same_table_in_every_form():
     ],
 )
 def test_one_column(column, name):
-    encoder = PrivilegedEncoder().fit(column)
+    encoder = of_privileged().fit(column)
     assert encode(encoder, column).to_dict("list") == {f"{name}=x": [1, 0], f"{name}=y": [0, 1]}
 
 
@@ -322,7 +327,7 @@ def test_many_annotators_stay_sparse():
     ids = np.arange(n) % annotators
     A = pd.DataFrame({"annotator": ids, "seconds": np.linspace(0, 1, n), "trust": np.linspace(-1, 1, n)})
     A.loc[::10, "trust"] = np.nan
-    encoder = PrivilegedEncoder(numbers={"annotator": "category", "trust": "standardize"})
+    encoder = of_privileged({"annotator": "category", "trust": "standardized"})
     features = encoder.fit_transform(A)
     assert features.shape == (n, annotators + 10 + 2)
     assert features.nnz <= 3 * n
@@ -334,19 +339,21 @@ def test_many_annotators_stay_sparse():
 def test_input_is_left_alone_and_the_index_ignored():
     A = pd.DataFrame({"w": pd.Series([1, "b", None], dtype=object), 3: [1.0, np.nan, 2.0]}).set_index([[4, 4, 2]])
     before = A.copy(deep=True)
-    encoder = PrivilegedEncoder(numbers={3: "standardize"}).fit(A)
-    assert encoder.kinds_ == {"w": "category", "3": "standardize"}
+    encoder = of_privileged({3: "standardized"}).fit(A)
+    assert kinds(encoder) == {"w": "category", "3": "standardized"}
     np.testing.assert_array_equal(encode(encoder, A), encode(encoder, A.reset_index(drop=True)))
     pd.testing.assert_frame_equal(A, before)
     array = np.array([[1.0, 2.0], [3.0, 5.0]])
     array.flags.writeable = False  # as joblib's memory maps are
-    np.testing.assert_array_equal(InputEncoder().fit_transform(array), [[-1, -1], [1, 1]])
-    np.testing.assert_array_equal(PrivilegedEncoder("standardize").fit_transform(array).toarray(), [[-1, -1], [1, 1]])
+    np.testing.assert_array_equal(TableEncoder().fit_transform(array), [[-1, -1], [1, 1]])
+    np.testing.assert_array_equal(
+        of_privileged(dict.fromkeys(["a0", "a1"], "standardized")).fit_transform(array).toarray(), [[-1, -1], [1, 1]]
+    )
 
 
 def test_scikit_learn_conventions():
     A = table([("a", 1.0, 2.0), ("b", 3.0, 5.0)])
-    for encoder in (PrivilegedEncoder(MIXED), InputEncoder()):
+    for encoder in (of_privileged(MIXED), TableEncoder()):
         expected = encoder.fit_transform(A)
         again = clone(encoder)
         assert again.get_params() == encoder.get_params()
@@ -368,20 +375,19 @@ def test_numeric_inputs_are_standardized(rows):
     X = np.array(rows)
     sd = X.std(axis=0)
     assume(np.all((sd == 0) | (sd > 1e-6 * np.abs(X).max(axis=0))))  # constant or clearly not
-    encoder = InputEncoder().fit(X)
-    assert encoder.numeric_
+    encoder = TableEncoder().fit(X)
     expected = (X - X.mean(axis=0)) / np.where(sd == 0, np.inf, sd)
-    result = encoder.transform(X)
+    result, (numbers,) = encoder.transform(X), encoder.encodings_
     assert result.dtype == np.float32
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
-    np.testing.assert_array_equal(result, ((X - encoder.mean_) / encoder.scale_).astype(np.float32))
+    np.testing.assert_array_equal(result, ((X - numbers.mean) / numbers.scale).astype(np.float32))
     assert encoder.get_feature_names_out().tolist() == ["x0", "x1", "x2"]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8, np.uint16, bool, object])
 def test_dtypes_of_numeric_inputs(dtype):
     X = np.array([[1, 0], [1, 1], [0, 1], [1, 1]]).astype(dtype)
-    result = InputEncoder().fit_transform(X)
+    result = TableEncoder().fit_transform(X)
     expected = (X.astype(float) - [0.75, 0.75]) / np.sqrt(3 / 16)
     assert result.dtype == np.float32
     np.testing.assert_allclose(result, expected, rtol=1e-6)
@@ -389,11 +395,10 @@ def test_dtypes_of_numeric_inputs(dtype):
 
 def test_statistics_are_of_double_precision():
     X = np.array([[2.0**24], [2.0**24 + 2], [2.0**24 + 4]], dtype=np.float32)
-    encoder = InputEncoder().fit(X)
-    assert encoder.mean_.dtype == encoder.scale_.dtype == np.float64
-    np.testing.assert_allclose(encoder.mean_, 2.0**24 + 2, rtol=1e-15)
+    encoder = TableEncoder().fit(X)
+    np.testing.assert_allclose(encoder.encodings_[0].mean, 2.0**24 + 2, rtol=1e-15)
     np.testing.assert_allclose(encoder.transform(X), [[-np.sqrt(1.5)], [0], [np.sqrt(1.5)]], rtol=1e-6)
-    offset = InputEncoder().fit_transform(np.array([[1e9], [1e9 + 1]]))
+    offset = TableEncoder().fit_transform(np.array([[1e9], [1e9 + 1]]))
     np.testing.assert_array_equal(offset, [[-1], [1]])
 
 
@@ -401,8 +406,7 @@ def test_statistics_are_of_double_precision():
 def test_mixed_inputs(library):
     X = pd.DataFrame({"age": [20, 30, 40], "city": ["Rome", "Bern", "Rome"], "flag": [True, True, False]})
     make = {"pandas": lambda f: f, "nullable": lambda f: f.convert_dtypes(), "polars": pl.from_pandas}[library]
-    encoder = InputEncoder().fit(make(X))
-    assert not encoder.numeric_
+    encoder = TableEncoder().fit(make(X))
     assert encoder.get_feature_names_out().tolist() == ["age", "city=Bern", "city=Rome", "flag"]
     result = encoder.transform(make(X.assign(city=["Rome", "Oslo", "Bern"])))
     age, flag = np.sqrt(1.5), np.sqrt(0.5)
@@ -410,8 +414,7 @@ def test_mixed_inputs(library):
     assert isinstance(result, np.ndarray)
     assert result.dtype == np.float32
     np.testing.assert_allclose(result, expected, rtol=1e-6)
-    numeric = InputEncoder().fit(make(X[["age", "flag"]]))
-    assert numeric.numeric_
+    numeric = TableEncoder().fit(make(X[["age", "flag"]]))
     np.testing.assert_allclose(numeric.transform(make(X[["age", "flag"]])), np.array(expected)[:, [0, 3]])
 
 
@@ -421,11 +424,11 @@ def test_missing_inputs_are_a_category_of_their_own(cities):
     """They are encoded like a name that sorts after all others."""
     X = pd.DataFrame({"age": np.arange(len(cities)), "city": pd.Series(cities, dtype=object)})
     named = X.fillna({"city": "zzz"})
-    np.testing.assert_array_equal(InputEncoder().fit_transform(X), InputEncoder().fit_transform(named))
+    np.testing.assert_array_equal(TableEncoder().fit_transform(X), TableEncoder().fit_transform(named))
 
 
 def test_inputs_that_are_missing_for_the_first_time_count_as_unseen():
-    encoder = InputEncoder().fit(pd.DataFrame({"age": [20, 30], "city": ["Rome", "Bern"]}))
+    encoder = TableEncoder().fit(pd.DataFrame({"age": [20, 30], "city": ["Rome", "Bern"]}))
     test = pd.DataFrame({"age": [20, 25], "city": ["Bern", "Oslo"]})
     with pytest.warns(UserWarning, match="'city' has missing values, but had none in training; they count as an"):
         missing = encoder.transform(test.assign(city=["Bern", None]))
@@ -434,14 +437,14 @@ def test_inputs_that_are_missing_for_the_first_time_count_as_unseen():
 
 def test_missing_texts_are_empty_texts():
     X = pd.DataFrame({"note": ["good cast", "bad plot", None]})
-    missing = InputEncoder({"note": "text"}).fit(X)
+    missing = TableEncoder({"note": "text"}).fit(X)
     np.testing.assert_array_equal(missing.transform(X), missing.transform(X.fillna("")))
 
 
 def test_skops_round_trip_of_inputs():
     X = pd.DataFrame({"age": [20, 30, 40], "city": ["Rome", "Bern", "Rome"]})
     for frame in (X, X[["age"]]):
-        encoder = InputEncoder().fit(frame)
+        encoder = TableEncoder().fit(frame)
         loaded = skops.io.loads(skops.io.dumps(encoder), trusted=TRUSTED)
         np.testing.assert_array_equal(loaded.transform(frame), encoder.transform(frame))
         assert loaded.get_feature_names_out().tolist() == encoder.get_feature_names_out().tolist()
@@ -450,24 +453,19 @@ def test_skops_round_trip_of_inputs():
 def test_few_values_are_a_bin_each():
     """A rare value keeps its own bin, where quantiles would merge it with the common one."""
     ratings = np.repeat([1.0, 2.0, 5.0], [96, 3, 1])
-    encoder = PrivilegedEncoder(quantiles=3).fit(ratings)
+    encoder = of_privileged().fit(ratings)
     assert encoder.get_feature_names_out().tolist() == ["a0 in (-inf, 2)", "a0 in [2, 5)", "a0 in [5, inf)"]
     np.testing.assert_array_equal(encoder.transform(ratings).toarray(), np.repeat(np.eye(3), [96, 3, 1], axis=0))
-    assert PrivilegedEncoder(quantiles=2).fit(ratings).get_feature_names_out().tolist() == ["a0 in (-inf, inf)"]
 
 
 @pytest.mark.parametrize("name", ["annotator", "worker_id", "WorkerId", "model", "id"])
-def test_numbers_that_look_like_ids_are_warned_of(name):
-    table = pd.DataFrame({name: [3, 14, 15, 92], "valid": [0, 1, 2, 3], "seconds": [1, 2, 3, 4]})
-    message = f"{name}.*integers.*{name}.*category"
-    with pytest.warns(UserWarning, match=message) as caught:
-        PrivilegedEncoder(quantiles=3).fit(table)
-    assert len(caught) == 1
-    PrivilegedEncoder(numbers={name: "category"}).fit(table)
-    PrivilegedEncoder(numbers={name: "quantile"}).fit(table)
-    PrivilegedEncoder(quantiles=3).fit(table.astype({name: str}))
-    PrivilegedEncoder(quantiles=3).fit(table + 0.5)
-    PrivilegedEncoder(quantiles=4).fit(table)  # every id has its bin
+def test_integers_that_look_like_ids_are_categories(name):
+    A = pd.DataFrame({name: [3, 14, 15, 92], "valid": [0, 1, 2, 3], "seconds": [1, 2, 3, 4]})
+    others = {"valid": "number", "seconds": "number"}
+    assert kinds(of_privileged().fit(A)) == {name: "category"} | others
+    assert kinds(of_privileged().fit(A.astype({name: str}))) == {name: "category"} | others
+    assert kinds(of_privileged().fit(A + 0.5)) == {name: "number"} | others
+    assert kinds(of_privileged({name: "number"}).fit(A)) == {name: "number"} | others
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
-"""Images as columns: how files are read and encoded."""
+"""Images as columns: how files are found, read and encoded."""
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,21 +10,52 @@ import pytest
 import skops.io
 import torch
 import torch.nn.functional as F
-from lupi.tabular.features import encode_columns, fit_encoders
 from PIL import Image
 
-from lupi.tabular import images
+from lupi.estimators.folder import TRUSTED
+from lupi.tabular import TableEncoder, images
 from lupi.tabular.images import UnreadableImageError, read_image
-from lupi.tabular.schema import InputColumn, clean_inputs
+from lupi.tabular.kinds.embedded import embed
+from lupi.tabular.kinds.image import find_files, folder_of, resolve_beside_table
 
 RNG = np.random.default_rng(0)
 PICTURE = RNG.integers(256, size=(6, 6, 3), dtype=np.uint8)
-PHOTO = {"photo": InputColumn("image", "string")}
 
 
 def save(path, pixels=PICTURE, **options):
     Image.fromarray(pixels).save(path, **options)
     return path
+
+
+@pytest.mark.parametrize("name", ["", "..", "../a", "a/../../b", "/etc/passwd", "a\0b", "./../x"])
+def test_tables_reach_only_what_lies_beside_them(name):
+    assert resolve_beside_table(Path("data"), name) is None
+
+
+@pytest.mark.parametrize("name", ["a", "b/../a", "./a"])
+def test_names_inside(name):
+    assert resolve_beside_table(Path("data"), name) == Path("data/a")
+
+
+def test_the_folder_of_a_table(tmp_path):
+    assert folder_of(tmp_path) == tmp_path
+    assert folder_of(tmp_path / "t.csv") == tmp_path
+
+
+def test_files_that_are_not_there(tmp_path):
+    (tmp_path / "a.png").touch()
+    column = pd.Series(["a.png", "a.png", "b.png"], name="photo")
+    with pytest.raises(
+        ValueError, match=r"^Expected column 'photo' to name files in \S+, but 'b.png' in row 9 does not"
+    ):
+        find_files(column.set_axis([7, 8, 9]), tmp_path)
+    with pytest.raises(ValueError, match=r"'\.\./a.png' in row 0 leads out of the folder\.$"):
+        find_files(pd.Series(["../a.png"], name="photo"), tmp_path)
+    with pytest.raises(ValueError, match=r"does not exist\.$"):
+        find_files(pd.Series(["."], name="photo"), tmp_path)
+
+
+# -------------------------------------------------------------------------------- reading
 
 
 @pytest.mark.parametrize("suffix", ["png", "bmp", "tiff"])
@@ -74,25 +106,26 @@ def test_too_many_pixels(tmp_path, monkeypatch):
 
 
 def test_pixels_as_features(tmp_path):
-    save(tmp_path / "a.png", RNG.integers(256, size=(16, 16, 3), dtype=np.uint8))
-    frame = pd.DataFrame({"photo": ["a.png", "a.png"]})
-    X = clean_inputs(frame, PHOTO, range(2), tmp_path)
-    encoders = fit_encoders(X, PHOTO)
-    features = encode_columns(X, encoders)
-    assert features.shape == (2, 16 * 16 * 3)
-    expected = np.asarray(Image.open(tmp_path / "a.png")).reshape(-1) / 255
-    np.testing.assert_allclose(features.to_numpy(), [expected, expected], rtol=1e-6)
-    stored = skops.io.dumps(encoders["photo"])
-    loaded = skops.io.loads(stored, trusted=list(images.TRUSTED))
-    np.testing.assert_array_equal(encode_columns(X, {"photo": loaded}), features)
+    for name in ("a", "b"):
+        save(tmp_path / f"{name}.png", RNG.integers(256, size=(16, 16, 3), dtype=np.uint8))
+    X = pd.DataFrame({"photo": [str(tmp_path / f"{name}.png") for name in "aba"]})
+    pixels = np.stack([np.asarray(Image.open(path)).reshape(-1) / 255 for path in X["photo"]])
+    np.testing.assert_allclose(embed(images.PixelEncoder().fit([]), X["photo"]), pixels, rtol=1e-6)
+    encoder = TableEncoder({"photo": "image"}).fit(X)
+    features = encoder.transform(X)
+    differ = pixels.std(0) > 0
+    expected = (pixels - pixels.mean(0))[:, differ] / pixels.std(0)[differ]
+    np.testing.assert_allclose(features[:, differ], expected, rtol=1e-4)
+    loaded = skops.io.loads(skops.io.dumps(encoder), trusted=list(TRUSTED))
+    np.testing.assert_array_equal(loaded.transform(X), features)
 
 
 def test_an_unreadable_image_has_a_row(tmp_path):
     save(tmp_path / "a.png")
     (tmp_path / "b.png").write_bytes(b"nothing")
-    X = clean_inputs(pd.DataFrame({"photo": ["a.png", "b.png"]}), PHOTO, range(40, 42), tmp_path)
+    X = pd.DataFrame({"photo": [str(tmp_path / "a.png"), str(tmp_path / "b.png")]}, index=[40, 41])
     with pytest.raises(ValueError, match=r"^Expected column 'photo' to name images, but \S+b.png in row 41 is none: "):
-        encode_columns(X, fit_encoders(X, PHOTO))
+        TableEncoder({"photo": "image"}).fit(X)
 
 
 @pytest.fixture
@@ -120,11 +153,11 @@ def test_a_pretrained_model(folder, tmp_path, monkeypatch):
         np.testing.assert_allclose(rows, F.normalize(trunk(x), dim=1), atol=1e-5)
     monkeypatch.setattr(images, "read_image", None)  # all are cached, by content
     shutil.copy(paths[0], tmp_path / "copy.png")
-    loaded = skops.io.loads(skops.io.dumps(encoder), trusted=list(images.TRUSTED))
+    loaded = skops.io.loads(skops.io.dumps(encoder), trusted=list(TRUSTED))
     np.testing.assert_array_equal(loaded.transform([str(tmp_path / "copy.png")]), rows[:1])
     (folder / "more").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
-    changed = skops.io.loads(skops.io.dumps(encoder), trusted=list(images.TRUSTED))
+    changed = skops.io.loads(skops.io.dumps(encoder), trusted=list(TRUSTED))
     with pytest.raises(ValueError, match=r"^Expected image encoder \S+resnet to be unchanged since training"):
         changed.transform(paths)
 

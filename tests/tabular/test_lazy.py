@@ -6,15 +6,16 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 import torch
-from lupi.tabular.dataset import read_annotations, read_dataset
 
-from lupi import PrivilegedClassifier, data
+from lupi import PrivilegedClassifier
+from lupi._internal import sparse_rows
 from lupi.serving import train
-from lupi.tabular import InputEncoder, PrivilegedEncoder, TableSpec, encoding
+from lupi.tabular import TableEncoder, TableSpec
 from lupi.tabular.formats import base
 from lupi.tabular.frames import Columns, to_column
-from lupi.tabular.kinds.category import Category
+from lupi.tabular.kinds import number
 from lupi.tabular.reading import open_columns
+from lupi.tabular.table_data import read_data
 from lupi.tabular.values import category_labels
 
 N = 60
@@ -61,8 +62,8 @@ def path(tmp_path):
 def tiny(monkeypatch, request):
     """Read and convert a few rows at a time."""
     monkeypatch.setattr(base, "ROWS_AT_ONCE", request.param)
-    monkeypatch.setattr(data, "ROWS_AT_ONCE", request.param)
-    monkeypatch.setattr(encoding, "ROWS_AT_ONCE", request.param)
+    monkeypatch.setattr(sparse_rows, "ROWS_AT_ONCE", request.param)
+    monkeypatch.setattr(number, "ROWS_AT_ONCE", request.param)
 
 
 def fit(path, method="tram", **options):
@@ -80,8 +81,8 @@ def test_a_model_does_not_depend_on_batches(suffix, path, monkeypatch):
     TABLE.to_csv(path.with_suffix(".csv"), index=False)
     whole = fit(path)
     monkeypatch.setattr(base, "ROWS_AT_ONCE", 3)
-    monkeypatch.setattr(data, "ROWS_AT_ONCE", 3)
-    monkeypatch.setattr(encoding, "ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(sparse_rows, "ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(number, "ROWS_AT_ONCE", 3)
     parts = fit(path.with_suffix(f".{suffix}"))
     for name, value in whole.estimator.method_.state_dict().items():
         torch.testing.assert_close(parts.estimator.method_.state_dict()[name], value, rtol=0, atol=0)
@@ -92,13 +93,7 @@ def test_a_model_does_not_depend_on_batches(suffix, path, monkeypatch):
 def test_the_estimator_of_a_frame_learns_the_same_as_from_a_table(path):
     """The table is read by column and as codes; a DataFrame is in memory and has strings."""
     frame = TABLE.dropna(subset="label")
-    own = PrivilegedClassifier(
-        "tram",
-        random_state=0,
-        kind={"city": "category"},
-        numbers={"worker": "category", "seconds": "quantile"},
-        **TRAINING,
-    )
+    own = PrivilegedClassifier("tram", random_state=0, **TRAINING)
     own.fit(
         frame[["size", "count", "city"]],
         frame["label"],
@@ -114,9 +109,9 @@ def test_an_arrow_table_is_encoded_by_column(path):
     table = pa.parquet.read_table(path, memory_map=True)
     frame = table.to_pandas()
     inputs, privileged = ["size", "count", "city"], ["worker", "seconds"]
-    for encoder, names in ((InputEncoder(), inputs), (PrivilegedEncoder(), privileged)):
-        expected = encoder.fit(frame[names])
-        lazy = type(encoder)().fit(Columns.of(table.select(names)))
+    for names in (inputs, privileged):
+        expected = TableEncoder(privileged=names is privileged).fit(frame[names])
+        lazy = TableEncoder(privileged=names is privileged).fit(Columns.of(table.select(names)))
         for rows in (frame[names], Columns.of(table.select(names))):
             one, other = expected.transform(frame[names]), lazy.transform(rows)
             np.testing.assert_array_equal(
@@ -134,12 +129,12 @@ def test_an_arrow_table_is_encoded_by_column(path):
 
 def test_codes_train_like_dense_inputs(path, monkeypatch):
     dense = fit(path, "no-pi")
-    monkeypatch.setattr("lupi.tabular.encoding.SMALL", 0)
+    monkeypatch.setattr("lupi.tabular.encoding.MAX_DENSE_VALUES", 0)
     found = []
-    original = InputEncoder.encode
-    monkeypatch.setattr(InputEncoder, "encode", lambda *a, **k: found.append(original(*a, **k)) or found[-1])
+    original = TableEncoder.encode
+    monkeypatch.setattr(TableEncoder, "encode", lambda *a, **k: found.append(original(*a, **k)) or found[-1])
     coded = fit(path, "no-pi")
-    assert isinstance(found[0], data.CodedRows)
+    assert isinstance(found[0], sparse_rows.CodedRows)
     for name, value in dense.estimator.method_.state_dict().items():
         torch.testing.assert_close(coded.estimator.method_.state_dict()[name], value, rtol=1e-5, atol=1e-6)
 
@@ -148,8 +143,7 @@ def test_codes_train_like_dense_inputs(path, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"size": np.inf}, "input column 'size' to be finite numbers, but got 'inf' in row 59"),
-        ({"city": None}, "rows 29 and 59 of example 'i29' differ in 'city'"),
+        ({"size": np.inf}, "column 'size' to be finite numbers, but got 'inf' in row 59"),
         ({"city": "Rome"}, "rows 29 and 59 of example 'i29' differ in 'city'"),
         ({"id": None}, "to have an id in every row, but row 59 has none"),
         ({"weight": -1}, "finite and not negative, but row 59 has -1"),
@@ -178,7 +172,7 @@ def test_recognition_reads_codes_like_strings(path):
     notes = [f"the film {i} is good" for i in range(N)]
     TABLE.assign(note=notes, comment=notes).drop(columns="id").to_parquet(path)
     spec = TableSpec(table=path, target=["label"], privileged=["worker", "comment"], ignore=["weight"])
-    schema = read_annotations(spec).schema
+    schema = read_data(spec).schema
     assert {name: column.kind for name, column in schema.inputs.items()} == {
         "size": "number",
         "count": "number",
@@ -189,7 +183,7 @@ def test_recognition_reads_codes_like_strings(path):
     assert schema.privileged == {"worker": "category", "comment": "text"}
     TABLE.assign(code=[f"c{i}" for i in range(N)]).drop(columns="id").to_parquet(path)
     with pytest.raises(ValueError, match="'code' has 58 distinct strings in 58 examples"):
-        read_dataset(TableSpec(table=path, target=["label"]))
+        read_data(TableSpec(table=path, target=["label"]))
 
 
 @pytest.mark.parametrize("kind", [pa.int64(), pa.uint64()])
@@ -197,5 +191,4 @@ def test_large_integers_keep_their_digits_beside_missing_ones(kind):
     values = [2**53 + 1, None, 2**53 + 3]
     column = to_column("id", pa.chunked_array([values], kind))
     assert category_labels(column) == [str(values[0]), str(values[2])]
-    assert Category().clean(column, "number", range(3)).tolist() == [str(values[0]), None, str(values[2])]
     assert to_column("id", pa.chunked_array([[1, None]], kind)).dtype == np.float64

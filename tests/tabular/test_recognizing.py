@@ -1,35 +1,48 @@
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
-from lupi.tabular import recognizing
-from lupi.tabular.frames import to_pandas
+from lupi.tabular import TableSpec, recognizing, table_data
+from lupi.tabular.frames import Columns
 from lupi.tabular.recognizing import (
+    PYTHON_ADVICE,
+    TABLE_ADVICE,
     check_kinds,
     check_types,
     count_distinct,
     find_annotator,
+    find_notation,
+    note_ids,
     recognize_inputs,
     recognize_privileged,
 )
 from lupi.tabular.spec import Roles
 
 
-def roles_of(inputs, **others):
-    return Roles(**{"target": ("y",), "inputs": tuple(inputs)} | others)
-
-
-def kinds(frame, given=None, **others):
+def kinds(frame, given=None, example=None):
+    """Kinds of the columns of a file, and notes on them; a DataFrame has the same kinds."""
+    inputs = tuple(name for name in frame if name != example)
+    spec = TableSpec(table=Path("t"), target=["y"], kind=given or {}, example=example)
     table = pa.Table.from_pandas(frame, preserve_index=False)
-    found, notes = recognize_inputs(to_pandas(table), table.schema, roles_of(frame, **others), given or {})
-    return {name: column.kind for name, column in found.items()}, notes
+    roles = Roles(target=("y",), inputs=inputs, example=example)
+    found, notes = table_data.recognize_inputs(spec, Columns.of(table), table.schema, roles)
+    of_file = {name: column.kind for name, column in found.items()}
+    if example is None:
+        assert recognize_inputs(frame, given or {}, PYTHON_ADVICE)[0] == of_file
+    return of_file, notes
 
 
-@pytest.mark.parametrize(("column", "kind"), [("age", ""), ("age", "boolean"), ("label", "text"), ("agee", "text")])
+def privileged_kinds(frame, given=None, **others):
+    return recognize_privileged(frame, given or {}, TABLE_ADVICE, **others)
+
+
+@pytest.mark.parametrize(("column", "kind"), [("age", ""), ("age", "numbr"), ("agee", "text")])
 def test_kinds_that_cannot_be_chosen(column, kind):
     with pytest.raises(ValueError, match=f"`kind`.*{column!r}"):
-        check_kinds({column: kind}, ["age", "label"], Roles(target=("label",), inputs=("age",)))
+        check_kinds({column: kind}, ["age", "label"], "the table")
 
 
 @pytest.mark.parametrize(
@@ -62,6 +75,7 @@ def test_kinds_are_recognized():
             "city": np.array(["Bern", "Rome", "New York"])[np.arange(n) % 3],
             "review": [f"this is the review of number {i}" for i in range(n)],
             "day": pd.date_range("2020-01-01", periods=n),
+            "date": pd.date_range("2020-01-01", periods=n).strftime("%Y-%m-%d"),
         }
     )
     expected = {
@@ -71,6 +85,7 @@ def test_kinds_are_recognized():
         "city": "category",
         "review": "text",
         "day": "number",
+        "date": "number",
     }
     assert kinds(frame) == (expected, [])
     assert kinds(frame, {"count": "category", "review": "category"})[0] == expected | {
@@ -93,18 +108,16 @@ def test_numbers_in_another_notation_are_not_called_identifiers():
     with pytest.raises(ValueError, match=wanted):
         kinds(amounts)
     assert kinds(amounts, {"amount": "category"}) == ({"amount": "category"}, [])
-    table = pa.Table.from_pandas(amounts)
     with pytest.raises(ValueError, match=r"privileged column 'amount' to be plain numbers.* '5,000'.*`ignore`"):
-        recognize_privileged(amounts, table.schema, roles_of([], privileged=("amount",)), {})
+        privileged_kinds(amounts)
 
 
 def test_identifiers_are_counted_by_example():
     """Ten annotations each: one row in ten is distinct, but every example is."""
     frame = pd.DataFrame({"file": np.repeat([f"f{i}" for i in range(50)], 10), "example": np.repeat(range(50), 10)})
     assert kinds(frame[["file"]])[0] == {"file": "category"}
-    table = pa.Table.from_pandas(frame)
     with pytest.raises(ValueError, match=r"'file' has 50 distinct strings in 50 examples.*`ignore`"):
-        recognize_inputs(frame, table.schema, roles_of(["file"], example="example"), {})
+        kinds(frame, example="example")
 
 
 def test_many_strings_are_no_category():
@@ -185,25 +198,27 @@ def test_privileged_kinds():
             "rater": [0.5, 1, 2],
         }
     )
-    roles = roles_of(["x"], privileged=tuple(frame))
-    found, notes = recognize_privileged(frame, pa.Schema.from_pandas(frame), roles, {})
+    found, notes = privileged_kinds(frame)
     assert found == {
         "annotator": "category",
         "seconds": "number",
         "day": "number",
-        "sure": "category",
+        "sure": "boolean",
         "name": "category",
         "rater": "number",
     }
-    (note,) = notes
+    assert notes == []
+    (note,) = note_ids(frame, found, [])
     assert note.startswith("Privileged column 'annotator' holds integers that look like ids")
-    changed, notes = recognize_privileged(
-        frame, pa.Schema.from_pandas(frame), roles, {"annotator": "number", "seconds": "category"}
-    )
+    chosen = {"annotator": "number", "seconds": "category"}
+    changed, notes = privileged_kinds(frame, chosen)
     assert (changed["annotator"], changed["seconds"], notes) == ("number", "category", [])
-    assert recognize_privileged(frame, pa.Schema.from_pandas(frame), roles, {"name": "text"})[0]["name"] == "text"
+    assert note_ids(frame, changed, chosen) == []
+    assert privileged_kinds(frame, {"name": "text"})[0]["name"] == "text"
     with pytest.raises(ValueError, match=r"'seconds' to be strings to be read as text, but it is number"):
-        recognize_privileged(frame, pa.Schema.from_pandas(frame), roles, {"seconds": "text"})
+        privileged_kinds(frame, {"seconds": "text"})
+    with pytest.raises(ValueError, match=r"privileged column 'name' to be of another kind, but got `kind=.*'image'"):
+        privileged_kinds(frame, {"name": "image"})
 
 
 PRIVILEGED = pd.DataFrame(
@@ -219,27 +234,23 @@ PRIVILEGED = pd.DataFrame(
 
 @pytest.mark.parametrize(("column", "kind"), [("comment", "text"), ("reason", "category"), ("worker", "category")])
 def test_comments_are_text_but_names_are_not(column, kind):
-    frame = PRIVILEGED[[column]]
-    roles = roles_of(["x"], privileged=(column,))
-    assert recognize_privileged(frame, pa.Schema.from_pandas(frame), roles, {})[0] == {column: kind}
+    assert privileged_kinds(PRIVILEGED[[column]])[0] == {column: kind}
 
 
 @pytest.mark.parametrize("column", ["assignment", "session_id"])
 def test_privileged_identifiers_are_refused(column):
     frame = PRIVILEGED[[column]]
-    schema, roles = pa.Schema.from_pandas(frame), roles_of(["x"], privileged=(column,))
     message = rf"privileged columns without identifiers, but '{column}' has 50 distinct values in 50 rows: .*`ignore`"
     with pytest.raises(ValueError, match=message):
-        recognize_privileged(frame, schema, roles, {})
-    assert recognize_privileged(frame, schema, roles, {column: "category"})[0] == {column: "category"}
-    assert recognize_privileged(frame, schema, roles, {}, annotator=column)[0] == {column: "category"}
+        privileged_kinds(frame)
+    assert privileged_kinds(frame, {column: "category"})[0] == {column: "category"}
+    assert privileged_kinds(frame, annotator=column)[0] == {column: "category"}
 
 
 def test_categories_of_several_examples_are_not_noted_as_ids():
     product = np.repeat([f"p{i}" for i in range(50)], 20)
     frame = pd.DataFrame({"product": product, "price": np.repeat(np.arange(50.0), 20), "id": np.arange(1000)})
-    schema = pa.Table.from_pandas(frame).schema
-    assert recognize_inputs(frame, schema, roles_of(["product", "price"], example="id"), {})[1] == []
+    assert kinds(frame, example="id")[1] == []
     assert len(kinds(frame[["product", "price"]])[1]) == 1, "without an id, it may be one"
 
 
@@ -249,3 +260,52 @@ def test_the_first_rows_suffice_to_see_that_rows_differ(monkeypatch):
     monkeypatch.setattr(recognizing, "FIRST", 60)
     assert count_distinct(frame, ["x", "y"], 50) == 60
     assert count_distinct(frame, ["y"], 50) == 25
+
+
+# -------------------------------------------------------------------------------- other notations
+
+
+def looks_like_numbers(values, name="x"):
+    return find_notation(pd.Series(values, name=name, dtype=object)) is not None
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["1,234", "5", "10,000"],
+        ["1.500,00", "2.000,00", "3.000,00"],
+        ["12 kg", "7.5 kg", None, "80 kg"],
+        ["35 %", "40 %", "1%"],
+        ["€9.90", "€1.00", "€2.50"],
+        ["31.12.2026", "1.1.2026", "2.1.2026"],
+        ["12/31/2026", "1/13/2026", "2/1/2026"],
+        ["2026/12/31", "2026/1/1", "2026/1/2"],
+        ["31.12.2026 10:30", "1.1.2026 9:00", "2.1.2026 17:45"],
+        ["n.a.", *(f"{i} kg" for i in range(30))],
+    ],
+    ids=lambda values: values[0],
+)
+def test_numbers_and_dates(values):
+    assert looks_like_numbers(values)
+    assert not looks_like_numbers(values, "worker_id")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["ann", "bob", "eve"],
+        ["1", "2.5", "-3e4"],
+        ["12a", "12b", "13", "14c"],  # numbers of houses
+        ["8001 Bern", "3011 Rome", "1000 Oslo"],
+        ["1.2.3", "1.2.4", "2.0.0"],
+        ["192.168.0.1", "10.0.0.1", "10.0.0.2"],
+        ["18-24", "25-34", "35-44"],
+        ["079 123 45 67", "079 765 43 21", "078 111 22 33"],
+        ["13.12.2026", "12.13.2026", "1.2.2026", "14.12.2026"],  # no order is valid for all
+        ["12 kg", "7 kg", "unknown", "heavy", "light"],
+        ["5 kg", "10 kg"],  # too few to tell
+    ],
+    ids=lambda values: values[0],
+)
+def test_names_and_codes(values):
+    assert not looks_like_numbers(values)

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lupi import PrivilegedRegressor
-from lupi.tabular import InputEncoder, PrivilegedEncoder
-from lupi.tabular.kinds.number import FARTHEST, LARGEST, Standardizer
+from lupi.tabular import TableEncoder
+from lupi.tabular.kinds.number import FARTHEST, LARGEST
 
 DATE = 1700000000123456789
 CONSTANTS = [DATE, float(DATE), 1e30, -0.1, 1e-300, np.float32(0.1), True]
@@ -19,10 +19,10 @@ CONSTANTS = [DATE, float(DATE), 1e30, -0.1, 1e-300, np.float32(0.1), True]
 def test_constant_columns_become_zeros(value, rows):
     X = pd.DataFrame({"c": [value] * rows, "x": np.arange(rows)})
     mixed = X.assign(name="a")
-    assert not InputEncoder().fit_transform(X)[:, 0].any()
-    assert not InputEncoder().fit_transform(mixed)[:, 0].any()
+    assert not TableEncoder().fit_transform(X)[:, 0].any()
+    assert not TableEncoder().fit_transform(mixed)[:, 0].any()
     if not isinstance(value, bool):
-        encoder = PrivilegedEncoder(numbers="standardize").fit(X)
+        encoder = TableEncoder(dict.fromkeys(X, "standardized"), privileged=True).fit(X)
         assert not encoder.transform(X).toarray()[:, 0].any()
         assert not encoder.transform(X.assign(c=12.0)).toarray()[:, 0].any()  # nothing was learned about other values
 
@@ -30,7 +30,7 @@ def test_constant_columns_become_zeros(value, rows):
 @given(st.lists(st.integers(0, 2**20), min_size=2, max_size=30), st.sampled_from([0.0, 2.0**62, -(2.0**59), 2.0**90]))
 def test_an_offset_does_not_change_what_is_standardized(steps, offset):
     values = np.array(steps, float)[:, np.newaxis] * max(1.0, 2**20 * np.spacing(abs(offset)))
-    plain, shifted = Standardizer().fit_transform(values), Standardizer().fit_transform(values + offset)
+    plain, shifted = TableEncoder().fit_transform(values), TableEncoder().fit_transform(values + offset)
     np.testing.assert_allclose(shifted, plain, atol=1e-6)
 
 
@@ -38,7 +38,7 @@ def test_an_offset_does_not_change_what_is_standardized(steps, offset):
     st.lists(st.floats(-LARGEST, LARGEST), min_size=1, max_size=20), st.floats(allow_nan=False, allow_infinity=False)
 )
 def test_features_are_finite_and_bounded(train, value):
-    encoder = Standardizer().fit(np.array(train)[:, np.newaxis])
+    encoder = TableEncoder().fit(np.array(train)[:, np.newaxis])
     result = encoder.transform(np.array([*train, value])[:, np.newaxis])
     assert (np.abs(result) <= FARTHEST).all()
     assert (np.abs(result[:-1]) <= np.sqrt(len(train)) + 1e-6).all()  # as for every set of numbers
@@ -47,11 +47,11 @@ def test_features_are_finite_and_bounded(train, value):
 def test_absurd_training_values_are_refused_by_name():
     X = pd.DataFrame({"x": [1.0, 2.0, 3.0], "mass": [1.0, 1e300, 2.0]})
     message = r"Expected column 'mass' to be numbers of at most 1e\+36 in size, but got 1e\+300 in row 1\."
-    for encoder in (InputEncoder(), PrivilegedEncoder(numbers="standardize")):
+    for encoder in (TableEncoder(), TableEncoder(dict.fromkeys(X, "standardized"), privileged=True)):
         with pytest.raises(ValueError, match=message):
             encoder.fit(X)
     with pytest.raises(ValueError, match=message):
-        InputEncoder().fit(X.assign(name="a"))
+        TableEncoder().fit(X.assign(name="a"))
     with pytest.raises(
         ValueError, match=r"Expected y to be numbers of at most 1e\+36 in size, but got -1e\+300 in row 1"
     ):
@@ -61,4 +61,4 @@ def test_absurd_training_values_are_refused_by_name():
 def test_a_constant_target_is_predicted_exactly():
     X = np.arange(6.0)[:, np.newaxis]
     model = PrivilegedRegressor("no-pi", epochs=1, random_state=0).fit(X, [DATE] * 6)
-    assert (model.y_mean_, model.y_scale_) == (float(DATE), 1.0)
+    assert (model.target_.mean, model.target_.scale) == (float(DATE), 1.0)

@@ -1,3 +1,5 @@
+import copy
+import json
 import sqlite3
 import sys
 import warnings
@@ -6,11 +8,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import skops.io
+import torch
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
+from lupi.estimators.folder import TRUSTED
+from lupi.nn import pretrained
 from lupi.tabular import embeddings, text
+from lupi.tabular.kinds.embedded import embed
 
 RNG = np.random.default_rng(0)
 WORDS = [f"word{i}" for i in range(400)]
@@ -51,7 +57,7 @@ def test_it_comes_back():
     encoder = text.TfidfEncoder(width=8).fit(TEXTS)
     stored = skops.io.dumps(encoder)
     assert skops.io.get_untrusted_types(data=stored) == ["lupi.tabular.text.TfidfEncoder"]
-    loaded = skops.io.loads(stored, trusted=list(text.TRUSTED))
+    loaded = skops.io.loads(stored, trusted=list(TRUSTED))
     np.testing.assert_array_equal(loaded.transform(TEXTS), encoder.transform(TEXTS))
 
 
@@ -118,9 +124,9 @@ def test_a_missing_text_is_an_empty_text(others, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for encoder in (text.TfidfEncoder().fit(["good cast", "bad cast"]), counting()):
         missing, empty = (pd.Series([*others, value, *others, value], dtype=object) for value in (None, ""))
-        np.testing.assert_array_equal(text.encode_texts(encoder, missing), text.encode_texts(encoder, empty))
+        np.testing.assert_array_equal(embed(encoder, missing), embed(encoder, empty))
     assert "" in encoder.seen
-    assert text.encode_texts(encoder, missing[:0]).shape == (0, 3)
+    assert embed(encoder, missing[:0]).shape == (0, 3)
 
 
 @pytest.fixture
@@ -147,14 +153,35 @@ def test_a_transformer(folder, tmp_path, monkeypatch):
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, rtol=1e-5)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
     np.testing.assert_allclose(encoder.transform(["bad"]), rows[1:2], atol=1e-6)  # padding does not count
-    loaded = skops.io.loads(skops.io.dumps(encoder), trusted=list(text.TRUSTED))
+    loaded = skops.io.loads(skops.io.dumps(encoder), trusted=list(TRUSTED))
     np.testing.assert_allclose(loaded.transform(["bad", "cast"])[:1], rows[1:2], atol=1e-6)
     (folder / "more").write_text("")
-    changed = skops.io.loads(skops.io.dumps(encoder), trusted=list(text.TRUSTED))
+    monkeypatch.setattr(text.TransformerEncoder, "_load", None)  # the version is checked before anything is loaded
+    changed = skops.io.loads(skops.io.dumps(encoder), trusted=list(TRUSTED))
     with pytest.raises(ValueError, match=r"^Expected text encoder \S+bert to be unchanged since training, "):
         changed.transform(["new"])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_code_in_the_folder_of_an_encoder_is_not_run(folder, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"^Expected `text_encoder` to be a model .*, but got '\S+nothing': "):
         text.make_text_encoder(str(tmp_path / "nothing")).fit([])
+    config = json.loads((folder / "config.json").read_text())
+    names = {"AutoConfig": "code.HostileConfig", "AutoModel": "code.HostileModel"}
+    (folder / "config.json").write_text(json.dumps(config | {"model_type": "hostile", "auto_map": names}))
+    (folder / "code.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    for load in (lambda: text.make_text_encoder(str(folder)).fit([]), lambda: pretrained(folder)):
+        with pytest.raises(ValueError, match="trust_remote_code"):
+            load()
+    assert not (tmp_path / "ran").exists()
+
+
+def test_other_weights_of_the_same_name_are_another_version():
+    first, other = (torch.nn.Linear(2, 2) for _ in range(2))
+    encoder = text.TransformerEncoder("hub/name")
+    assert encoder._find_version(first) == encoder._find_version(copy.deepcopy(first))
+    assert len({encoder._find_version(first), encoder._find_version(other), encoder._find_version(first, "word")}) == 3
 
 
 @pytest.mark.filterwarnings("ignore")

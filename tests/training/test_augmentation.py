@@ -10,15 +10,7 @@ from torch import nn
 from lupi.data import Annotations
 from lupi.methods import build
 from lupi.settings import Settings
-from lupi.training import (
-    Checkpoint,
-    RandomCrop,
-    RandomFlip,
-    RandomResizedCrop,
-    Replicas,
-    StackedAnnotations,
-    fit,
-)
+from lupi.training import Checkpoint, RandomCrop, RandomFlip, RandomResizedCrop, Replicas, StackedAnnotations, fit
 from tests.training.helpers import HOW, assert_equal, global_states, interrupted, make_data, make_parts, weights
 
 IMAGES = torch.randint(0, 256, (11, 3, 8, 8), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)

@@ -14,8 +14,9 @@ from lupi.methods import build
 from lupi.settings import Settings
 from lupi.training import Checkpoint, Replicas, StackedAnnotations, fit, fitting
 from lupi.training.batches import Batches
-from lupi.training.cuda_graph import SMALL
-from lupi.training.loop import OneDevice, StageLoop
+from lupi.training.cuda_graph import MAX_RECORDED_PARAMETERS
+from lupi.training.loop import StageLoop
+from lupi.training.stepper import OneDevice, can_record
 
 HOW = Settings(epochs=4, batch_size=20, learning_rate=0.01)
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -37,8 +38,8 @@ def test_cuda_graph_has_no_effect_on_a_cpu():
 
 def would_record(data, settings, network=None, place=OneDevice("cuda", "float32")):  # noqa: B008
     batches = Batches(data, settings, place, seeds=[0], stage=0)
-    members = [network or torch.nn.Linear(2, 2)]
-    return StageLoop.can_record(SimpleNamespace(batches=batches, settings=settings, place=place, members=members))
+    method = SimpleNamespace(replicas=[network or torch.nn.Linear(2, 2)])
+    return can_record(method, batches, settings, place)
 
 
 def test_by_default_small_networks_are_recorded():
@@ -46,7 +47,7 @@ def test_by_default_small_networks_are_recorded():
     assert would_record(data, Settings())
     assert not would_record(data, Settings(cuda_graph=False))
     with torch.device("meta"):
-        large = torch.nn.Linear(SMALL, 1)
+        large = torch.nn.Linear(MAX_RECORDED_PARAMETERS, 1)
     assert not would_record(data, Settings(), large)
     assert would_record(data, Settings(cuda_graph=True), large)
     for more in ({"compile": True}, {"accumulate": 2}, {"optimizer": torch.optim.RMSprop}, {"draw": "examples"}):
@@ -65,16 +66,16 @@ def test_only_batches_of_one_shape_from_memory_are_recorded():
         def __getitem__(self, index):
             return torch.zeros(len(index), 2)
 
-    def can_record(data, **changes):
+    def records(data, **changes):
         return would_record(data, Settings(cuda_graph=True, **changes))
 
     data = Annotations(torch.zeros(6, 2), torch.arange(6), torch.zeros(6, 1), torch.zeros(6))
-    assert can_record(data)
-    assert can_record(StackedAnnotations([data] * 2))
-    assert not can_record(replace(data, x=Source()))
-    assert not can_record(StackedAnnotations([replace(data, x=Source())] * 2))
-    assert not can_record(data, draw="examples")
-    assert not can_record(data.take(torch.tensor([0, 2])))
+    assert records(data)
+    assert records(StackedAnnotations([data] * 2))
+    assert not records(replace(data, x=Source()))
+    assert not records(StackedAnnotations([replace(data, x=Source())] * 2))
+    assert not records(data, draw="examples")
+    assert not records(data.take(torch.tensor([0, 2])))
 
 
 def test_a_resumed_optimizer_reads_its_own_learning_rate(tmp_path):
@@ -86,12 +87,12 @@ def test_a_resumed_optimizer_reads_its_own_learning_rate(tmp_path):
     (stage,) = method.stages(data)
     loop = StageLoop(stage=stage, number=0, data=data, validation=None, settings=HOW, place=place, seeds=[0])
     rate = torch.tensor(0.01)
-    for group in loop.optimizer.param_groups:
+    for group in loop.stepper.optimizer.param_groups:
         group.update(lr=rate, capturable=True)
     loop.resume(torch.load(kept.path, weights_only=True))
     assert loop.epoch == 1
-    assert all(group["lr"] is rate and group["capturable"] for group in loop.optimizer.param_groups)
-    assert len(loop.optimizer.state) == len(list(method.parameters()))
+    assert all(group["lr"] is rate and group["capturable"] for group in loop.stepper.optimizer.param_groups)
+    assert len(loop.stepper.optimizer.state) == len(list(method.parameters()))
 
 
 def test_a_training_leaves_nothing_to_the_garbage_collector(monkeypatch):

@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from lupi.methods import LabelPosterior, NoPI
+from lupi.methods import NoPI
+from lupi.methods.label_posterior import LabelPosterior
 from lupi.settings import Settings
 from lupi.training import Checkpoint, Replicas, StackedAnnotations, fit
 from tests.training.helpers import (

@@ -32,9 +32,9 @@ NOISY = ("het-tram", "heteroscedastic-dropout")
 
 CASES = [
     pytest.param(name, likelihood, id=f"{name}-{type(likelihood).__name__}")
-    for name in methods.names()
+    for name in ("no-pi", "tram", "two-step-tram", "full-marginalization", "pi-dual")
     for likelihood in (Categorical(), Bernoulli(), Gaussian())
-    if name not in NOISY and isinstance(likelihood, methods.kind(name).likelihoods)
+    if isinstance(likelihood, methods.kind(name).likelihoods)
 ]
 
 

@@ -17,7 +17,7 @@ from lupi.nn.inference import over_examples
 from lupi.settings import Settings
 from lupi.training import Checkpoint, Replicas, fit
 from lupi.training.fitting import can_stack, iterate_stages, split_stage, stack_stage
-from lupi.training.loop import OneDevice
+from lupi.training.stepper import OneDevice
 from tests.training.helpers import assert_equal, interrupted, weights
 
 HOW = Settings(epochs=3, batch_size=100, learning_rate=0.01)
@@ -307,12 +307,12 @@ def test_a_checkpoint_of_other_stages_is_refused(tmp_path):
     for step, message in ((2, "'several' and is now 'several 1/5'"), (4, "'last' and is now 'several 2/5'")):
         interrupted(fit, step, Several(), data, HOW, checkpoint=checkpoint)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("lupi.training.fitting.FEWEST", 6)
+            patch.setattr("lupi.training.fitting.MIN_STACKED", 6)
             with pytest.raises(ValueError, match=message):
                 fit(Several(), data, HOW, checkpoint=checkpoint)
         (tmp_path / "run.pt").unlink()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lupi.training.fitting.FEWEST", 6)
+        patch.setattr("lupi.training.fitting.MIN_STACKED", 6)
         interrupted(fit, 14, Several(), data, HOW, checkpoint=checkpoint)
     with pytest.raises(ValueError, match="'several 5/5' and is now 'none'"):
         fit(Several(), data, HOW, checkpoint=checkpoint)

@@ -20,6 +20,8 @@ from lupi._internal.devices import evaluation
 
 HALF = (0.5, 0.5, 0.5)
 """Default mean and standard deviation of the colour channels, on a scale from 0 to 1."""
+NO_CODE: dict[str, Any] = {"trust_remote_code": False}
+"""Without this option, transformers asks whether to run the code that comes with a model."""
 SIDE = 224
 """Default height and width of images."""
 IMAGENET = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
@@ -105,7 +107,7 @@ def pretrained(name: str | Path, *, size: int | Size | None = None, **options: A
     size = (size, size) if isinstance(size, int) else size
     if str(name).startswith("timm:"):
         return from_timm(str(name).removeprefix("timm:"), size, options)
-    return from_hub(str(name), size, options)
+    return from_hub(str(name), size, NO_CODE | options)
 
 
 def resnet(width: float = 1.0, depths: Sequence[int] = (3, 4, 6, 3)) -> ImageTrunk:
@@ -156,8 +158,8 @@ def token_ids(name: str | Path, texts: Sequence[str], *, length: int | None = No
     """
     transformers = import_extra("transformers", "text")
     try:
-        config = transformers.AutoConfig.from_pretrained(str(name))
-        tokenizer = transformers.AutoTokenizer.from_pretrained(str(name))
+        config = transformers.AutoConfig.from_pretrained(str(name), **NO_CODE)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(str(name), **NO_CODE)
     except (OSError, ValueError) as error:
         raise ValueError(
             f"Expected `name` to be a model with a Hugging Face tokenizer, but got {str(name)!r}: {one_line(error)}"
@@ -191,7 +193,8 @@ def from_hub(name: str, size: Size | None, options: dict[str, Any]) -> ImageTrun
 
     transformers.utils.logging.disable_progress_bar()
     try:
-        transformers.AutoConfig.from_pretrained(name)  # without a network, fails in half the time of the next line
+        # Without a network, the first line fails in half the time of the second.
+        transformers.AutoConfig.from_pretrained(name, trust_remote_code=options["trust_remote_code"])
         model, report = transformers.AutoModel.from_pretrained(name, output_loading_info=True, **options)
         scaling = get_image_processor_config(name, **options) if model.main_input_name == "pixel_values" else {}
     except (OSError, ValueError) as error:

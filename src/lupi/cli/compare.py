@@ -40,6 +40,7 @@ def run(
     from lupi._internal.files import claim_output
     from lupi._internal.parallel import open_cluster
     from lupi.compare import Plan, compare_table
+    from lupi.compare.cache import ABOUT
     from lupi.compare.results import format_table
 
     if seeds is not None and folds is not None:
@@ -62,4 +63,6 @@ def run(
         print_message(f"\n{format_table(found)}\n\n{found.verdict}\n")
         for note in found.notes:
             print_message(f"Note: {note}")
+        if not (output / ABOUT).exists():  # a new folder without it would be refused the next time
+            raise FileNotFoundError(f"Expected `output` to stay until the end, but {output} was removed.")
         write_comparison(found, output)

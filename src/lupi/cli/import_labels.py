@@ -11,7 +11,7 @@ from lupi.cli.commands import print_message
 
 
 def run(
-    tool: Annotated[str, typer.Argument(help="label-studio, argilla, prodigy, doccano, wide or huggingface.")],
+    tool: Annotated[str, typer.Argument(help="Labelling tool, such as label-studio; another name lists all.")],
     export: Annotated[Path, typer.Argument(metavar="EXPORT", help="File or folder that the tool has exported.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="File for the table, .parquet or .csv.")],
     label: Annotated[str | None, typer.Option(help="Field of labels, if the export has several.")] = None,

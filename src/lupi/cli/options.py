@@ -73,7 +73,7 @@ def table_options(
         list[str] | None,
         typer.Option(
             metavar="COLUMN=KIND",
-            help="Read a column as number, category, text, image or vector; repeatable.",
+            help="Read a column as number, standardized, category, text, image or vector; repeatable.",
         ),
     ] = None,
     task: Annotated[

@@ -15,10 +15,10 @@ def run(
     output: Annotated[Path, typer.Option("-o", "--output", help="File for predictions, .parquet or .csv.")],
     keep: Annotated[list[str] | None, typer.Option(help="Comma-separated columns to copy to the output.")] = None,
     text_encoder: Annotated[
-        str | None, typer.Option(metavar="NAME_OR_FOLDER", help="Where the model's text encoder is, if it has moved.")
+        str | None, typer.Option(metavar="NAME_OR_FOLDER", help="Text encoder of the model, if it has one.")
     ] = None,
     image_encoder: Annotated[
-        str | None, typer.Option(metavar="NAME_OR_FOLDER", help="Where the model's image encoder is, if it has moved.")
+        str | None, typer.Option(metavar="NAME_OR_FOLDER", help="Image encoder of the model, if it has one.")
     ] = None,
     device: options.Device = "cpu",
     overwrite: options.Overwrite = False,
@@ -27,8 +27,11 @@ def run(
     from lupi import load
     from lupi.serving.prediction import predict_table
     from lupi.tabular.formats import open_file
+    from lupi.tabular.formats.base import explain_unreadable
 
-    if note := open_file(table).note:
+    with explain_unreadable(table):
+        note = open_file(table).note
+    if note:
         print_message(note)
     trained = load(model, text_encoder=text_encoder, image_encoder=image_encoder, device=device)
     rows = predict_table(trained, table, output, keep=keep or [], overwrite=overwrite, progress=True)

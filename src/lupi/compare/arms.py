@@ -9,17 +9,19 @@ zeros, shuffled values and random values instead of PI. A gain of a control cann
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from lupi import methods as known
+from lupi._internal.arrays import Floats
 from lupi._internal.devices import one_thread
 from lupi.compare.arrays import SETTINGS, Result, is_baseline, score
 from lupi.compare.consensus import first_rows
 from lupi.compare.plan import ALL, Plan
-from lupi.compare.statistics import BASELINE, Floats
+from lupi.compare.statistics import BASELINE
 from lupi.estimators import PrivilegedClassifier
 from lupi.estimators.table_estimator import TableEstimator, fit_tables
 from lupi.likelihoods import Categorical, Gaussian
@@ -75,11 +77,13 @@ def list_variants(plan: Plan, task: str, *, several: bool = False) -> list[Varia
 
 
 def change_privileged(variant: Variant, data: TableData, seed: int) -> TableData:
-    """Return the rows to train a variant on; controls have other privileged information.
+    """Return the rows to train a variant on: without privileged information, with it, or with that of a control.
 
     Shuffling permutes whole rows. Random values are drawn independently: categories uniformly from their values, and
     numbers uniformly between 0 and 1.
     """
+    if not known.kind(variant.method).uses_privileged:
+        return replace(data, schema=replace(data.schema, privileged={}))
     real, kinds = data.privileged, data.schema.privileged
     assert isinstance(real, pd.DataFrame)
     rng = np.random.default_rng([seed, len(real)])
@@ -89,10 +93,10 @@ def change_privileged(variant: Variant, data: TableData, seed: int) -> TableData
         return data.with_privileged(real.iloc[rng.permutation(len(real))], kinds)
     if variant.change == RANDOM:
         for name, kind in kinds.items():
-            known = real[name].dropna()
-            values = known.to_numpy() if kind == "vector" else np.asarray(known.unique())
+            seen = real[name].dropna()
+            values = seen.to_numpy() if kind == "vector" else np.asarray(seen.unique())
             if len(values):
-                drawn = rng.random(len(real)) if kind == "number" else rng.choice(values, len(real))
+                drawn = rng.random(len(real)) if kind in ("number", "standardized") else rng.choice(values, len(real))
                 real = real.assign(**{name: drawn})
         return data.with_privileged(real, kinds)
     return data
@@ -114,6 +118,8 @@ def train_variant(
     common = {**plan.settings, **SETTINGS.get(variant.change, {}), "device": plan.device}
     method = common.pop("method", variant.method)
     rows = [change_privileged(variant, data.take(splits[seed][0]), seed) for seed in seeds]
+    if not known.kind(variant.method).uses_privileged:  # the method of its settings could use it
+        rows = [replace(one, schema=replace(one.schema, privileged={})) for one in rows]
     models = [
         TableEstimator(one.schema, method, {**common, "random_state": seed})
         for one, seed in zip(rows, seeds, strict=True)

@@ -21,12 +21,13 @@ from lupi._internal.checks import check_jobs
 from lupi._internal.progress import show_trainings
 from lupi.compare.arms import SUMS, Variant, list_variants, train_variant
 from lupi.compare.cache import RunFolder, open_run_folder
-from lupi.compare.consensus import check_trust, infer_consensus, uses_consensus
+from lupi.compare.consensus import infer_consensus, uses_consensus
 from lupi.compare.engine import Arm, Run, map_groups, run_arms
 from lupi.compare.plan import HELD_OUT, SEEDS_AT_ONCE, Plan, make_splits
 from lupi.compare.results import BIN_COLUMNS, Comparison, conclude
 from lupi.compare.statistics import Uncertainty
 from lupi.crowd.agreement import describe_agreement
+from lupi.estimators.table_estimator import check_trust
 from lupi.metrics import BINS, METRICS
 from lupi.tabular.embeddings import hash_folder, resolve_folder
 from lupi.tabular.table_data import TableData, read_data, read_test

@@ -21,12 +21,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from lupi._internal.arrays import Floats
 from lupi._internal.devices import one_thread
 from lupi.compare.arrays import PATIENCE
 from lupi.compare.plan import Plan
-from lupi.compare.statistics import BASELINE, Floats
+from lupi.compare.statistics import BASELINE
 from lupi.crowd import infer
-from lupi.crowd.trusted import read_trust
 from lupi.estimators import PrivilegedClassifier
 from lupi.estimators.table_estimator import TableEstimator, fit_tables
 from lupi.tabular.encoding import MissingValuesWarning
@@ -45,12 +45,6 @@ def uses_consensus(data: TableData, test: TableData | None) -> bool:
 def first_rows(example: NDArray[Any]) -> NDArray[np.int64]:
     """Return the position of the first row of each example, in order of appearance."""
     return np.sort(np.unique(example, return_index=True)[1])
-
-
-def check_trust(data: TableData) -> None:
-    """Check the names and values of the trust in annotators before any training."""
-    if data.trust and data.annotators is not None:
-        read_trust(data.trust, np.unique(data.annotators.astype(str)))
 
 
 def infer_consensus(

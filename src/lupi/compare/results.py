@@ -96,7 +96,7 @@ def conclude(
 
     Examples
     --------
-    >>> runs = [Run(arm, seed, {"nll": nll + seed / 10, "seconds": 1.0})
+    >>> runs = [Run(arm, seed, {"nll": nll * (1 + seed / 10), "seconds": 1.0})
     ...         for arm, nll in (("no-pi", 1.0), ("mine", 0.5)) for seed in (0, 1)]
     >>> print(conclude(runs, ["mine"]).verdict.splitlines()[0])
     Better than the best baseline in NLL: mine.

@@ -14,9 +14,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
+from lupi._internal.arrays import Floats
 from lupi.metrics import clustered_error
 
-Floats = NDArray[np.float64]
 ROUNDING = 1e-12
 """Relative differences that come from rounding."""
 BASELINE = "no-pi"

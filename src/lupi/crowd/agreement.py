@@ -5,7 +5,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lupi.crowd.votes import Floats, Integers, Votes, number_ids
+from lupi._internal.arrays import Floats
+from lupi.crowd.votes import Integers, Votes, number_ids
 
 
 def count_labels(votes: Votes) -> Floats:

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_expit
 
+from lupi._internal.arrays import Floats
 from lupi.crowd.habits import FEW
 from lupi.crowd.inference import Inference
 from lupi.crowd.likelihood import error_evidence, log_errors, log_softmax, softmax
 from lupi.crowd.tempering import weigh_evidence
 from lupi.crowd.trusted import clamp, count_checked, find_trusted, log_trust
-from lupi.crowd.votes import Floats, Votes
+from lupi.crowd.votes import Votes
 
 
 def summarize_annotators(inference: Inference) -> dict[str, NDArray[Any]]:

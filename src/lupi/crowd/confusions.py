@@ -7,10 +7,11 @@ Dawid and Skene, "Maximum likelihood estimation of observer error-rates using th
 import numpy as np
 from scipy.special import logsumexp
 
+from lupi._internal.arrays import Floats
 from lupi.crowd.agreement import count_labels
 from lupi.crowd.likelihood import scatter, softmax
 from lupi.crowd.trusted import clamp, count_checked, start_log_odds
-from lupi.crowd.votes import Floats, Votes
+from lupi.crowd.votes import Votes
 
 
 def dawid_skene(

@@ -12,9 +12,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from lupi._internal.arrays import Floats
 from lupi.crowd.likelihood import LabelModel, example_evidence, label_probabilities, softmax, split_rows
 from lupi.crowd.trusted import clamp, count_checked
-from lupi.crowd.votes import Floats, Votes
+from lupi.crowd.votes import Votes
 
 START = 0.1
 """Initial share of habits."""

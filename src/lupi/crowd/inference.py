@@ -33,6 +33,7 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_array, hstack, issparse
 from scipy.special import expit, logsumexp
 
+from lupi._internal.arrays import Floats
 from lupi._internal.blas import one_blas_thread
 from lupi.crowd.habits import start_model, update_habits
 from lupi.crowd.likelihood import (
@@ -48,7 +49,7 @@ from lupi.crowd.likelihood import (
 )
 from lupi.crowd.tempering import choose_exponent
 from lupi.crowd.trusted import average_rows, clamp, find_trusted, log_trust, read_gold, read_trust, start_log_odds
-from lupi.crowd.votes import Floats, Votes, number_ids
+from lupi.crowd.votes import Votes, number_ids
 
 SMALLEST = 1e-6
 """Lower bound of the model's probabilities: no prediction makes a label impossible."""

@@ -4,10 +4,11 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import expit
 
+from lupi._internal.arrays import Floats
 from lupi.crowd.inference import Inference, infer_votes
 from lupi.crowd.likelihood import split_rows
 from lupi.crowd.trusted import count_checked
-from lupi.crowd.votes import Floats, Integers, Votes
+from lupi.crowd.votes import Integers, Votes
 
 Z = 1.96
 """Half the width of a 95 % interval, in standard deviations."""

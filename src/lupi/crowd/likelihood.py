@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import expit, log_expit
 
+from lupi._internal.arrays import Floats
 from lupi.crowd.trusted import clamp
-from lupi.crowd.votes import Floats, Integers, Votes
+from lupi.crowd.votes import Integers, Votes
 
 CHUNK = 2**17
 """Number of cells (examples × classes) to process at once."""

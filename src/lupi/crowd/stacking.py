@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from lupi._internal.arrays import Floats
 from lupi.crowd.likelihood import split_rows
-from lupi.crowd.votes import Floats
 
 
 def stack_weights(

@@ -7,8 +7,9 @@ as if they were independent is overconfident. Tempering corrects this: P(z | lab
 import numpy as np
 from scipy.special import logsumexp
 
+from lupi._internal.arrays import Floats
 from lupi.crowd.likelihood import LabelModel, label_evidence, log_softmax, split_rows
-from lupi.crowd.votes import Floats, Integers, Votes
+from lupi.crowd.votes import Integers, Votes
 
 DEFAULT = 0.4
 """Default exponent if the labels cannot determine it; nearly optimal on digits, music genre and sentiment polarity."""

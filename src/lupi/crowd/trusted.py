@@ -19,7 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from scipy.special import expit, log_expit, logit
 
-from lupi.crowd.votes import Floats, Integers, Votes
+from lupi._internal.arrays import Floats
+from lupi.crowd.votes import Integers, Votes
 
 STRENGTH = 100.0
 """Number of checked labels that trust in an annotator is worth."""

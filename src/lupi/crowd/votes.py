@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from lupi._internal.arrays import Floats
+
 Integers = NDArray[np.int64]
 
 

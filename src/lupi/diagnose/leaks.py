@@ -16,7 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from lupi._internal.arrays import Floats
+
 Rows = NDArray[np.intp]
 
 COPY = 0.8

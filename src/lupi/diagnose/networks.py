@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student
 from sklearn.utils.multiclass import type_of_target
 
+from lupi._internal.arrays import Floats
 from lupi._internal.checks import check_integer
 from lupi._internal.devices import one_thread
 from lupi._internal.parallel import run_parallel
@@ -39,8 +40,6 @@ DEFAULTS: Mapping[str, Any] = {"epochs": 20, "learning_rate": 3e-3, "training": 
 """Default parameters of the estimators."""
 STEPS = 50
 """Number of steps per epoch, which determines the batch size; a batch has at least 32 annotations."""
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from lupi import methods
+from lupi._internal.arrays import Floats
 from lupi._internal.checks import check_integer, check_jobs
 from lupi._internal.devices import one_thread
 from lupi._internal.parallel import run_parallel
@@ -28,7 +29,7 @@ from lupi.crowd import Inference, infer
 from lupi.crowd.agreement import describe_agreement
 from lupi.crowd.trusted import read_trust
 from lupi.diagnose.leaks import Alone, Rows, classify_leak, predict_alone
-from lupi.diagnose.networks import STEPS, Floats, Gain, cross_entropy_gap, held_out_losses, predict_out_of_fold
+from lupi.diagnose.networks import STEPS, Gain, cross_entropy_gap, held_out_losses, predict_out_of_fold
 from lupi.tabular import TableSpec
 from lupi.tabular.frames import to_pandas
 from lupi.tabular.grouping import grouped_folds, number_examples

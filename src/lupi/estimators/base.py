@@ -21,7 +21,8 @@ from torch import Tensor, nn
 from lupi import methods
 from lupi._internal.checks import check_integer, check_number
 from lupi._internal.devices import check_device, seeded
-from lupi.data import Annotations, Batch, CodedRows, SparseRows
+from lupi._internal.sparse_rows import CodedRows
+from lupi.data import Annotations, Batch, SparseRows
 from lupi.estimators import fit_arguments
 from lupi.estimators.fit_arguments import LabelledRows
 from lupi.estimators.folder import save_model_folder
@@ -35,7 +36,6 @@ from lupi.nn.pairwise import check_flips
 from lupi.settings import Settings, choose_batch_size
 from lupi.tabular.encoding import TableEncoder
 from lupi.tabular.frames import Frame, as_frame, as_pandas, by_column
-from lupi.tabular.grouping import take_rows
 from lupi.tabular.recognizing import PYTHON_ADVICE, check_kinds, recognize_inputs, recognize_privileged
 from lupi.tabular.values import code_categories
 from lupi.training import fit, fit_seeds
@@ -193,8 +193,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         weight = by_class if rows.weight is None else rows.weight if by_class is None else rows.weight * by_class
         row = np.arange(inputs.shape[0])
         if rows.example is not None:
-            first, row = fit_arguments.find_examples(rows.example, inputs)
-            inputs = take_rows(inputs, first)
+            inputs, row = fit_arguments.find_examples(rows.example, inputs)
         self.privileged_encoder_ = None
         if privileged is not None:
             encoder = TableEncoder(privileged_kinds, privileged=True, device=self.device)
@@ -392,7 +391,8 @@ class PrivilegedEstimator(BaseEstimator, ABC):
 
         `names` are those of the classes or labels in messages, and `start` is the number of the first row.
         """
-        return self._check_finite(self.target_.decode(self._outputs(X)).numpy(), names, start)
+        output = self._outputs(X)
+        return self._check_finite(self.target_.decode(output).numpy(), names, start)
 
     def _check_finite(
         self, expected: NDArray[np.float64], names: Sequence[Any] | None = None, start: int = 0

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
@@ -127,8 +128,7 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
 
     @property
     def _target(self) -> ClassTarget:
-        if not hasattr(self, "target_"):
-            raise AttributeError(f"Expected a fitted {type(self).__name__}, but this one is not.")
+        check_is_fitted(self, "target_")  # its error is also an `AttributeError`, for `hasattr`
         assert isinstance(self.target_, ClassTarget)
         return self.target_
 

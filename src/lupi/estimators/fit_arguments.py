@@ -22,7 +22,7 @@ from lupi.crowd.trusted import read_trust
 from lupi.data import Annotations
 from lupi.tabular import targets
 from lupi.tabular.frames import Frame, as_frame, as_pandas
-from lupi.tabular.grouping import check_examples, take_rows
+from lupi.tabular.grouping import check_examples, fill_missing, take_rows
 from lupi.tabular.recognizing import find_annotator
 from lupi.tabular.spec import check_name
 from lupi.tabular.values import Column, as_text, code_categories, is_coded
@@ -138,17 +138,20 @@ def select_labelled(
     return LabelledRows(inputs=inputs, y=y, privileged=privileged, example=example, weight=weight, kept=kept)
 
 
-def find_examples(example: Any, inputs: NDArray[Any] | Frame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the first row of each example in X, and the example of each row."""
+def find_examples(example: Any, inputs: NDArray[Any] | Frame) -> tuple[Any, NDArray[np.int64]]:
+    """Return the inputs of each example, and the example of each row."""
     ids = example if isinstance(example, pd.Series) else np.asarray(example)
     ids = ids[:, 0] if ids.ndim == 2 and ids.shape[1] == 1 else ids
     if ids.ndim != 1:
         raise ValueError(f"Expected `example` to be one column of ids, but got shape {list(ids.shape)}.")
     check_length("example", len(ids), inputs.shape[0])
-    check_examples(ids, inputs)
+    notes = check_examples(ids, inputs)
+    for note in notes:
+        warnings.warn(note, stacklevel=6)
+    if notes and not isinstance(inputs, np.ndarray):
+        inputs = fill_missing(inputs, ids, list(inputs.columns))
     codes, _ = pd.factorize(ids)
-    first = np.flatnonzero(~pd.Series(codes).duplicated())
-    return first, codes
+    return take_rows(inputs, np.flatnonzero(~pd.Series(codes).duplicated())), codes
 
 
 def find_annotators(privileged: Frame | None, annotator: str | int | None, kinds: Mapping[str, str]) -> Column | None:
@@ -205,7 +208,7 @@ def read_gold(
     return found
 
 
-def check_trust(trust: Mapping[Any, float], column: pd.Series[Any] | None) -> Tensor:
+def check_trust(trust: Mapping[Any, float], column: Column | None) -> Tensor:
     """Return the trust in each annotator in the order of their numbers, NaN for annotators not in `trust`."""
     if column is None:
         raise ValueError("Expected `privileged` to have a column of annotators for `trust`: name it in `annotator`.")

@@ -10,6 +10,7 @@ import json
 import re
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +26,8 @@ from lupi.tabular.kinds import ENCODINGS, KINDS
 from lupi.tabular.text import TfidfEncoder, TransformerEncoder
 
 FORMAT = 4
+ATTEMPTS = 50
+"""Number of attempts to read a model that is being replaced."""
 FACTS, WEIGHTS, ENCODERS = "model.json", "weights.safetensors", "encoders.skops"
 STORED: tuple[type, ...] = (
     TableEncoder,
@@ -114,11 +117,9 @@ def read_model_folder(path: str | Path) -> StoredModel:
     """Read a model folder, each file once, and check that it is complete and unchanged."""
     import skops.io
 
-    path = current_folder(Path(path))
-    if not path.exists():
-        raise FileNotFoundError(f"Expected {path} to be a model folder, but it does not exist.")
+    path, stored = read_snapshot(Path(path))
     try:
-        facts = json.loads(read_file(path, FACTS))
+        facts = json.loads(stored[FACTS])
         version, digests = facts["format"], dict(facts["sha256"])
         del facts["sha256"][FACTS]  # the facts were hashed before their own hash was added
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -127,7 +128,7 @@ def read_model_folder(path: str | Path) -> StoredModel:
         older = isinstance(version, int) and version < FORMAT
         what = ", written by an earlier lupi: train and save the model again." if older else ": upgrade lupi."
         raise ValueError(f"Expected {path} to be in format {FORMAT}, but it is in format {version}{what}")
-    contents = {FACTS: encode_facts(facts), WEIGHTS: read_file(path, WEIGHTS), ENCODERS: read_file(path, ENCODERS)}
+    contents = stored | {FACTS: encode_facts(facts)}
     for name, content in contents.items():
         if hash_bytes(content) != digests.get(name):
             raise ValueError(f"Expected {path / name} to be unchanged since it was written, but it differs.")
@@ -165,11 +166,29 @@ def check_archive(content: bytes) -> None:
         raise ValueError("Expected encoders that use each array once, but they use some again and again.")
 
 
-def read_file(path: Path, name: str) -> bytes:
-    """Return the content of a file of a model folder."""
-    if not (path / name).is_file():
-        raise FileNotFoundError(f"Expected {path} to be a model folder, but it has no {name}.")
-    return (path / name).read_bytes()
+def read_snapshot(path: Path) -> tuple[Path, dict[str, bytes]]:
+    """Return the contents of the files of one model, although another process may replace its folder meanwhile."""
+    for attempt in range(ATTEMPTS):
+        folder = current_folder(path)
+        before = identify(folder)
+        missing = next((name for name in (FACTS, WEIGHTS, ENCODERS) if not (folder / name).is_file()), None)
+        with suppress(FileNotFoundError, NotADirectoryError):
+            contents = {name: (folder / name).read_bytes() for name in (FACTS, WEIGHTS, ENCODERS)}
+            if identify(folder) == before:
+                return folder, contents
+        if missing is not None and identify(folder) == before and attempt:
+            what = "does not exist" if before is None else f"has no {missing}"
+            raise FileNotFoundError(f"Expected {path} to be a model folder, but it {what}.")
+    raise OSError(f"Expected {path} to be a model that can be read, but it is replaced again and again.")
+
+
+def identify(folder: Path) -> tuple[int, int] | None:
+    """Return what tells a folder from one that replaces it; None if there is none."""
+    try:
+        status = folder.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def hash_bytes(content: bytes) -> str:

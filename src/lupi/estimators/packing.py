@@ -29,6 +29,8 @@ FITTED: dict[str, tuple[type, ...]] = {
     "feature_names_in_": (np.ndarray,),
 }
 """Fitted attributes in a model folder, and their types."""
+LAYERS = 1000
+"""Number of layers that take little time and memory to build, whether or not there are weights for them."""
 
 
 class Facts(TypedDict):
@@ -127,10 +129,11 @@ def unpack_model(
     model.__dict__.update({name: value for name, value in stored.encoders.items() if name in FITTED})
     model.widths_ = facts["widths"]
     own = trunk is not None or method is not None
-    if not isinstance(model.members, int) or model.members > len(stored.weights):
-        raise ValueError(f"Expected {path} to hold {model.members} networks, but it holds fewer weights.")
     with explain_contents(path), seeded(0):  # building a network draws weights
         model._check_parameters()
+        folds = (model.method_options or {}).get("folds") or 1
+        if model.members * folds * len(model.hidden) > max(LAYERS, len(stored.weights)):
+            raise ValueError("the network has more layers than weights.")
         if facts.get("privileged", True):
             model.method_ = restore(model._build, stored.weights, own=own)
             model.method_.to(device).eval()
@@ -144,7 +147,9 @@ def unpack_model(
 
 def is_plain(value: Any) -> bool:
     """Return whether JSON can hold an option of training."""
-    return value is None or isinstance(value, bool | int | float | str | list | tuple | dict)
+    if isinstance(value, list | tuple | dict):
+        return all(map(is_plain, value.values() if isinstance(value, dict) else value))
+    return value is None or isinstance(value, bool | int | float | str)
 
 
 Network = TypeVar("Network", bound=nn.Module)
@@ -155,13 +160,10 @@ def restore(build: Callable[[], Network], weights: Mapping[str, Tensor], *, own:
     with torch.device("cpu" if own else "meta"):
         network = build()
     expected = network.state_dict()
-    for name in expected.keys() | weights.keys():
-        shapes = [tuple(tensors[name].shape) if name in tensors else None for tensors in (expected, weights)]
-        if shapes[0] != shapes[1]:
-            raise ValueError(f"Expected weights {name!r} of shape {shapes[0]}, but got {shapes[1]}.")
+    for name in expected.keys() & weights.keys():
         if expected[name].dtype != weights[name].dtype:
             raise ValueError(f"Expected weights {name!r} of {expected[name].dtype}, but got {weights[name].dtype}.")
-    network.load_state_dict(weights, assign=not own)
+    network.load_state_dict(weights, assign=not own)  # compares names and shapes
     if any(tensor.is_meta for tensor in (*network.parameters(), *network.buffers())):
         raise ValueError("Expected weights of the whole network, but some are missing.")
     return network

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from lupi import methods
+from lupi.crowd.trusted import read_trust
 from lupi.estimators.base import fit_together
 from lupi.estimators.classifier import PrivilegedClassifier
 from lupi.estimators.regressor import PrivilegedRegressor
@@ -95,6 +96,12 @@ class TableEstimator:
         if isinstance(self.estimator, PrivilegedRegressor):
             return None
         return list(map(str, self.schema.roles.target if self.schema.several else self.estimator.classes_))
+
+
+def check_trust(data: TableData) -> None:
+    """Check the names and values of the trust in annotators before any training."""
+    if data.trust and data.annotators is not None:
+        read_trust(data.trust, np.unique(data.annotators.astype(str)))
 
 
 def fit_tables(estimators: Sequence[TableEstimator], data: Sequence[TableData]) -> None:

@@ -111,6 +111,10 @@ class SoftClasses(ClassTarget):
     def __init__(self, y: NDArray[Any], names: Sequence[Any] | None) -> None:
         p = check_probabilities(y)
         self.classes = np.asarray(range(p.shape[1]) if names is None else list(names))
+        repeated = pd.Series(self.classes).duplicated()
+        if repeated.any():
+            got = to_python(self.classes[repeated.argmax()])
+            raise ValueError(f"Expected the columns of y to have different names, but got {got!r} twice.")
         self.outputs = p.shape[1]
 
     def code(self, y: Any, name: str) -> Tensor:

@@ -1,35 +1,37 @@
-"""Import the exports of labelling tools, one file per tool. To add a tool, write a function and add it to `IMPORTERS`.
+"""Import the exports of labelling tools, one file per tool. To add a tool, subclass `Importer`, and add it here.
 
 An export becomes an `ImportedTable` with one row per label and the facts about each label in privileged columns.
 """
 
 import inspect
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from lupi.importers.argilla import read_argilla
-from lupi.importers.base import ImportedTable
-from lupi.importers.doccano import read_doccano
-from lupi.importers.huggingface import read_huggingface
-from lupi.importers.label_studio import read_label_studio
-from lupi.importers.prodigy import read_prodigy
-from lupi.importers.wide import read_wide
+from lupi.importers.argilla import Argilla
+from lupi.importers.base import ImportedTable, Importer
+from lupi.importers.doccano import Doccano
+from lupi.importers.huggingface import HuggingFace
+from lupi.importers.label_studio import LabelStudio
+from lupi.importers.prodigy import Prodigy
+from lupi.importers.wide import Wide
 from lupi.tabular.formats.base import explain_unreadable
 
 __all__ = ["ImportedTable", "read_export"]
 
-IMPORTERS: dict[str, Callable[..., ImportedTable]] = {
-    "label-studio": read_label_studio,
-    "argilla": read_argilla,
-    "prodigy": read_prodigy,
-    "doccano": read_doccano,
-    "wide": read_wide,
-    "huggingface": read_huggingface,
+IMPORTERS: dict[str, Importer] = {
+    importer.name: importer
+    for importer in (
+        LabelStudio(),
+        Argilla(),
+        Prodigy(),
+        Doccano(),
+        Wide(),
+        HuggingFace(),
+    )
 }
-"""Functions that read exports, by the name of the tool."""
+"""Importers by the name of the tool."""
 
 
 def read_export(tool: str, path: str | Path, **options: Any) -> ImportedTable:
@@ -57,7 +59,7 @@ def read_export(tool: str, path: str | Path, **options: Any) -> ImportedTable:
     """
     if tool not in IMPORTERS:
         raise ValueError(f"Expected `tool` to be one of {', '.join(IMPORTERS)}, but got {tool!r}.")
-    known = [name for name in inspect.signature(IMPORTERS[tool]).parameters if name != "path"]
+    known = [name for name in inspect.signature(IMPORTERS[tool].read).parameters if name != "path"]
     for option in options:
         if option not in known:
             takes = ", ".join(f"`{name}`" for name in known)
@@ -67,7 +69,7 @@ def read_export(tool: str, path: str | Path, **options: Any) -> ImportedTable:
         raise FileNotFoundError(f"Expected an export, but there is no {path}.")
     with explain_unreadable(path):
         try:
-            return IMPORTERS[tool](path, **options)
+            return IMPORTERS[tool].read(path, **options)
         except Exception as error:  # a file may hold anything
             if isinstance(error, pa.ArrowException | OSError) or str(error).startswith("Expected "):
                 raise

@@ -7,14 +7,16 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-from lupi.importers.base import ImportedTable, LabelRow, choose_field, make_table
+from lupi.importers.base import ImportedTable, Importer, LabelRow, choose_field, make_table
 from lupi.tabular.formats import open_file
 from lupi.tabular.formats.json_files import read_records
 
 SUBMITTED = ("submitted", None)
 """Status of submitted responses; others are drafts or were discarded."""
+UNSUPPORTED = ("text", "ranking", "span")
+"""Types of questions whose answers are no labels of records."""
 
 
 class Record(NamedTuple):
@@ -26,34 +28,70 @@ class Record(NamedTuple):
     suggestions: Mapping[str, Mapping[str, Any]]
 
 
-def read_argilla(path: Path, *, label: str | None = None) -> ImportedTable:
-    """Read an export of Argilla.
+class Argilla(Importer):
+    """Submitted responses to a question, with suggestions."""
 
-    Every submitted response is a row with its `annotator`. A suggestion becomes `prediction`, `prediction_score` and
-    `prediction_version` (the agent). Fields and metadata of records are inputs.
-    """
-    records = [parse_record(record, number) for number, record in enumerate(load_records(path))]
-    answered = [name for record in records for name, responses in record.responses.items() if responses]
-    chosen = choose_field(answered, label, path, "questions")
-    rows, left_out = [], Counter[str]()
-    for record in records:
-        suggested = record.suggestions.get(chosen) or {}
-        value = suggested.get("value")
-        for response in record.responses.get(chosen, []):
-            if response.get("status") not in SUBMITTED:
-                left_out[str(response["status"])] += 1
-                continue
-            user = response.get("user_id")
-            known = {
-                "annotator": None if user is None else str(user),
-                "prediction": "; ".join(map(str, value)) if isinstance(value, list) else value,
-                "prediction_score": average(suggested.get("score")),
-                "prediction_version": suggested.get("agent"),
-            }
-            rows.append(
-                LabelRow(example=record.id, inputs=record.fields, label=response.get("value"), privileged=known)
-            )
-    return make_table(rows, path, left_out)
+    name = "argilla"
+    export = (
+        "[`records.to_json`, `to_disk`, `to_datasets`](https://docs.argilla.io/latest/how_to_guides/import_export), "
+        "and datasets of Argilla 1"
+    )
+    reads: ClassVar[Mapping[str, str]] = {
+        "id": "the example",
+        "fields, metadata": "inputs",
+        "responses": (
+            "the label: one, several or none of several labels, or a rating; `--label` names the question if there are "
+            "several"
+        ),
+        "responses.user_id": "`annotator`",
+        "suggestions": "`prediction`, `prediction_score` and `prediction_version` (the agent)",
+    }
+    ignores = ("external_id", "status", "_server_id", "_status", "inserted_at", "updated_at", "fields")
+    notes = ("drafts and discarded responses are left out", "other questions and vectors are not read")
+    refuses = ("answers in free text", "rankings", "spans")
+
+    def read(self, path: Path, *, label: str | None = None) -> ImportedTable:
+        """Read an export."""
+        found = load_records(path)
+        records = [parse_record(record) for record in found]
+        answered = [name for record in records for name, responses in record.responses.items() if responses]
+        chosen = choose_field(answered, label, path, "questions")
+        kind = find_question_types(path).get(chosen)
+        if kind in UNSUPPORTED:
+            raise ValueError(f"Expected question {chosen!r} to ask for labels or a rating, but it asks for {kind}.")
+        rows, left_out = [], Counter[str]()
+        for record in records:
+            suggested = record.suggestions.get(chosen) or {}
+            value = suggested.get("value")
+            for response in record.responses.get(chosen, []):
+                if response.get("status") not in SUBMITTED:
+                    left_out[str(response["status"])] += 1
+                    continue
+                user = response.get("user_id")
+                known = {
+                    "annotator": None if user is None else str(user),
+                    "prediction": "; ".join(map(str, value)) if isinstance(value, list) else value,
+                    "prediction_score": average(suggested.get("score")),
+                    "prediction_version": suggested.get("agent"),
+                }
+                answer = response.get("value")
+                if isinstance(answer, list) and any(isinstance(one, dict) and "rank" in one for one in answer):
+                    raise ValueError(f"Expected question {chosen!r} to ask for labels, but it asks for ranking.")
+                rows.append(LabelRow(example=record.id, inputs=record.fields, label=answer, privileged=known))
+        others = sorted({*answered} - {chosen})
+        notes = [f"Questions that are not read: {', '.join(others)}."] if others else []
+        if any(record.get("vectors") for record in found):
+            notes.append("Fields of records that are not read: vectors.")
+        return make_table(rows, path, left_out, may_be_none=True).with_notes(notes)
+
+
+def find_question_types(path: Path) -> dict[str, str]:
+    """Return the types of questions, which the folder that ``to_disk`` writes has in its settings."""
+    for file in (path / ".argilla" / "settings.json", path / "settings.json"):
+        if file.is_file():
+            questions = json.loads(file.read_bytes()).get("questions") or []
+            return {one["name"]: str((one.get("settings") or {}).get("type")) for one in questions}
+    return {}
 
 
 def load_records(path: Path) -> list[dict[str, Any]]:
@@ -67,15 +105,15 @@ def load_records(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def parse_record(record: Mapping[str, Any], number: int) -> Record:
+def parse_record(record: Mapping[str, Any]) -> Record:
     """Recognise the form of a record: nested, flattened, or of Argilla 1."""
     if isinstance(record.get("fields"), dict):
         fields = {**record["fields"], **(record.get("metadata") or {})}
         responses = {name: list(found or []) for name, found in (record.get("responses") or {}).items()}
-        return Record(record.get("id", number), fields, responses, record.get("suggestions") or {})
+        return Record(record.get("id"), fields, responses, record.get("suggestions") or {})
     flat = [name.removesuffix(".responses") for name in record if name.endswith(".responses")]
     old = [name for name, value in record.items() if is_old_question(value) or f"{name}-suggestion" in record]
-    own = {"id", "external_id", "status", "_server_id", "_status", "metadata", "inserted_at", "updated_at"}
+    own = {"id", "vectors", "external_id", "status", "_server_id", "_status", "metadata", "inserted_at", "updated_at"}
     own |= {name for name in record for question in flat if name.startswith(f"{question}.")}
     own |= {f"{question}{end}" for question in old for end in ("", "-suggestion", "-suggestion-metadata")}
     fields = {name: value for name, value in record.items() if name not in own} | parse_metadata(record.get("metadata"))
@@ -93,7 +131,7 @@ def parse_record(record: Mapping[str, Any], number: int) -> Record:
         more = record.get(f"{name}-suggestion-metadata") or {}
         suggestions[name] = {"value": record.get(f"{name}-suggestion"), "score": more.get("score")}
         suggestions[name]["agent"] = more.get("agent")
-    return Record(record.get("id") or record.get("external_id") or number, fields, responses, suggestions)
+    return Record(record.get("id") or record.get("external_id"), fields, responses, suggestions)
 
 
 def flat_responses(record: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:

@@ -1,9 +1,11 @@
 """The common part of importers: make a table with one row per label from labels and the facts about them."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -12,6 +14,38 @@ from lupi._internal.files import claim_output, explain_os_errors, replace_file
 
 EXAMPLE, LABEL, GOLD = "example", "label", "gold"
 """Names of the columns of ids, labels and true labels."""
+MANY_CLASSES, WORDS_OF_TEXT = 100, 3
+"""Answers that mostly differ are free text if there are more of them, or if most have as many words."""
+
+
+class Importer(ABC):
+    """An importer of the exports of a labelling tool.
+
+    Its attributes say what becomes of each part of an export; docs/importing.md shows them.
+    """
+
+    name: ClassVar[str]
+    """Name of the tool in `read_export` and `lupi import`."""
+    export: ClassVar[str]
+    """What the tool exports."""
+    reads: ClassVar[Mapping[str, str]]
+    """What becomes of the fields that are read."""
+    ignores: ClassVar[Sequence[str]] = ()
+    """Fields that the tool keeps for itself, which are neither read nor noted. Any other field is named in a note."""
+    notes: ClassVar[Sequence[str]] = ()
+    """What is left out or changed, with a note."""
+    refuses: ClassVar[Sequence[str]] = ()
+    """What raises an error that gives the reason."""
+
+    @abstractmethod
+    def read(self, path: Path) -> "ImportedTable":
+        """Read an export. Subclasses may take options by keyword."""
+
+    def note_unread(self, records: Iterable[Mapping[str, Any]], read: Iterable[str], what: str) -> list[str]:
+        """Return a note on the fields that are neither read nor ignored, unless they are empty."""
+        known = {*read, *self.ignores}
+        found = {name for record in records for name, value in record.items() if value not in (None, "", [], {})}
+        return [f"Fields of {what} that are not read: {', '.join(left)}."] if (left := sorted(found - known)) else []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +75,10 @@ class ImportedTable:
     gold: str | None = None
     notes: list[str] = field(default_factory=list)
 
+    def with_notes(self, notes: Sequence[str]) -> "ImportedTable":
+        """Return the same table with more notes."""
+        return replace(self, notes=[*self.notes, *notes])
+
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the table to a file.
 
@@ -64,7 +102,7 @@ class ImportedTable:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelRow:
-    """One label with its example, inputs and privileged information."""
+    """One label with its example, inputs and privileged information. Without ids, equal inputs are one example."""
 
     example: Any
     inputs: Mapping[str, Any]
@@ -73,27 +111,56 @@ class LabelRow:
     gold: Any = None
 
 
-def make_table(rows: Sequence[LabelRow], path: object, left_out: Mapping[str, int] | None = None) -> ImportedTable:
-    """Make a table from labels, without unlabelled rows and empty columns."""
-    labelled = [row for row in rows if not is_empty(row.label)]
+def make_table(
+    rows: Sequence[LabelRow], path: object, left_out: Mapping[str, int] | None = None, *, may_be_none: bool = False
+) -> ImportedTable:
+    """Make a table from labels, without unlabelled rows and empty columns.
+
+    If `may_be_none`, an empty list among lists of several labels is a label: none of them applies.
+    """
+    none = may_be_none and any(isinstance(row.label, list) and len(row.label) > 1 for row in rows)
+    labelled = [row for row in rows if not is_empty(row.label) or (none and row.label == [])]
     counts = {**(left_out or {}), "empty": len(rows) - len(labelled)}
     notes = [f"{count:,} {reason} labels are left out." for reason, count in counts.items() if count]
     if not labelled:
         raise ValueError(f"Expected {path} to have labels, but it has none{': ' + ' '.join(notes) if notes else '.'}")
-    labels = encode_labels([row.label for row in labelled])
+    labels = encode_labels([row.label for row in labelled], path)
     privileged = make_columns([row.privileged for row in labelled])
     privileged = privileged.dropna(axis="columns", how="all")
     taken = {EXAMPLE, GOLD, *map(str, labels), *map(str, privileged)}
     inputs, more = clean_fields([row.inputs for row in labelled], taken)
-    example = pd.DataFrame({EXAMPLE: [str(row.example) for row in labelled]})
+    example, unnamed = name_examples(labelled)
     gold = make_columns([{GOLD: first_label(row.gold)} for row in labelled]).dropna(axis="columns", how="all")
+    if GOLD in gold and (len(labels.columns) > 1 or is_quantity(labels.iloc[:, 0])):
+        gold = gold.drop(columns=GOLD)
+        more.append("True labels are left out, since they must be classes of a single target.")
     return ImportedTable(
         frame=pd.concat([example, inputs, labels, privileged, gold], axis="columns"),
         target=tuple(map(str, labels)),
         privileged=tuple(map(str, privileged)),
         gold=GOLD if GOLD in gold else None,
-        notes=[*notes, *more],
+        notes=[*notes, *unnamed, *more],
     )
+
+
+def name_examples(rows: Sequence[LabelRow]) -> tuple[pd.DataFrame, list[str]]:
+    """Return the column of ids, and a note if some examples have none: equal inputs get the same number."""
+    numbers: dict[str, int] = {}
+    ids = []
+    for row in rows:
+        if row.example is not None:
+            ids.append(str(row.example))
+            continue
+        content = json.dumps(row.inputs, sort_keys=True, default=str)
+        ids.append(f"unnamed {numbers.setdefault(content, len(numbers))}" if content != "{}" else f"row {len(ids)}")
+    missing = sum(row.example is None for row in rows)
+    notes = [f"{missing:,} labels are of examples without id; those with equal inputs are one example."]
+    return pd.DataFrame({EXAMPLE: ids}), notes if missing else []
+
+
+def is_quantity(labels: "pd.Series[Any]") -> bool:
+    """Return whether labels are quantities rather than classes: real numbers, or many integers."""
+    return labels.dtype.kind == "f" or (labels.dtype.kind in "iu" and labels.nunique() > MANY_CLASSES)
 
 
 def is_empty(label: Any) -> bool:
@@ -106,12 +173,31 @@ def first_label(label: Any) -> Any:
     return (label[0] if label else None) if isinstance(label, list) else label
 
 
-def encode_labels(labels: Sequence[Any]) -> pd.DataFrame:
-    """Return a column of labels or, if some label is a list of several, a column of 0 and 1 for each name."""
+def encode_labels(labels: Sequence[Any], path: object) -> pd.DataFrame:
+    """Return a column of labels or, if some label is a list of several, a column of 0 and 1 for each name.
+
+    Free text and rankings are refused.
+    """
     lists = [label if isinstance(label, list) else [label] for label in labels]
     for names in lists:
         if any(isinstance(name, list | dict) for name in names):
             raise ValueError(f"Expected labels of whole examples, but got {names[0]!r}, which is a part of one.")
+    texts = [names[0] for names in lists if len(names) == 1 and isinstance(names[0], str)]
+    distinct = set(texts)
+    long = sum(len(text.split()) >= WORDS_OF_TEXT for text in distinct)
+    if (
+        len(distinct) > 2
+        and 2 * len(distinct) > len(texts)
+        and (len(distinct) > MANY_CLASSES or 2 * long > len(distinct))
+    ):
+        raise ValueError(
+            f"Expected the labels of {path} to be classes or numbers, but they are free text such as {texts[0][:50]!r}."
+        )
+    if len(lists) > 1 and len(lists[0]) > 1 and len({frozenset(map(str, names)) for names in lists}) == 1:
+        raise ValueError(
+            f"Expected the labels of {path} to be choices, but each has all of {', '.join(map(str, lists[0]))}, as a "
+            "ranking has."
+        )
     if all(len(names) == 1 for names in lists):
         return make_columns([{LABEL: names[0]} for names in lists])
     known = sorted({str(name) for names in lists for name in names})

@@ -7,29 +7,51 @@ import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from lupi.importers.base import ImportedTable, LabelRow, choose_field, make_table, to_seconds
+from lupi.importers.base import ImportedTable, Importer, LabelRow, choose_field, make_table, to_seconds
 from lupi.tabular.formats import open_file
 from lupi.tabular.formats.json_files import read_records
 
 LABELS = ("label", "labels", "cats", "annotations")
 """Names of the field of labels in different versions and projects of doccano."""
+SMALL_EXPORT, MOST_COMPRESSION = 2**24, 100
+"""Bytes that any .zip file may unpack to, and by which factor a larger one may grow."""
 TOGETHER = "all"
 """Name of the file of a project whose annotators share their labels, so that annotators are unknown."""
 
 
-def read_doccano(path: Path, *, label: str | None = None) -> ImportedTable:
-    """Read an export of doccano.
+class Doccano(Importer):
+    """Categories, from one file per annotator."""
 
-    If annotators do not share their labels, the project is exported as one file per annotator, and the file name is the
-    `annotator`. Comments are privileged; other fields of an example are inputs.
-    """
-    if path.suffix.lower() == ".zip":
+    name = "doccano"
+    export = "JSON Lines, JSON or CSV: the .zip file, its folder or one file"
+    reads: ClassVar[Mapping[str, str]] = {
+        "file name": "`annotator`, unless annotators share their labels (`all.jsonl`)",
+        "id": "the example",
+        "label, labels, cats, annotations": "the label, or several; `--label` names another field",
+        "Comments": "`comment`",
+        "annotations.user, created_at": "`annotator` and `timestamp`, in doccano 1.0",
+        "meta, others": "inputs",
+    }
+    ignores = ("annotation_approver",)
+    notes = ("examples without a label are left out", "without a file per annotator, annotators are unknown")
+    refuses = (
+        "texts as labels, as of translation and summarization projects",
+        "spans and relations",
+        "a .zip file that would unpack to more than 100 times its size",
+    )
+
+    def read(self, path: Path, *, label: str | None = None) -> ImportedTable:
+        """Read an export."""
+        if path.suffix.lower() != ".zip":
+            return read_files(path, label, path)
         with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(path) as packed:
+            size = sum(member.file_size for member in packed.infolist())
+            if size > max(SMALL_EXPORT, MOST_COMPRESSION * path.stat().st_size):
+                raise ValueError(f"Expected {path} to be an export, but it would unpack to {size:,} bytes.")
             packed.extractall(folder)
             return read_files(Path(folder), label, path)
-    return read_files(path, label, path)
 
 
 def read_files(place: Path, label: str | None, path: Path) -> ImportedTable:
@@ -43,8 +65,8 @@ def read_files(place: Path, label: str | None, path: Path) -> ImportedTable:
         known = [name for name in LABELS if name in names]
         chosen = choose_field(names if label else known[:1], label, file, "fields")
         who = None if file.stem == TOGETHER else file.stem
-        for number, record in enumerate(records):
-            rows += read_record(record, chosen, who, number)
+        for record in records:
+            rows += read_record(record, chosen, who)
     table = make_table(rows, path)
     if "annotator" not in table.privileged:
         table.notes.append("The export does not say who gave a label, since its annotators share their labels.")
@@ -63,7 +85,7 @@ def read_file(file: Path) -> list[dict[str, Any]]:
     ]
 
 
-def read_record(record: Mapping[str, Any], label: str, who: str | None, number: int) -> list[LabelRow]:
+def read_record(record: Mapping[str, Any], label: str, who: str | None) -> list[LabelRow]:
     """Return the labels of a record: one, or, in exports of doccano 1.0, one per annotation with its user."""
     own = {"id", "Comments", "comments", "annotation_approver", "meta", label}
     meta = record.get("meta")
@@ -71,7 +93,7 @@ def read_record(record: Mapping[str, Any], label: str, who: str | None, number: 
     inputs |= meta if isinstance(meta, dict) else {}
     comments = record.get("Comments") or record.get("comments") or []
     found = record.get(label)
-    shared: Any = {"example": record.get("id", number), "inputs": inputs}
+    shared: Any = {"example": record.get("id"), "inputs": inputs}
     if isinstance(found, list) and found and all(isinstance(one, dict) and "user" in one for one in found):
         return [
             LabelRow(

@@ -6,74 +6,146 @@ See https://labelstud.io/guide/task_format.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from lupi.importers.base import ImportedTable, LabelRow, choose_field, make_table, to_seconds
+from lupi.importers.base import ImportedTable, Importer, LabelRow, choose_field, make_table, to_seconds
 from lupi.tabular.formats.json_files import read_records
 
 OF_EXAMPLES = ("choices", "rating", "number", "taxonomy", "pairwise", "datetime")
 """Types of results that label a whole task; others, such as rectangles, label parts of it."""
+BOOKKEEPING = (
+    "agreement",
+    "allow_skip",
+    "annotation_id",
+    "annotations_ids",
+    "annotations_results",
+    "annotators",
+    "avg_lead_time",
+    "bulk_created",
+    "cancelled_annotations",
+    "comment_authors",
+    "comment_count",
+    "completed_at",
+    "created_at",
+    "draft_created_at",
+    "file_upload",
+    "import_id",
+    "inner_id",
+    "is_labeled",
+    "last_action",
+    "last_comment_updated_at",
+    "last_created_by",
+    "overlap",
+    "parent_annotation",
+    "parent_prediction",
+    "precomputed_agreement",
+    "predictions_model_versions",
+    "predictions_results",
+    "predictions_score",
+    "project",
+    "result_count",
+    "storage_filename",
+    "task",
+    "total_annotations",
+    "total_predictions",
+    "unique_id",
+    "unresolved_comment_count",
+    "updated_at",
+    "updated_by",
+)
+"""Keys of tasks and annotations that say nothing about a label."""
 MINIMAL = {"annotation_id", "annotator", "lead_time"}
 """Keys that JSON-MIN adds to the data of a task."""
 
 
-def read_label_studio(path: Path, *, label: str | None = None) -> ImportedTable:
-    """Read an export of Label Studio.
+class LabelStudio(Importer):
+    """Annotations of whole tasks, with predictions and ground truth."""
 
-    Every annotation that was not cancelled is a row with `annotator`, `seconds` (the lead time) and `timestamp`. A
-    prediction becomes `prediction`, `prediction_score` and `prediction_version`; if tasks have several, each model
-    version has separate columns. An annotation marked as ground truth is the `gold` label of its task.
-    """
-    tasks = read_records(path)
-    if tasks and tasks[0].keys() >= MINIMAL:
-        return read_minimal(tasks, label, path)
-    for number, task in enumerate(tasks):
-        if not isinstance(task.get("data"), dict) or not isinstance(task.get("annotations"), list):
-            raise ValueError(f"Expected {path} to be an export of Label Studio, but task {number} has no annotations.")
-    fields = [
-        result["from_name"]
-        for task in tasks
-        for annotation in task["annotations"]
-        for result in annotation.get("result") or []
-        if result.get("type") in OF_EXAMPLES and result.get("from_name")
-    ]
-    if not fields and any(annotation.get("result") for task in tasks for annotation in task["annotations"]):
-        raise ValueError(f"Expected {path} to label whole tasks, by one of {', '.join(OF_EXAMPLES)}, but it does not.")
-    chosen = choose_field(fields, label, path, "control tags")
-    several = any(len(task.get("predictions") or []) > 1 for task in tasks)
-    rows, left_out = [], Counter[str]()
-    for task in tasks:
-        predicted = read_predictions(task.get("predictions") or [], chosen, several)
-        trusted = [one for one in task["annotations"] if one.get("ground_truth") and not one.get("was_cancelled")]
-        for annotation in task["annotations"]:
-            if annotation.get("was_cancelled"):
-                left_out["cancelled"] += 1
-                continue
-            known = {
-                "annotator": name_user(annotation.get("completed_by")),
-                "seconds": annotation.get("lead_time"),
-                "timestamp": to_seconds(annotation.get("created_at")),
-            }
-            rows.append(
-                LabelRow(
-                    example=task.get("id"),
-                    inputs=task["data"],
-                    label=read_result(annotation.get("result") or [], chosen),
-                    privileged=known | predicted,
-                    gold=read_result(trusted[0].get("result") or [], chosen) if trusted else None,
+    name = "label-studio"
+    export = "[JSON](https://labelstud.io/guide/task_format) with annotations and predictions, or JSON-MIN"
+    reads: ClassVar[Mapping[str, str]] = {
+        "id, data": "the example and its inputs",
+        "annotations.result": (
+            "the label: choices, ratings, numbers, taxonomies, pairwise or dates of a whole task; `--label` names the "
+            "control tag if there are several, and always for JSON-MIN"
+        ),
+        "annotations.completed_by": "`annotator`",
+        "annotations.lead_time": "`seconds`",
+        "annotations.created_at": "`timestamp`",
+        "annotations.ground_truth": "`gold`, if labels are classes: name it in `--gold` or `--ignore`",
+        "predictions": (
+            "`prediction`, `prediction_score` and `prediction_version`; if tasks have several, each model version has "
+            "columns of its own"
+        ),
+    }
+    ignores = BOOKKEEPING
+    notes = (
+        "cancelled and empty annotations are left out",
+        "other control tags are not read, nor are drafts and metadata",
+    )
+    refuses = ("choices for regions or items of a task", "boxes, spans and other labels of parts of a task")
+
+    def read(self, path: Path, *, label: str | None = None) -> ImportedTable:
+        """Read an export."""
+        tasks = read_records(path)
+        if tasks and tasks[0].keys() >= MINIMAL:
+            return read_minimal(tasks, label, path)
+        for number, task in enumerate(tasks):
+            if not isinstance(task.get("data"), dict) or not isinstance(task.get("annotations"), list):
+                what = f"task {number} has no annotations"
+                raise ValueError(f"Expected {path} to be an export of Label Studio, but {what}.")
+        annotations = [one for task in tasks for one in task["annotations"]]
+        results = [result for one in annotations for result in one.get("result") or []]
+        fields = [one["from_name"] for one in results if one.get("type") in OF_EXAMPLES and one.get("from_name")]
+        if not fields and results:
+            what = f"to label whole tasks, by one of {', '.join(OF_EXAMPLES)}"
+            raise ValueError(f"Expected {path} {what}, but it does not.")
+        chosen = choose_field(fields, label, path, "control tags")
+        several = any(len(task.get("predictions") or []) > 1 for task in tasks)
+        rows, left_out = [], Counter[str]()
+        for task in tasks:
+            predicted = read_predictions(task.get("predictions") or [], chosen, several)
+            trusted = [one for one in task["annotations"] if one.get("ground_truth") and not one.get("was_cancelled")]
+            for annotation in task["annotations"]:
+                if annotation.get("was_cancelled"):
+                    left_out["cancelled"] += 1
+                    continue
+                known = {
+                    "annotator": name_user(annotation.get("completed_by")),
+                    "seconds": annotation.get("lead_time"),
+                    "timestamp": to_seconds(annotation.get("created_at")),
+                }
+                rows.append(
+                    LabelRow(
+                        example=task.get("id"),
+                        inputs=task["data"],
+                        label=read_result(annotation.get("result") or [], chosen),
+                        privileged=known | predicted,
+                        gold=read_result(trusted[0].get("result") or [], chosen) if trusted else None,
+                    )
                 )
-            )
-    return make_table(rows, path, left_out)
+        others = sorted({str(one.get("from_name")) for one in results if one.get("from_name") not in (chosen, None)})
+        notes = [f"Control tags that are not read: {', '.join(others)}."] if others else []
+        notes += self.note_unread(tasks, ("id", "data", "annotations", "predictions"), "tasks")
+        own = ("id", "result", "completed_by", "lead_time", "created_at", "ground_truth", "was_cancelled", "prediction")
+        return make_table(rows, path, left_out).with_notes([*notes, *self.note_unread(annotations, own, "annotations")])
 
 
 def read_result(results: Sequence[Mapping[str, Any]], name: str) -> Any:
     """Return the label that a control tag gives a task; None if it gives none."""
+    label = None
     for result in results:
         kind = result.get("type")
         if result.get("from_name") == name and kind in OF_EXAMPLES:
-            value = result.get("value", {}).get("selected" if kind == "pairwise" else kind)
-            return [" / ".join(path) for path in value] if kind == "taxonomy" and value else value
-    return None
+            value = result.get("value") or {}
+            key = "selected" if kind == "pairwise" else str(kind)
+            places = sorted(value.keys() - {key}) or [one for one in ("item_index",) if one in result]
+            if places or label is not None:
+                where = f" ({', '.join(places)})" if places else ""
+                raise ValueError(f"Expected control tag {name!r} to label whole tasks, but it labels parts{where}.")
+            label = value.get(key)
+            label = [" / ".join(path) for path in label] if kind == "taxonomy" and label else label
+    return label
 
 
 def read_predictions(predictions: Sequence[Mapping[str, Any]], name: str, several: bool) -> dict[str, Any]:
@@ -108,11 +180,13 @@ def read_minimal(records: Sequence[Mapping[str, Any]], label: str | None, path: 
     rows = []
     for record in records:
         value = record.get(label)
+        if isinstance(value, dict) and set(value) != {"choices"}:
+            raise ValueError(f"Expected `label` to be a field of whole tasks, but {label!r} has {', '.join(value)}.")
         rows.append(
             LabelRow(
                 example=record.get("id"),
                 inputs={name: value for name, value in record.items() if name not in {*own, label}},
-                label=value.get("choices") if isinstance(value, dict) else value,
+                label=value["choices"] if isinstance(value, dict) else value,
                 privileged={
                     "annotator": name_user(record.get("annotator")),
                     "seconds": record.get("lead_time"),

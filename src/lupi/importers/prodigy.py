@@ -6,52 +6,83 @@ See https://prodi.gy/docs/api-interfaces.
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from lupi.importers.base import ImportedTable, LabelRow, choose_field, make_table, to_seconds
+from lupi.importers.base import ImportedTable, Importer, LabelRow, choose_field, make_table, to_seconds
 from lupi.tabular.formats.json_files import read_records
 
-OWN = {"label", "answer", "accept", "options", "score", "meta", "config", "spans", "tokens", "versions", "sessions"}
-"""Keys of a task that are not inputs, in addition to those that begin with an underscore."""
+
+class Prodigy(Importer):
+    """Choices, or one label that annotators accept or reject."""
+
+    name = "prodigy"
+    export = "the JSON Lines of [`prodigy db-out`](https://prodi.gy/docs/api-interfaces)"
+    reads: ClassVar[Mapping[str, str]] = {
+        "accept": "the label, or several; nothing chosen among several is a label too",
+        "label, answer": "the label, accepted or rejected; `--label` names it if tasks have different ones",
+        "_input_hash": "the example",
+        "_annotator_id, _session_id": "`annotator`",
+        "_timestamp": "`timestamp`",
+        "score, meta.score": "`prediction_score`, if a model in the loop had scored the task",
+        "others": "inputs",
+    }
+    ignores = ("options", "config", "versions", "sessions", "_task_hash", "_view_id", "_is_binary")
+    notes = (
+        "ignored tasks, rejected choices and choices without a choice are left out",
+        "`meta`, `spans`, `tokens` and other fields with an underscore are not read",
+    )
+    refuses = ("tasks without an answer", "tasks with neither choices nor a label, such as spans")
+
+    def read(self, path: Path, *, label: str | None = None) -> ImportedTable:
+        """Read an export."""
+        tasks = read_records(path)
+        for number, task in enumerate(tasks):
+            if "answer" not in task:
+                raise ValueError(f"Expected {path} to be annotations of Prodigy, but line {number + 1} has no answer.")
+        choices = any(isinstance(task.get("accept"), list) for task in tasks)
+        if not choices:
+            names = [task["label"] for task in tasks if isinstance(task.get("label"), str)]
+            if not names:
+                raise ValueError(f"Expected tasks of {path} to have choices or one label each, but they have neither.")
+            label = choose_field(names, label, path, "labels")
+        rows, left_out = [], Counter[str]()
+        for task in tasks:
+            answer = task["answer"]
+            if answer == "ignore" or (choices and answer != "accept"):
+                left_out["ignored" if answer == "ignore" else "rejected"] += 1
+            elif choices or task.get("label") == label:
+                rows.append(read_task(task, task.get("accept") if choices else answer))
+            else:
+                left_out["other"] += 1
+        table = make_table(rows, path, left_out, may_be_none=True)
+        own = {"accept", "label", "answer", "score", "_input_hash", "_annotator_id", "_session_id", "_timestamp"}
+        inputs = {name for task in tasks for name in task if is_input(name)}
+        facts = [task | {"meta": {k: v for k, v in meta_of(task).items() if k != "score"}} for task in tasks]
+        return table.with_notes(self.note_unread(facts, own | inputs, "tasks"))
 
 
-def read_prodigy(path: Path, *, label: str | None = None) -> ImportedTable:
-    """Read annotations of Prodigy: choices, or one label that annotators accept or reject.
+def is_input(name: str) -> bool:
+    """Return whether a field of a task is an input."""
+    own = {"label", "answer", "accept", "options", "score", "meta", "config", "spans", "tokens", "versions", "sessions"}
+    return name not in own and not name.startswith("_")
 
-    Ignored tasks and rejected choices are left out. Rows have `annotator`, `timestamp` and, if a model in the loop had
-    scored the task, `prediction_score`.
-    """
-    tasks = read_records(path)
-    for number, task in enumerate(tasks):
-        if "answer" not in task:
-            raise ValueError(f"Expected {path} to be annotations of Prodigy, but line {number + 1} has no answer.")
-    choices = any(isinstance(task.get("accept"), list) for task in tasks)
-    if not choices:
-        names = [task["label"] for task in tasks if isinstance(task.get("label"), str)]
-        if not names:
-            raise ValueError(f"Expected tasks of {path} to have choices or one label each, but they have neither.")
-        label = choose_field(names, label, path, "labels")
-    rows, left_out = [], Counter[str]()
-    for task in tasks:
-        answer = task["answer"]
-        if answer == "ignore" or (choices and answer != "accept"):
-            left_out["ignored" if answer == "ignore" else "rejected"] += 1
-        elif choices or task.get("label") == label:
-            rows.append(read_task(task, task.get("accept") if choices else answer))
-    return make_table(rows, path, left_out)
+
+def meta_of(task: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata of a task."""
+    meta = task.get("meta")
+    return meta if isinstance(meta, dict) else {}
 
 
 def read_task(task: Mapping[str, Any], label: Any) -> LabelRow:
     """Return a task with its label."""
-    meta = task.get("meta") if isinstance(task.get("meta"), dict) else {}
     who = task.get("_annotator_id") or task.get("_session_id")
     return LabelRow(
         example=task.get("_input_hash"),
-        inputs={name: value for name, value in task.items() if name not in OWN and not name.startswith("_")},
+        inputs={name: value for name, value in task.items() if is_input(name)},
         label=label,
         privileged={
             "annotator": None if who is None else str(who),
             "timestamp": to_seconds(task.get("_timestamp")),
-            "prediction_score": task.get("score", (meta or {}).get("score")),
+            "prediction_score": task.get("score", meta_of(task).get("score")),
         },
     )

@@ -1,14 +1,14 @@
 """Import wide tables, with one row per example and one column per annotator."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
-from lupi.importers.base import EXAMPLE, LABEL, ImportedTable
+from lupi.importers.base import EXAMPLE, LABEL, ImportedTable, Importer
 from lupi.tabular.formats import open_file
 from lupi.tabular.frames import as_pandas, to_pandas
 from lupi.tabular.spec import check_name, split_names
@@ -20,10 +20,24 @@ MOST_LABELS = 100
 """Columns with more distinct values are not labels."""
 
 
-def read_wide(path: Path, *, example: str | None = None, annotators: Sequence[str] | None = None) -> ImportedTable:
-    """Read a table with one row per example and one column per annotator; empty cells and −1 are unlabelled."""
-    table = open_file(path)
-    return to_long(to_pandas(table.read(table.schema.names)), example=example, annotators=annotators, of=path)
+class Wide(Importer):
+    """Tables with one row per example and one column per annotator."""
+
+    name = "wide"
+    export = "any table with one row per example and one column per annotator"
+    reads: ClassVar[Mapping[str, str]] = {
+        "columns of labels": "`annotator` (the name) and the label (the cell); `--annotators` names them",
+        "the first column, if its name is that of ids": "the example; `--example` names another",
+        "others": "inputs",
+    }
+    notes = ("which columns are annotators and which are inputs", "cells that are empty or −1 are no labels")
+    refuses = ("tables in which no columns look like labels",)
+
+    def read(self, path: Path, *, example: str | None = None, annotators: Sequence[str] | None = None) -> ImportedTable:
+        """Read a table."""
+        table = open_file(path)
+        found = to_long(to_pandas(table.read(table.schema.names)), example=example, annotators=annotators, of=path)
+        return found.with_notes([table.note] if table.note else [])
 
 
 def to_long(

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from lupi._internal.arrays import Floats
 from lupi.crowd import Votes, dawid_skene
-from lupi.crowd.votes import Floats
 from lupi.data import Annotations
 from lupi.likelihoods import Bernoulli, Categorical, Likelihood
 from lupi.methods.base import Stage

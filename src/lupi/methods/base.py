@@ -58,7 +58,7 @@ class Method(nn.Module, ABC):
     """Whether parameters and batches have a leading dimension, that of `replicas`."""
     likelihoods: ClassVar[tuple[type[Likelihood], ...]] = (Categorical, Bernoulli, Gaussian)
     """The likelihoods that the method supports."""
-    gradients: ClassVar[Mapping[str, tuple[str, ...]]]
+    gradients: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """The parts of the network that each loss trains, by name of the loss."""
 
     consensus = Remembered()

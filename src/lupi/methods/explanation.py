@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 from torch import Tensor
 
+from lupi._internal.arrays import Floats
 from lupi.crowd import Votes
 from lupi.crowd.inference import infer_votes
 from lupi.crowd.likelihood import softmax
@@ -18,7 +19,6 @@ from lupi.crowd.trusted import clamp
 from lupi.data import Annotations, SparseRows
 from lupi.likelihoods import Bernoulli, Gaussian, Likelihood
 
-Floats = NDArray[np.float64]
 ROUNDS = 2
 """Number of alternations between fitting the mixture weights and fitting the model of the annotators."""
 

@@ -171,9 +171,10 @@ def tram_plus_plus(parts: Parts, *, beta: float = 1.0, random: int = 16) -> TRAM
 class RandomPI(nn.Module):
     """Append r_i ~ N(0, I) to the privileged information of annotation i, the same in every call.
 
-    The tower can memorize wrong labels with it, so that the trunk does not. Ortiz-Jimenez, Collier, Nawalgaria,
-    D'Amour, Berent, Jenatton and Kokiopoulou, "When does privileged information explain away label noise?" (ICML 2023),
-    https://arxiv.org/abs/2303.01806.
+    The tower can memorize wrong labels with it, so that the trunk does not (TRAM++).
+
+    Ortiz-Jimenez, Collier, Nawalgaria, D'Amour, Berent, Jenatton and Kokiopoulou, "When does privileged information
+    explain away label noise?" (ICML 2023), https://arxiv.org/abs/2303.01806.
     """
 
     seed: Tensor

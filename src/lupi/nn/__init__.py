@@ -1,11 +1,11 @@
 """The parts of networks: trunks, towers and heads, and `Parts`, which makes them for a method."""
 
+from lupi._internal.inputs import use_workers
 from lupi._internal.pretrained import pretrained, resnet, token_ids
 from lupi.nn.heads import heteroscedastic_head
 from lupi.nn.inference import over_annotations, over_examples
 from lupi.nn.pairwise import Pairwise, extract_reward
 from lupi.nn.parts import Parts
-from lupi.nn.reading import use_workers
 from lupi.nn.towers import MLP, Projected, Tower
 
 __all__ = [

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from lupi._internal.devices import evaluation
-from lupi._internal.inputs import Inputs, Source, count_rows, in_memory, map_inputs, take_rows
-from lupi.data import Annotations, Batch, CodedRows
-from lupi.nn.reading import Request, read_ahead
+from lupi._internal.inputs import Inputs, Request, Source, count_rows, in_memory, map_inputs, read_ahead, take_rows
+from lupi._internal.sparse_rows import CodedRows
+from lupi.data import Annotations, Batch
 
 ROWS_AT_ONCE = 1024
 

@@ -178,9 +178,9 @@ def load(
     method : callable, optional
         The method, if the model was trained with a custom one.
     text_encoder : str, optional
-        Name or folder of the Hugging Face model that encodes text columns, if it has moved since training.
+        Name or folder of the Hugging Face model that encodes text columns, if the model was trained with one.
     image_encoder : str, optional
-        Name or folder of the pretrained model that encodes image columns, if it has moved since training.
+        Name or folder of the pretrained model that encodes image columns, if the model was trained with one.
     device : str
         Device for predictions.
 
@@ -205,6 +205,16 @@ def load(
     if not (isinstance(name, str) and name in ESTIMATORS):
         raise ValueError(f"Expected {path} to hold one of {', '.join(ESTIMATORS)}, but it holds a {name}.")
     estimator = unpack_model(ESTIMATORS[name], stored, path, trunk=trunk, method=method, device=device)
+    for encoder in list_encoders(estimator):
+        encoder.device = device
+        what = "image_encoder" if isinstance(encoder, VisionEncoder) else "text_encoder"
+        given = image_encoder if what == "image_encoder" else text_encoder
+        if given is None:  # a folder could name any model
+            raise ValueError(
+                f"Expected `{what}` to say where to load the encoder of {path} from, which was {encoder.name} in "
+                "training, but got None."
+            )
+        encoder.name = resolve_folder(given)
     if "table" not in stored.facts:
         return estimator
     with explain_contents(path):
@@ -212,10 +222,6 @@ def load(
         record = from_json(stored.facts.get("record"), Record, "record")
         if isinstance(estimator, PrivilegedClassifier) and len(record["classes"] or ()) != len(estimator.classes_):
             raise ValueError(f"Expected `record.classes` to be {len(estimator.classes_)} names, but got others.")
-    for encoder in list_encoders(estimator):
-        encoder.device = device
-        moved = image_encoder if isinstance(encoder, VisionEncoder) else text_encoder
-        encoder.name = resolve_folder(moved) if moved else encoder.name
     return TableModel(estimator=estimator, schema=schema, record=record)
 
 
@@ -254,8 +260,8 @@ def export_onnx(model: Estimator | TableModel, onnx: str | Path, *, overwrite: b
     y = "real numbers, [rows]"
     if classes is not None:
         y = f"probabilities, [rows, {len(classes)}]: {', '.join(map(str, classes))}"
-    x = f"unscaled {estimator.dtype} numbers, [rows, {len(columns)}]: {list_columns(columns)}"
-    return [f"x: {x}", f"y: {estimator.dtype} {y}"]
+    x = f"unscaled float32 numbers, [rows, {len(columns)}]: {list_columns(columns)}"
+    return [f"x: {x}", f"y: float32 {y}"]
 
 
 def list_columns(names: Sequence[str]) -> str:

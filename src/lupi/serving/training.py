@@ -13,7 +13,7 @@ from lupi import methods
 from lupi._internal.devices import check_device
 from lupi._internal.files import claim_output, explain_os_errors, hidden_path, library_versions, remove, resolve
 from lupi.estimators.folder import is_replaceable
-from lupi.estimators.table_estimator import TableEstimator
+from lupi.estimators.table_estimator import TableEstimator, check_trust
 from lupi.serving.model import TableModel
 from lupi.tabular import TableSpec
 from lupi.tabular.table_data import read_data
@@ -148,6 +148,7 @@ def fit_table(
 ) -> TableModel:
     """Read a table and fit a model; the parameters are those of `train`."""
     data = read_data(spec)
+    check_trust(data)
     for line in (*data.choices, *(f"Note: {note}" for note in data.notes)):
         notify(line)
     training = {**(settings.get("training") or {}), "checkpoint": checkpoint}

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from lupi._internal.progress import Steps
 
@@ -81,14 +83,32 @@ class PretrainedEncoder(ABC):
         return np.stack([np.frombuffer(found[key], dtype=np.float32) for key in keys])
 
     def _load_trained(self) -> tuple[Any, Any]:
-        """Return the parts of the model; raise an error if it has changed since training."""
+        """Return the parts of the model, unless it has changed since training; a folder is checked before loading."""
+        folder = Path(self.name)
+        if folder.is_dir():
+            self._check_version(hash_folder(folder))
         first, second, version = self._load()
+        self._check_version(version)
+        return first, second
+
+    def _check_version(self, version: str) -> None:
+        """Raise a `ValueError` unless the model has the version that it had in training."""
         if version != self.version_:
             what = self.unit.removesuffix("s")
             raise ValueError(
                 f"Expected {what} encoder {self.name} to be unchanged since training, but its files differ."
             )
-        return first, second
+
+    def _find_version(self, model: nn.Module, *more: str) -> str:
+        """Return the hash of a model's folder or, since a name may get other weights, of its weights and more texts."""
+        folder = Path(self.name)
+        if folder.is_dir():
+            return hash_folder(folder)
+        total = hashlib.sha256("\n".join([self.name, repr(model), *more]).encode())
+        for name, weights in model.state_dict().items():
+            total.update(f"\n{name} {weights.dtype} {tuple(weights.shape)}\n".encode())
+            total.update(weights.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+        return total.hexdigest()
 
 
 def resolve_folder(name: str) -> str:

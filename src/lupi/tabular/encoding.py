@@ -17,7 +17,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from lupi.data import SMALL, CodedRows
+from lupi._internal.sparse_rows import CodedRows
+from lupi.data import MAX_DENSE_VALUES
 from lupi.tabular.frames import Frame, Table, as_frame, match_columns
 from lupi.tabular.kinds import Encoding, find_kind
 from lupi.tabular.kinds.category import OneHot
@@ -110,7 +111,7 @@ class TableEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         frame = match_columns(self._read(table), self.columns_, *self._naming)
         widths = [one.width for one in self.encodings_]
         width, coded = sum(widths), any(isinstance(one, OneHot) for one in self.encodings_)
-        dense = dense or not (self.privileged or (coded and len(frame) * width > SMALL))
+        dense = dense or not (self.privileged or (coded and len(frame) * width > MAX_DENSE_VALUES))
         starts = np.cumsum([0, *widths[:-1]])
         place = np.concatenate([at + np.arange(one.numbers) for one, at in zip(self.encodings_, starts, strict=True)])
         numbers = np.zeros((len(frame), width if dense else len(place)), np.float32)

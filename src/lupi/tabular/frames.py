@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias, TypeVar
+from decimal import Decimal
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -25,16 +26,17 @@ NULLABLE = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype()}
 
 
 def to_pandas(table: pa.Table) -> pd.DataFrame:
-    """Convert an Arrow table to pandas, with decimals as floats and dictionary columns as their values.
+    """Convert an Arrow table to pandas, with decimals as numbers and dictionary columns as their values.
 
     Integers with missing values are floats, unless a float cannot hold them.
     """
     for place, field in enumerate(table.schema):
         plain = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        plain = pa.float64() if pa.types.is_decimal(plain) else plain
         if plain != field.type:
             with explain_strings(field.name, table.column(place)):
                 table = table.set_column(place, field.name, table.column(place).cast(plain))
+        if pa.types.is_decimal(plain):
+            table = table.set_column(place, field.name, convert_decimals(table.column(place)))
         if is_string(plain):
             with explain_strings(field.name, table.column(place)):
                 table.column(place).validate(full=True)
@@ -43,6 +45,23 @@ def to_pandas(table: pa.Table) -> pd.DataFrame:
         if column.type in NULLABLE and column.null_count and is_large(column):
             frame.isetitem(place, column.to_pandas(types_mapper=NULLABLE.get))
     return frame
+
+
+def convert_decimals(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Convert decimals to floats, or to integers if all are whole, since ids must stay exact.
+
+    Integers of more than 64 bits become strings.
+    """
+    try:
+        whole = column.cast(pa.decimal256(76, 0))
+    except pa.ArrowInvalid:  # some have fractions
+        return column.cast(pa.float64())
+    for kind in (pa.int64(), pa.uint64()):
+        try:
+            return whole.cast(kind)
+        except pa.ArrowInvalid:
+            continue
+    return whole.cast(pa.string())
 
 
 def is_large(column: pa.ChunkedArray) -> bool:
@@ -164,7 +183,6 @@ class Columns:
 
 
 Frame: TypeAlias = pd.DataFrame | Columns
-FrameType = TypeVar("FrameType", pd.DataFrame, Columns)
 
 
 def by_column(table: Any) -> Any:
@@ -250,6 +268,8 @@ def _convert_objects(column: Column) -> Column:
     if column.dtype == object:
         # Missing values would turn integers into floats otherwise.
         known = column.reset_index(drop=True).dropna().infer_objects().convert_dtypes()
+        if len(known) and all(isinstance(value, Decimal) for value in known):
+            known = to_pandas(pa.table({"": pa.array(known)}))[""].set_axis(known.index).convert_dtypes()
         column = known.reindex(range(len(column))).set_axis(column.index)
     if column.dtype.kind == "c":  # scikit-learn checks for these first words
         raise ValueError(

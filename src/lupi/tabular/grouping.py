@@ -61,8 +61,11 @@ def hash_rows(inputs: Frame, names: Collection[str] | None = None) -> NDArray[np
 
 def check_examples(
     ids: NDArray[np.object_] | Column, inputs: NDArray[np.generic] | Frame, rows: RowNumbers | None = None
-) -> None:
-    """Check that every row has an id, and that rows with equal ids have equal inputs."""
+) -> list[str]:
+    """Check that every row has an id, and that rows with equal ids have equal inputs.
+
+    A value may be missing in some rows of an example: notes say so, and `fill_missing` fills it in.
+    """
     numbers = range(len(ids)) if rows is None else rows
     codes, _ = pd.factorize(ids)
     if (codes < 0).any():
@@ -71,9 +74,15 @@ def check_examples(
         )
     first = np.flatnonzero(~pd.Series(codes).duplicated())[codes]
     named = [(None, inputs)] if isinstance(inputs, np.ndarray) else inputs.items()
+    notes = []
     for name, column in named:
-        if isinstance(column, pd.Series) and is_coded(column):
-            column = column.cat.codes
+        if isinstance(column, pd.Series):
+            filled = take_known(column, codes)
+            count = int(column.isna().sum() - filled.isna().sum())
+            which = f"{count:,} rows" if count > 1 else "1 row"
+            if count:
+                notes.append(f"In {which} without {name!r}, the value of another row of the same example is used.")
+            column = filled.cat.codes if is_coded(filled) else as_bytes(filled)
         row = find_difference(np.asarray(column), first)
         if row is None:
             continue
@@ -83,6 +92,40 @@ def check_examples(
             "Expected rows with equal `example` ids to have equal inputs, but "
             f"rows {numbers[first[row]]} and {numbers[row]} of example {example!r} differ{where}."
         )
+    return notes
+
+
+def fill_missing(frame: Frame, ids: Any, names: Collection[str]) -> Frame:
+    """Fill in values of the given columns that some rows of an example lack but others have."""
+    codes, _ = pd.factorize(ids)
+    if isinstance(frame, Columns):
+        return frame.map(lambda column: take_known(column, codes) if column.name in names else column)
+    return frame.assign(**{name: take_known(frame[name], codes) for name in names})
+
+
+def take_known(column: Column, codes: NDArray[np.intp]) -> Column:
+    """Replace missing values with the first known value of the same example, if there is one."""
+    missing = column.isna().to_numpy()
+    if not missing.any() or missing.all():
+        return column
+    known = np.flatnonzero(~missing)[::-1]
+    source = np.full(codes.max() + 1, -1)
+    source[codes[known]] = known  # the first row of each example is written last
+    rows = np.where(missing & (source[codes] >= 0), source[codes], np.arange(len(column)))
+    return column.iloc[rows].set_axis(column.index)
+
+
+def note_repetitions(example: NDArray[np.int64], annotator: Column) -> list[str]:
+    """Return a note on labels of examples that their annotators had labelled before."""
+    who, names = pd.factorize(annotator)
+    votes = pd.Series((example * len(names) + who)[who >= 0])
+    count = int(votes.duplicated().sum())
+    if not count:
+        return []
+    return [
+        f"{count:,} of {len(who):,} labels {'is' if count == 1 else 'are'} by an annotator who had labelled the same "
+        "example before; each counts like the label of another annotator, so leave out those that are copies."
+    ]
 
 
 def find_difference(values: NDArray[np.generic], first: NDArray[np.int64]) -> int | None:

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 from lupi._internal.pretrained import ImageTrunk, pretrained
-from lupi.tabular.embeddings import PretrainedEncoder, hash_folder, resolve_folder
+from lupi.tabular.embeddings import PretrainedEncoder, resolve_folder
 
-TRUSTED = ("lupi.tabular.images.PixelEncoder", "lupi.tabular.images.VisionEncoder")
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 """Formats to accept. Pillow reads more formats, some by starting other programs."""
 SIDE = 16
@@ -103,7 +102,7 @@ class VisionEncoder(PretrainedEncoder):
     Attributes
     ----------
     version_ : str
-        Hash of the files in the folder, or the name. It is an error if the encoder has changed since training.
+        Hash of the files in the folder, or of the weights. It is an error if the encoder has changed since training.
     """
 
     unit = "images"
@@ -128,9 +127,7 @@ class VisionEncoder(PretrainedEncoder):
             except ValueError as error:
                 what = f"Expected `image_encoder` to be a pretrained image model, but got {self.name!r}"
                 raise ValueError(f"{what}: {error}") from error
-            folder = Path(self.name)
-            version = hash_folder(folder) if folder.is_dir() else self.name
-            self._parts = trunk.to(self.device).eval(), trunk.example, version
+            self._parts = trunk.to(self.device).eval(), trunk.example, self._find_version(trunk)
         return self._parts
 
 

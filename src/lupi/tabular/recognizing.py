@@ -94,9 +94,9 @@ def recognize_inputs(
             chosen = "category"  # by its type; in `Columns`, all strings have it
         if chosen is not None:
             check_reads(name, chosen, family)
-        elif family == "string":
-            notes += note_notation(column, "Input column")
         kinds[name] = chosen or recognize_input(column, family, advice)
+        if chosen is None and family == "string":
+            notes += note_notation(column, "Input column")
     return kinds, notes
 
 
@@ -168,8 +168,8 @@ def check_values(column: Column, what: str) -> None:
     known = column.dropna()
     got = type(known.iloc[0]) if len(known) else str
     if issubclass(got, list | tuple | dict | np.ndarray):
-        wrong = f"{got.__name__}s{LISTS}"
-        raise ValueError(f"Expected {what} {column.name!r} to have one value per row, but got {wrong}.")
+        wrong = "dicts" if issubclass(got, dict) else "lists"
+        raise ValueError(f"Expected {what} {column.name!r} to have one value per row, but got {wrong}{LISTS}.")
 
 
 # -------------------------------------------------------------------------------- privileged information
@@ -255,8 +255,10 @@ def note_privileged(column: Column, kind: str) -> list[str]:
 def find_annotator(frame: Frame, kinds: Mapping[str, str]) -> str | None:
     """Find the column of annotators: the first category that has a typical name and repeated values."""
     for name in frame.columns:
-        named = ID.search(name) and kinds.get(name, recognize_privileged_column(frame[name])) == "category"
-        if named and 1 < frame[name].nunique() <= len(frame) / 2:
+        if not ID.search(name):
+            continue
+        kind = kinds.get(name) or recognize_privileged_column(frame[name])
+        if kind in ("category", "boolean") and 1 < frame[name].nunique() <= len(frame) / 2:
             return str(name)
     return None
 

@@ -18,7 +18,8 @@ from lupi.tabular.spec import Roles
 from lupi.tabular.targets import TASKS
 from lupi.tabular.values import Column, holds_vectors
 
-CSV_TYPES = {"number": pa.float64(), "boolean": pa.bool_(), "string": pa.string(), "date": pa.timestamp("ns")}
+CSV_TYPES = {"number": pa.float64(), "boolean": pa.bool_()}
+"""Types of columns of a CSV file; others are strings, also dates, which Arrow has no type for that holds all of."""
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ class TableSpec:
     ignore : sequence of str
         Columns to leave out. Columns without a role are inputs.
     kind : mapping of str to str
-        Kinds of columns: number, category, text, vector or image. Kinds of other columns are recognized.
+        Kinds of columns: number, standardized, category, text, vector or image. Kinds of other columns are recognized.
     task : {"classification", "regression"}, optional
         The task. By default it is inferred from the values of the target.
     text_encoder : str, optional

@@ -22,8 +22,10 @@ from lupi.tabular.formats import open_file
 from lupi.tabular.frames import Columns, Frame, to_pandas
 from lupi.tabular.grouping import (
     check_examples,
+    fill_missing,
     group_equal_inputs,
     hash_rows,
+    note_repetitions,
     number_examples,
     sample_rows,
 )
@@ -112,7 +114,8 @@ class TableData:
         """The labels: one column, or several of 0 and 1 or of probabilities."""
         target = self.schema.roles.target
         if len(target) == 1:
-            return self.columns[target[0]]
+            labels = self.columns[target[0]]
+            return targets.as_classes(labels) if self.schema.task == "classification" else labels
         return pd.DataFrame({name: self.columns[name] for name in target}).astype(np.float64)
 
     @cached_property
@@ -279,9 +282,9 @@ def read_data(spec: TableSpec) -> TableData:
         trust=spec.trust,
         folder=folder_of(spec.table),
     )
-    example, grouped = find_examples(data)
+    data, grouped = find_examples(data)
     every = [*notes, *of_inputs, *of_privileged, *strange, *grouped]
-    return replace(data, example=example, choices=[*map(one_line, choices)], notes=[*map(one_line, every)])
+    return replace(data, choices=[*map(one_line, choices)], notes=[*map(one_line, every)])
 
 
 def recognize_inputs(
@@ -317,12 +320,17 @@ def note_target(labels: Column, *, given: bool) -> list[str]:
     return [*find(labels), *notes]
 
 
-def find_examples(data: TableData) -> tuple[NDArray[np.int64] | None, list[str]]:
+def find_examples(data: TableData) -> tuple[TableData, list[str]]:
     """Number the examples of rows, by their ids or else by equal inputs, and return notes on them."""
     if data.ids is None:
-        return group_equal_inputs(data.inputs)
-    check_examples(data.ids, data.inputs, data.ids.index)
-    return number_examples(data.ids, len(data)), []
+        example, notes = group_equal_inputs(data.inputs)
+    else:
+        example, notes = number_examples(data.ids, len(data)), check_examples(data.ids, data.inputs, data.ids.index)
+        if notes:
+            data = replace(data, columns=fill_missing(data.columns, data.ids, data.schema.roles.inputs))
+    if example is not None and data.schema.annotator is not None:
+        notes += note_repetitions(example, data.columns[data.schema.annotator])
+    return replace(data, example=example), notes
 
 
 def read_test(path: Path, data: TableData) -> TableData:

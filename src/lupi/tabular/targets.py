@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 
-from lupi.tabular.frames import Frame
+from lupi.tabular.frames import EXACT, Frame
 from lupi.tabular.values import Column, as_text, is_number
 
 MAX_CLASSES = 100
@@ -150,7 +150,15 @@ def check_gold(table: Frame, gold: str, target: Sequence[str], task: str, *, sof
 
 def list_classes(table: Frame, target: Sequence[str], *, soft: bool) -> list[Any]:
     """Return the classes of a target, sorted, or the names of several targets."""
-    return list(target) if soft or len(target) > 1 else list(np.unique(np.asarray(table[target[0]])))
+    return list(target) if soft or len(target) > 1 else list(np.unique(np.asarray(as_classes(table[target[0]]))))
+
+
+def as_classes(column: Column) -> Column:
+    """Return classes that are numbers as integers; missing labels, which are left out, had made them floats."""
+    if not is_number(column) or column.isna().any() or (column % 1 != 0).any():
+        return column
+    exact = column.abs().max() <= EXACT or column.dtype.kind != "f"
+    return column.astype(np.uint64 if column.max() > np.iinfo(np.int64).max else np.int64) if exact else column
 
 
 def match_gold(gold: Column, classes: Sequence[Any]) -> NDArray[np.object_]:

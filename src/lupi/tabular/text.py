@@ -1,11 +1,9 @@
 """Encode texts with TF-IDF, which needs no download, or with a Hugging Face model."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import pandas as pd
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
@@ -13,10 +11,8 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
-from lupi._internal.pretrained import limit_tokens
-from lupi.tabular.embeddings import PretrainedEncoder, hash_folder, resolve_folder
-
-TRUSTED = ("lupi.tabular.text.TfidfEncoder", "lupi.tabular.text.TransformerEncoder")
+from lupi._internal.pretrained import NO_CODE, limit_tokens
+from lupi.tabular.embeddings import PretrainedEncoder, resolve_folder
 
 
 class TfidfEncoder:
@@ -93,7 +89,7 @@ class TransformerEncoder(PretrainedEncoder):
     Attributes
     ----------
     version_ : str
-        Hash of the files in the folder, or the commit on the hub. A model refuses an encoder that has changed.
+        Hash of the files in the folder, or of the weights and words. A model refuses an encoder that has changed.
     """
 
     unit = "texts"
@@ -119,26 +115,15 @@ class TransformerEncoder(PretrainedEncoder):
                 raise ImportError(f"Expected the extra `text` (pip install 'lupi[text]'), but {error}.") from error
             logging.disable_progress_bar()  # it shows the reading of weights
             try:
-                tokenizer = AutoTokenizer.from_pretrained(self.name)
-                model = AutoModel.from_pretrained(self.name).to(self.device).eval()
+                tokenizer = AutoTokenizer.from_pretrained(self.name, **NO_CODE)
+                model = AutoModel.from_pretrained(self.name, **NO_CODE).to(self.device).eval()
             except (OSError, ValueError) as error:
                 what = " ".join(str(error).split())
                 raise ValueError(
                     f"Expected `text_encoder` to be a model that Hugging Face can load, but got {self.name!r}: {what}"
                 ) from error
-            folder = Path(self.name)
-            version = hash_folder(folder) if folder.is_dir() else f"{self.name}@{model.config._commit_hash}"
-            self._parts = tokenizer, model, version
+            self._parts = tokenizer, model, self._find_version(model, repr(tokenizer), *sorted(tokenizer.get_vocab()))
         return self._parts
-
-
-def encode_texts(encoder: TfidfEncoder | TransformerEncoder | Any, column: "pd.Series[Any]") -> NDArray[np.float32]:
-    """Encode a column of texts; every distinct text is encoded once, and a missing text is an empty text."""
-    codes, distinct = pd.factorize(column)
-    texts = [str(value) for value in distinct]
-    if column.empty or column.isna().any():
-        texts.append("")  # a missing text has code −1, the last element
-    return np.asarray(encoder.transform(texts))[codes]
 
 
 def make_text_encoder(name: str | None, device: str = "cpu") -> TfidfEncoder | TransformerEncoder:

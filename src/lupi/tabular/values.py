@@ -23,7 +23,8 @@ def is_number(column: Column) -> bool:
 
 def is_id(column: Column) -> bool:
     """Return whether a column of numbers looks like ids of annotators, by its name and values."""
-    return bool(ID.search(str(column.name))) and bool((column.dropna() % 1 == 0).all())
+    whole = not is_number(column) or bool((column.dropna() % 1 == 0).all())  # large integers are strings
+    return bool(ID.search(str(column.name))) and whole
 
 
 def as_text(value: Any) -> str:
@@ -60,16 +61,6 @@ def as_numbers(column: Column) -> NDArray[np.float64]:
         row = int(np.argmax(np.isinf(values)))
         raise ValueError(f"Expected column {column.name!r} to be finite numbers, but got {values[row]} in row {row}.")
     return values
-
-
-def find_edges(column: Column, quantiles: int) -> NDArray[np.float64]:
-    """Return the inner edges of at most `quantiles` bins; they are training values, so no bin is empty."""
-    values = as_numbers(column)
-    ordered = np.sort(values[~np.isnan(values)])
-    edges = np.unique(ordered)
-    if len(edges) > quantiles:  # otherwise each value has its own bin
-        edges = np.unique(ordered[np.arange(1, quantiles) * len(ordered) // quantiles])
-    return np.asarray(edges[edges > ordered[0]])
 
 
 def category_labels(column: Column) -> list[str]:

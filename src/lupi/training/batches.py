@@ -13,9 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lupi._internal.inputs import Inputs, in_memory, map_inputs
+from lupi._internal.inputs import Inputs, Request, in_memory, map_inputs, read_ahead
 from lupi.data import Batch
-from lupi.nn.reading import Request, read_ahead
 from lupi.settings import Settings
 from lupi.training.replicas import Data
 

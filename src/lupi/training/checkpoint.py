@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from lupi._internal.checks import check_integer, check_number
 from lupi._internal.files import write_atomic
-from lupi.data import CodedRows
+from lupi._internal.sparse_rows import CodedRows
 from lupi.methods.base import Method
 from lupi.nn.inference import device_of
 from lupi.settings import Settings

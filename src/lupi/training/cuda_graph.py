@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-WARM = 3
+EAGER_STEPS = 3
 """Number of eager steps per batch shape before recording; they allocate persistent tensors such as momenta."""
 
 
-SMALL = 10_000_000
+MAX_RECORDED_PARAMETERS = 10_000_000
 """Maximum number of parameters of a network whose steps are recorded by default; larger ones keep a GPU busy anyway."""
 
 
@@ -39,9 +39,9 @@ class GraphedSteps:
         shape = inputs[0].shape
         with torch.cuda.device(self.device):
             taken = self.taken.get(shape, 0)
-            if self.refused or taken < WARM:
+            if self.refused or taken < EAGER_STEPS:
                 self.taken[shape] = taken + 1
-                doubtful = self.only_if_possible and taken == WARM - 1
+                doubtful = self.only_if_possible and taken == EAGER_STEPS - 1
                 return self.try_out(step, *inputs) if doubtful else self.run_eagerly(step, *inputs)
             if shape not in self.graphs:
                 try:

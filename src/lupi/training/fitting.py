@@ -11,9 +11,9 @@ import torch
 
 from lupi._internal.checks import check_integer
 from lupi._internal.devices import evaluation, seeded
+from lupi._internal.inputs import use_workers
 from lupi.data import Annotations
 from lupi.methods.base import Method, Stage, list_methods
-from lupi.nn.reading import use_workers
 from lupi.settings import Settings
 from lupi.training.checkpoint import (
     Checkpoint,
@@ -26,13 +26,14 @@ from lupi.training.checkpoint import (
     resume_stage,
 )
 from lupi.training.consensus import stop_by_consensus
-from lupi.training.loop import Epoch, OneDevice, StageLoop, matrix_precision
+from lupi.training.loop import Epoch, StageLoop
 from lupi.training.optimizer import channels_last, check_parts, freeze_parts, works_elementwise
 from lupi.training.replicas import Data, Replicas, StackedAnnotations, split_history
+from lupi.training.stepper import OneDevice, matrix_precision
 
 Callback = Callable[[Epoch, Method], Any]
 """Receives the row of every epoch and the method, and ends the training of the stage by returning true."""
-FEWEST, LARGEST = 4, 200_000
+MIN_STACKED, MAX_STACKED_PARAMETERS = 4, 200_000
 """Stacking pays off from this number of replicas on and, on a CPU, up to this number of parameters."""
 
 
@@ -377,7 +378,7 @@ def fit_seeds(
 def pays_to_stack(members: Sequence[Method], device: torch.device | str) -> bool:
     """Return whether training together is faster than one after another."""
     size = sum(parameter.numel() for parameter in members[0].parameters())
-    return len(members) >= FEWEST and (size <= LARGEST or torch.device(device).type != "cpu")
+    return len(members) >= MIN_STACKED and (size <= MAX_STACKED_PARAMETERS or torch.device(device).type != "cpu")
 
 
 def fit_replicas(

@@ -194,12 +194,11 @@ def group_by_loss(method: Method) -> list[list[Tensor]]:
     Losses that share a parameter form one group, since its gradient is a sum over them. Parameters that `gradients`
     does not mention form a separate group. The parameters of `Replicas` are the stacked ones.
     """
-    one = method.replicas[0]
     groups: list[tuple[set[str], list[Tensor]]] = []
     for parameter, names in name_parameters(method):
         losses = {
             loss
-            for loss, parts in getattr(one, "gradients", {}).items()
+            for loss, parts in method.replicas[0].gradients.items()
             if any(belongs_to(names, part) for part in parts)
         } or {""}
         group = [parameter]

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lupi.tabular.encoding import PrivilegedEncoder
+from lupi.tabular import TableEncoder
 from lupi_paper.datasets import load_cifar10h
 
 ANNOTATORS, TRIALS, CHECKS, BAD = 30, 40, 5, 6
@@ -109,8 +109,8 @@ def test_the_seed_draws_the_others(path):
 
 def test_ready_for_the_encoder(path):
     privileged = load_cifar10h(path).subsample(others=4).privileged
-    encoder = PrivilegedEncoder().fit(privileged)
-    assert encoder.kinds_ == {"annotator": "category", "reaction_time": "quantile", "earlier": "quantile"}
+    encoder = TableEncoder(privileged=True).fit(privileged)
+    assert [one.kind.name for one in encoder.encodings_] == ["category", "number", "number"]
     assert encoder.transform(privileged).shape == ((BAD + 4) * TRIALS, BAD + 4 + 10 + 10)
 
 

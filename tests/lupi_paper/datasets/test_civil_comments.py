@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lupi.tabular.encoding import PrivilegedEncoder
+from lupi.tabular import TableEncoder
 from lupi_paper.datasets import load_civil_comments
 from lupi_paper.datasets.civil_comments import IDENTITIES, LABELS
 
@@ -104,7 +104,7 @@ def test_no_comment_with_identities(tmp_path):
 
 def test_ready_for_the_encoder(tmp_path):
     privileged = load_civil_comments(write(tmp_path / "train.csv", published())).privileged
-    encoder = PrivilegedEncoder("standardize").fit(privileged)
+    encoder = TableEncoder(dict.fromkeys(privileged, "standardized"), privileged=True).fit(privileged)
     assert encoder.transform(privileged).shape == privileged.shape
 
 

@@ -6,7 +6,7 @@ from PIL import Image
 from scipy import stats
 
 from lupi.data import Annotations
-from lupi.tabular.encoding import PrivilegedEncoder
+from lupi.tabular import TableEncoder
 from lupi_paper.datasets import load_imagenet_pi
 from lupi_paper.datasets.imagenet_pi import MODELS, URL
 
@@ -95,8 +95,8 @@ def test_annotations(tmp_path, annotations):
     assert all(len(set(some)) == annotations for some in who.reshape(IMAGES, annotations))
     again = got.annotations(annotations, random_state=3)
     pd.testing.assert_frame_equal(again.privileged, privileged)
-    encoder = PrivilegedEncoder().fit(privileged)
-    assert encoder.kinds_["annotator"] == "category"
+    encoder = TableEncoder(privileged=True).fit(privileged)
+    assert "annotator" in encoder.categories()
 
 
 def test_annotators_are_drawn_evenly(tmp_path):

@@ -334,6 +334,7 @@ def test_the_report_says_what_the_runs_hold(stand_in_folder):
     of_tram = runs["method"] == "tram"
     runs.loc[of_tram, ["given_train_nll", "given_test_nll"]] = [0.1, 0.35]
     runs.loc[of_tram, ["nll", "accuracy"]] += [-0.1, 0.02]
+    runs.loc[of_tram, ["nll", "accuracy"]] += np.outer([0, 1e-5, -1e-5], [1, 0.1])
     text = report(runs, cases, task, SMALL)
     assert "- TRAM compared with No PI: −0.100 [−0.100, −0.100] in NLL, +2.00 [+2.00, +2.00] points" in text
     assert "NLL of 0.100 on training labels and\n  0.350 on test labels (the true p(y|x,a) " in text

@@ -182,7 +182,7 @@ def test_a_quarter_of_the_capacity(cifar):
 def test_training_is_the_papers():
     how = Settings(batch_size=256).training(90)
     assert [how.rate(epoch) for epoch in (29, 31, 61, 81)] == pytest.approx([1, 0.1, 0.01, 0.001])
-    assert (how.optimizer, how.momentum, how.learning_rate, how.l2) == ("sgd", 0.9, 0.1, 1e-4)
+    assert (how.optimizer, how.learning_rate, how.l2) == ("sgd", 0.1, 1e-4)
 
 
 def test_training_images_are_augmented(cifar, imagenet):
@@ -224,6 +224,8 @@ def test_the_report_compares_rows(found, cifar):
     for name in SHORT:
         nll, accuracy = {"no-pi": (1.2, 0.72), "tram": (1.1, 0.73)}.get(name, (1.3, 0.72))
         table.loc[table["method"] == f"{name}-short", ["nll", "accuracy"]] = nll, accuracy
+    table["nll"] += 1e-5 * table["seed"] * np.random.default_rng(0).random(len(table))  # without variation, no error
+    table["accuracy"] += 1e-6 * table["seed"] * np.random.default_rng(1).random(len(table))
     images, given = relabelled(cifar)
 
     def write(settings):
@@ -492,6 +494,7 @@ def train_in_forks(program, die_after=None):
     return json.loads(program.stdout.readline())
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(find_spec("lightning") is None, reason="needs the extra `distributed`")
 def test_two_devices_killed_and_resumed(files, program, tmp_path):
     """Killed with SIGKILL inside the third training, a run resumes there and has the results of one that was not."""

@@ -154,3 +154,8 @@ def test_a_column_of_names_of_missing_values_only(tmp_path):
     table = open_file(tmp_path / "t.csv").read(["label", "empty"])
     assert table.to_pydict() == {"label": ["NA", None], "empty": [None, None]}
     assert pa.types.is_null(table.schema.field("empty").type)
+
+
+def test_values_that_are_not_utf8_are_counted_too(tmp_path):
+    (tmp_path / "t.csv").write_bytes(b"x,y\n1,\xff\nNA,b\n")
+    assert open_file(tmp_path / "t.csv").note == "Missing: 'NA' in 1 rows of 'x'."

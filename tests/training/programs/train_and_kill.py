@@ -13,7 +13,7 @@ from lupi import PrivilegedClassifier
 from lupi.data import Annotations
 from lupi.likelihoods import Categorical
 from lupi.methods import build
-from lupi.methods.label_posterior import LabelPosterior
+from lupi.methods.cross_fitting import CrossFitting
 from lupi.nn import MLP, Parts
 from lupi.settings import Settings
 from lupi.training import Checkpoint, fit
@@ -39,7 +39,7 @@ def child(case, number, point, name):
     method = build(case["method"], parts, **case.get("options", {}))
     kind, count = point or (None, None)
     steps = 0
-    train_step, replace, save, remember = StageLoop.train_step, Path.replace, torch.save, LabelPosterior.remember
+    train_step, replace, save, remember = StageLoop.train_step, Path.replace, torch.save, CrossFitting.remember
 
     def counted(*arguments):
         nonlocal steps
@@ -73,7 +73,7 @@ def child(case, number, point, name):
 
     StageLoop.train_step = counted
     if kind == "remember":
-        LabelPosterior.remember = remembered
+        CrossFitting.remember = remembered
     if kind == "unmoved":
         Path.replace = unmoved
     if kind == "torn":

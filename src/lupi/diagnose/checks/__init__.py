@@ -1,4 +1,4 @@
-"""The checks of a diagnosis, in the order in which their findings are shown."""
+"""The checks of a diagnosis, in the order in which their findings are shown: what to do first, and nats last."""
 
 from lupi.diagnose.base import Check
 from lupi.diagnose.checks.agreement import Agreement
@@ -11,14 +11,14 @@ from lupi.diagnose.checks.scores import Scores
 
 CHECKS: list[Check] = [
     Leaks(),
-    Information(),
-    Capacity(),
-    Annotators(),
     Labels(),
-    Agreement(),
+    Annotators(),
     Consensus(),
+    Agreement(),
     Confusion(),
     Balance(),
     Periods(),
     Scores(),
+    Information(),
+    Capacity(),
 ]

@@ -37,7 +37,8 @@ class Annotators(Check):
         if problem.gold is not None:
             table["confidence_baseline"] = problem.inference.votes.mean_by_annotator(problem.no_pi)
         table = table.sort_values(["support", "reliability", "labels"], kind="stable", ignore_index=True)
-        return describe_annotators(table, show_confusions(table, find_confusions(problem), problem.classes.tolist()))
+        cells = find_confusions(problem)
+        return describe_annotators(table, show_confusions(table, cells, problem.classes.tolist()), cells)
 
 
 class Confusion(Check):
@@ -57,10 +58,13 @@ def find_confusions(problem: Problem) -> pd.DataFrame:
     return tabulate_confusions(problem.inference, problem.inference.names, problem.classes)
 
 
-def describe_annotators(table: pd.DataFrame, details: Sequence[Detail] = ()) -> Finding:
+def describe_annotators(
+    table: pd.DataFrame, details: Sequence[Detail] = (), confusions: pd.DataFrame | None = None
+) -> Finding:
     """Describe the table of annotators; `details` are confusion matrices of the first ones."""
-    flagged = table.loc[table["flagged"], "annotator"].astype(str).tolist()
-    who = ", ".join(flagged[:5]) + (", …" if len(flagged) > 5 else "")
+    flagged = table.loc[table["flagged"], "annotator"].tolist()
+    who = ", ".join(f"{name}{describe_confusion(confusions, name)}" for name in flagged[:5])
+    who += ", …" if len(flagged) > 5 else ""
     sentence = f"{len(flagged) or 'None'} of {len(table)} annotators "
     sentence += f"{'are' if flagged else 'is'} flagged as less reliable than the rest."
     shown = ["annotator", "labels", "agreement", "confidence", "support", "reliability", "low", "high", "flagged"]
@@ -81,6 +85,17 @@ def describe_annotators(table: pd.DataFrame, details: Sequence[Detail] = ()) -> 
             "95 % of the shares of correct labels of annotators with 20 labels or more."
         ],
     )
+
+
+def describe_confusion(confusions: pd.DataFrame | None, annotator: Any) -> str:
+    """Name the most frequent confusion of an annotator."""
+    if confusions is None:
+        return ""
+    cells = confusions[(confusions["annotator"] == annotator) & (confusions["true"] != confusions["given"])]
+    if cells.empty:
+        return ""
+    cell = cells.loc[cells["count"].idxmax()]
+    return f" (often {str(cell['given'])!r} for {str(cell['true'])!r})"
 
 
 def show_annotators(table: pd.DataFrame, details: Sequence[Detail]) -> Section:

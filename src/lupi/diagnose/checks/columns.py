@@ -18,7 +18,7 @@ TOGETHER, SHUFFLED = "(all together)", "(shuffled)"
 FEW_EXAMPLES = 1000
 """With fewer examples, the error of the networks may be as large as the intervals."""
 SMALL_GAIN = 0.01
-"""A wider network that gains at most this share of the held-out loss is no reason to widen the network."""
+"""A gain of at most this share of the held-out loss is no reason to widen the network or to collect a column."""
 LEAKS = {
     "copy": "gives the label away, as a copy of it would",
     "answer": "predicts the labels better than all inputs together, as true labels or another model's answers would",
@@ -112,7 +112,7 @@ def describe_information(table: pd.DataFrame, loss: float, control: Gain | None,
     short = table.assign(share=100 * table["share"], alone=100 * table["alone"])
     short = short.rename(columns={"estimate": "nats", "share": "% of loss", "alone": "% alone", "how": "leak?"})
     return Finding(
-        sentence=describe_worth(table, control),
+        sentence=describe_worth(table, loss, control),
         table=table,
         section=show_information(table),
         brief=Brief(
@@ -154,7 +154,7 @@ def show_information(table: pd.DataFrame) -> Section:
     )
 
 
-def describe_worth(information: pd.DataFrame, control: Gain | None) -> str:
+def describe_worth(information: pd.DataFrame, loss: float, control: Gain | None) -> str:
     """Describe whether the privileged information is useful: more informative than a constant and than noise."""
     if control is None:
         return "All privileged columns leak the label, so none is worth having."
@@ -176,6 +176,8 @@ def describe_worth(information: pd.DataFrame, control: Gain | None) -> str:
         answer = "This privileged information is not worth having"
     elif low > 0:
         answer = "This privileged information may be worth having"
+    elif high > (0.0 if np.isnan(share) else SMALL_GAIN * loss):
+        answer = "There are too few examples to tell whether this privileged information is worth having"
     else:
         answer = "There is no evidence that this privileged information is worth having"
     return f"{answer}: {amount}; the difference from the same columns shuffled is {control}."

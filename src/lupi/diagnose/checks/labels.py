@@ -18,6 +18,11 @@ from lupi.diagnose.base import MOST_ROWS, Brief, Check, Finding
 from lupi.diagnose.problem import Problem
 from lupi.report import Section, Table, figures
 
+FIRST = 5
+"""Number of labels and examples to name in the verdict."""
+CERTAIN = 0.8
+"""The true label of an example is uncertain if no label is as probable as this."""
+
 
 class Labels(Check):
     """The probability that each label is wrong.
@@ -62,9 +67,41 @@ class Consensus(Check):
             return None
         first = np.unique(problem.group, return_index=True)[1]
         if problem.ids is not None:
-            return Finding(table=tabulate_consensus(problem.inference, problem.ids[first], problem.classes))
+            return describe_consensus(tabulate_consensus(problem.inference, problem.ids[first], problem.classes))
         table = tabulate_consensus(problem.inference, problem.rows[first], problem.classes)
-        return Finding(table=table.rename(columns={"example": "row"}))
+        return describe_consensus(table.rename(columns={"example": "row"}))
+
+
+def describe_consensus(table: pd.DataFrame) -> Finding:
+    """Describe the most probable labels: the least certain examples should be labelled again."""
+    again = table[table["probability"] < CERTAIN].sort_values("probability", kind="stable")
+    if again.empty:
+        return Finding(table=table, numbers={"uncertain": 0})
+    name = str(table.columns[0])
+    few, percent = f"{len(again):,} of {len(table):,} examples", f"{100 * CERTAIN:.0f} %"
+    first = list_first(again[name])
+    text = (
+        f"No label of these examples has a probability of {percent} according to the model, the labels and the "
+        "reliability of their annotators. One more label for each is likely to settle more than for other examples."
+    )
+    shown = Table(
+        caption="Examples, the least certain first.",
+        frame=again,
+        formats={"probability": ".2f", "agreement": ".2f"},
+        sorted_by="probability",
+    )
+    return Finding(
+        sentence=f"The true label of {few} is uncertain (below {percent}). First label {first} again.",
+        table=table,
+        section=Section(heading="Examples to label again", text=text, tables=[shown]),
+        numbers={"uncertain": len(again)},
+    )
+
+
+def list_first(values: "pd.Series[Any]") -> str:
+    """List the first values of a column after its name."""
+    first = [str(value) for value in values.head(FIRST)]
+    return f"{values.name}{'s' if len(first) > 1 else ''} {', '.join(first)}"
 
 
 def rank_labels(inference: Inference, classes: NDArray[Any]) -> pd.DataFrame:
@@ -85,8 +122,11 @@ def describe_labels(
     """Describe the table of labels; the first ones may have pictures."""
     suspicious, total = int((table["wrong"] > 0.5).sum()), len(table)
     top = table.loc[:, :"wrong"].head(MOST_ROWS)  # the content of examples does not fit into a terminal
+    sentence = f"{suspicious:,} of {total:,} labels ({100 * suspicious / total:.0f} %) are probably wrong."
+    if suspicious:
+        sentence += f" First check {list_first(table['row'].head(suspicious))}."
     return Finding(
-        sentence=f"{suspicious:,} of {total:,} labels ({100 * suspicious / total:.0f} %) are probably wrong.",
+        sentence=sentence,
         table=table,
         section=show_labels(table, pictures),
         brief=Brief("Labels, the most suspicious first", top),

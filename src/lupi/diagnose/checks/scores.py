@@ -6,18 +6,17 @@ uses the probability of the label under a model without privileged information t
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 
+from lupi._internal.arrays import Floats
 from lupi.crowd import Votes, summarize_annotators
 from lupi.crowd.agreement import count_labels
 from lupi.diagnose.base import Brief, Check, Finding
 from lupi.diagnose.checks.annotators import FEW_LABELS
 from lupi.diagnose.problem import Problem
 from lupi.report import Section, Table
-
-Floats = NDArray[np.float64]
 
 
 class Scores(Check):
@@ -44,7 +43,7 @@ class Scores(Check):
 def describe_scores(table: pd.DataFrame, notes: list[str]) -> Finding:
     """Describe the table of scores."""
     text = (
-        "True labels were used for these scores, and for nothing else. AUROC is the probability that a wrong label is "
+        "The rankings that are scored were made without true labels. AUROC is the probability that a wrong label is "
         "ranked before a correct one. Spearman is the correlation between the ranks of annotators and their ranks by "
         "the share of correct labels. Majority vote and No PI alone are the baselines."
     )

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.dataset
 
-from lupi.tabular.formats.base import MISSING, TableFile, note_missing, open_binary, read_text
+from lupi.tabular.formats.base import MISSING, TableFile, explain_unreadable, note_missing, open_binary, read_text
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 BEGINNING, BLOCK = 2**20, 2**22
@@ -60,7 +60,8 @@ class SeparatedFile(TableFile):
     @property
     def note(self) -> str | None:
         """Sentences about an unexpected separator, decimal point or quotes, and about names of missing values."""
-        notes = [self.quotes.note, note_missing(self._count_missing())]
+        with explain_unreadable(self.path):
+            notes = [self.quotes.note, note_missing(self._count_missing())]
         if self.dialect != Dialect("\t" if ".tsv" in self.path.name.lower() else ","):
             decimals = " with decimal commas" if self.dialect.decimal == "," else ""
             notes.insert(0, f"Table: values separated by {SEPARATORS[self.dialect.separator]}{decimals}.")
@@ -69,18 +70,20 @@ class SeparatedFile(TableFile):
     def _count_missing(self) -> dict[str, tuple[bool, Counter[str]]]:
         """Count the names of missing values in each column, and say whether they are read as missing."""
         read, parse, convert = self._options(BLOCK)
-        convert.column_types = dict.fromkeys(self.schema.names, pa.string())
+        convert.column_types = dict.fromkeys(self.schema.names, pa.binary())  # which need not be UTF-8
+        missing = MISSING.cast(pa.binary())
         counts: dict[str, Counter[str]] = {name: Counter() for name in self.schema.names}
         with pa.csv.open_csv(self.path, read, parse, convert) as reader:
             for batch in reader:
                 for name, column in zip(batch.schema.names, batch.columns, strict=True):
-                    counts[name].update(column.filter(pc.is_in(column, MISSING)).to_pylist())
+                    counts[name].update(column.filter(pc.is_in(column, missing)).cast(pa.string()).to_pylist())
         kinds = {field.name: field.type for field in self.schema}
         return {name: (kinds[name] not in (pa.string(), pa.null()), found) for name, found in counts.items() if found}
 
     def _options(self, size: int, columns: Sequence[str] | None = None) -> tuple[Any, Any, Any]:
         """Return the options to read, parse and convert in blocks of `size` bytes."""
         types = {name: kind for name, kind in self.types.items() if columns is None or name in columns}
+        types |= {name: pa.int64() for name in self._hexadecimal if types.get(name) == pa.float64()}
         return (
             pa.csv.ReadOptions(block_size=size),
             parse_options(self.dialect.separator, self.quotes.enclose),
@@ -92,6 +95,22 @@ class SeparatedFile(TableFile):
                 include_columns=None if columns is None else list(columns),
             ),
         )
+
+    @cached_property
+    def _hexadecimal(self) -> list[str]:
+        """Columns with integers such as 0x1F in the first megabyte, which Arrow does not read as floats."""
+        if "0x" not in read_text(self.path, BEGINNING).lower():
+            return []
+        read, parse = (
+            pa.csv.ReadOptions(block_size=BEGINNING),
+            parse_options(self.dialect.separator, self.quotes.enclose),
+        )
+        with pa.csv.open_csv(self.path, read, parse) as reader:
+            names = [field.name for field in reader.schema if pa.types.is_integer(field.type)]
+        convert = pa.csv.ConvertOptions(include_columns=names, column_types=dict.fromkeys(names, pa.string()))
+        with pa.csv.open_csv(self.path, read, parse, convert) as reader:
+            first = reader.read_next_batch()
+        return [name for name in names if pc.any(pc.starts_with(first[name], "0x", ignore_case=True)).as_py()]
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -161,12 +180,13 @@ def find_quotes(path: Path, separator: str, _changed: int, _size: int) -> Quotes
         found = find_marks(file)
     if b'"' not in header + found:
         return Quotes(enclose=False)
-    rows, _ = count_lines(path, separator, quoted=True)
-    lines, uneven = count_lines(path, separator, quoted=False)
-    if rows == lines:
-        return Quotes(enclose=bool(uneven) or separator != "\t" or b'"' in header or found == b'""')
+    rows, plain = (count_rows(path, separator, quoted=quoted) for quoted in (True, False))
+    if rows == (count_lines(path) if plain is None else plain):
+        return Quotes(enclose=plain is None or separator != "\t" or b'"' in header or found == b'""')
     long = list(find_long_values(path, separator))
-    if not uneven:
+    if not long:
+        return Quotes(enclose=True)
+    if plain is not None:
         line = long[0].start
         return Quotes(False, f"Table: quotes are part of the values, since one in line {line:,} is not closed there.")
     for value in long:
@@ -177,7 +197,7 @@ def find_quotes(path: Path, separator: str, _changed: int, _size: int) -> Quotes
             )
     joined = sum(value.end - value.start for value in long)
     which = f"{len(long):,} quoted values span" if len(long) > 1 else "1 quoted value spans"
-    where = f"the first lines {long[0].start:,} to {long[0].end:,}" if long else ""
+    where = f"the first lines {long[0].start:,} to {long[0].end:,}"
     return Quotes(True, f"Table: {which} several lines, {where}; {joined:,} lines are no rows of their own.")
 
 
@@ -189,24 +209,21 @@ def find_marks(file: IO[bytes]) -> bytes:
     return found
 
 
-def count_lines(path: Path, separator: str, *, quoted: bool) -> tuple[int, int]:
-    """Count the lines of a file, those within enclosing quotes not, and those with more or fewer values than others."""
-    uneven = 0
-
-    def skip(_: Any) -> str:
-        nonlocal uneven
-        uneven += 1
-        return "skip"
-
+def count_rows(path: Path, separator: str, *, quoted: bool) -> int | None:
+    """Count the rows of a file, with its header; return None if they do not have equally many values."""
     read = pa.csv.ReadOptions(block_size=BLOCK, autogenerate_column_names=True)
     convert = pa.csv.ConvertOptions(include_columns=["f0"], column_types={"f0": pa.binary()})
-    parse = parse_options(separator, quoted, invalid_row_handler=skip)
     try:
-        with pa.csv.open_csv(path, read, parse, convert) as reader:
-            rows = sum(batch.num_rows for batch in reader)
-    except pa.ArrowInvalid:  # such as a value that is longer than a block
-        return -1, 1
-    return rows + uneven, uneven
+        with pa.csv.open_csv(path, read, parse_options(separator, quoted), convert) as reader:
+            return int(sum(batch.num_rows for batch in reader))
+    except pa.ArrowInvalid:
+        return None
+
+
+def count_lines(path: Path) -> int:
+    """Count the lines of a file that are not blank."""
+    with open_binary(path) as file:
+        return sum(not line.isspace() for line in file)
 
 
 class LongValue(NamedTuple):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 from sklearn.preprocessing import StandardScaler
 
-from lupi.data import ROWS_AT_ONCE
+from lupi._internal.sparse_rows import ROWS_AT_ONCE
 from lupi.tabular.frames import Frame, to_seconds
 from lupi.tabular.kinds.base import Encoding, Kind
 from lupi.tabular.kinds.category import OneHot
@@ -150,7 +150,7 @@ class Standard(Encoding):
                         feature = first + self.numbers + number
                         codes[some, number] = np.where(absent[:, i - place.start], feature, none)
                 new += [int(place.start + i) for i in np.flatnonzero(absent.any(0))]
-        return [self.columns[i] for i in dict.fromkeys(new) if i not in self.missing]
+        return [self.features[i] for i in dict.fromkeys(new) if i not in self.missing]
 
 
 class Quantiles(OneHot):
