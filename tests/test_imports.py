@@ -8,6 +8,8 @@ from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
 
+import numpy as np
+
 import lupi
 import lupi_paper
 
@@ -106,13 +108,20 @@ def test_the_paper_imports_only_public_names():
     assert seen > 50
 
 
-def output_of(program):
+def output_of(program, *arguments):
     path = Path(__file__).parent / "programs" / program
-    return subprocess.run([sys.executable, path], capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run([sys.executable, path, *arguments], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def test_optional_packages_wait_until_they_are_needed():
     assert output_of("import_estimators.py") == "[]"
+
+
+def test_loading_a_model_imports_no_compiler(tmp_path):
+    x, y = np.random.default_rng(0).normal(size=(20, 2)), np.arange(20) % 2
+    for method in ("tram", "het-tram", "pi-transition", "full-marginalization", "auto"):  # they draw or fill buffers
+        lupi.PrivilegedClassifier(method, epochs=1, random_state=0).fit(x, y, privileged=x).save(tmp_path / method)
+    assert output_of("load_models.py", *tmp_path.iterdir()) == "[]"
 
 
 def test_rooms_are_attributes_of_the_package():

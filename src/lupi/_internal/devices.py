@@ -37,7 +37,18 @@ def check_device(device: Any) -> None:
 
 
 def pick_device(name: str) -> torch.device:
-    """Return a device by name; "auto" is a GPU if there is one, else the CPU."""
+    """Return a device by name, or raise a `ValueError` if this machine does not have it.
+
+    Parameters
+    ----------
+    name : str
+        A torch device such as "cpu" or "cuda:1"; "auto" for a GPU if there is one, else the CPU.
+
+    Examples
+    --------
+    >>> pick_device("cpu")
+    device(type='cpu')
+    """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     check_device(name)

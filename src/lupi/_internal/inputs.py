@@ -195,7 +195,13 @@ def pass_through(batch: Any) -> Any:
 
 @contextmanager
 def use_workers(number: int) -> Iterator[None]:
-    """Read inputs in worker processes within a block."""
+    """Read inputs that are not in memory in worker processes, within a block.
+
+    Parameters
+    ----------
+    number : int
+        Number of processes; 0 to read in this one. The results do not depend on it.
+    """
     before = workers.set(number)
     try:
         yield

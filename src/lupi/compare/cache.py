@@ -23,7 +23,15 @@ DIGEST = "comparison"
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A folder of finished runs."""
+    """A folder of finished runs.
+
+    Parameters
+    ----------
+    path : Path
+        The folder.
+    about : mapping
+        Everything that a run depends on, except its method and seed. Runs saved with other facts are not loaded.
+    """
 
     path: Path
     about: Mapping[str, Any]
@@ -58,7 +66,19 @@ class RunFolder:
 def open_run_folder(
     folder: Path, about: Mapping[str, Any], *, same_runs: Collection[str] = (), overwrite: bool = False
 ) -> Iterator[RunFolder]:
-    """Create the folder of a comparison, or resume one with the same data and options, and lock it for writing."""
+    """Create the folder of a comparison, or resume one with the same data and options, and lock it for writing.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder. Files in it that no comparison wrote are kept.
+    about : mapping
+        Everything that the runs depend on; JSON holds it.
+    same_runs : collection of str
+        Names in `about` that do not change the result of a run.
+    overwrite : bool
+        Whether to start again if the folder holds another comparison, or the same one.
+    """
     new = json.loads(json.dumps(about))
     runs = RunFolder(folder, drop_names(new, same_runs))
     path = folder / ABOUT

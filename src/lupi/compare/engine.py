@@ -72,7 +72,7 @@ def run_arms(
         Number of seeds to train together. Noise in training depends on the group of a seed, so keep this number fixed
         to reproduce results.
     folder : RunFolder, optional
-        Result of `lupi.compare.cache.open_run_folder`. Without it, runs are not saved.
+        Result of `open_run_folder`. Without it, runs are not saved.
     keep_groups : bool
         Whether to train an incomplete group again as a whole, so that results depend neither on interruptions nor on
         how many seeds were trained before. By default, missing seeds form new groups, and no seed is trained twice.
@@ -139,7 +139,18 @@ def map_groups(seeds: Sequence[int], at_once: int) -> dict[int, Sequence[int]]:
 
 
 def to_frame(runs: Iterable[Run]) -> pd.DataFrame:
-    """Return the numbers of runs as a tidy table: method (the name of the arm), seed, and one column per number."""
+    """Return the numbers of runs as a tidy table.
+
+    Parameters
+    ----------
+    runs : iterable of Run
+        Results of `run_arms`.
+
+    Returns
+    -------
+    DataFrame
+        One row per run: method (the name of the arm), seed, and one column per number. Arrays are left out.
+    """
     rows = []
     for run in runs:
         numbers = {name: float(value) for name, value in run.values.items() if np.ndim(value) == 0}

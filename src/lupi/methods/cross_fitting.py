@@ -78,7 +78,7 @@ class CrossFitting(Method):
         self.small = parameters <= MAX_PARAMETERS_OF_TEN_FOLDS
         self.register_buffer("weights", torch.full((len(self.members),), 1 / len(self.members)))
         self.register_buffer("powers", torch.ones(len(self.members) + 1))
-        self.register_buffer("seed", torch.randint(2**31, ()))
+        self.register_buffer("seed", torch.randint(2**31, (), device="cpu"))
 
     def extra_repr(self) -> str:
         """Return the names of the members, so that checkpoints of different methods differ."""

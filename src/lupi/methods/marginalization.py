@@ -60,7 +60,7 @@ class FullMarginalization(ConditionalMethod):
         self.register_buffer("index", torch.zeros(1, 0, dtype=torch.int32))
         self.register_buffer("value", torch.zeros(1, 0))
         self.register_buffer("weight", torch.ones(1))
-        self.register_buffer("seed", torch.randint(2**31, ()))
+        self.register_buffer("seed", torch.randint(2**31, (), device="cpu"))
 
     def observe(self, data: Annotations) -> None:
         """Store the distinct rows of a."""

@@ -182,7 +182,7 @@ class RandomPI(nn.Module):
     def __init__(self, features: int) -> None:
         super().__init__()
         self.features = check_integer("random", features, 0)
-        self.register_buffer("seed", torch.randint(2**31, ()))  # a buffer, to be part of checkpoints
+        self.register_buffer("seed", torch.randint(2**31, (), device="cpu"))  # a buffer, to be part of checkpoints
 
     def append(self, data: Annotations) -> Annotations:
         """Append the random features."""

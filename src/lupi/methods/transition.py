@@ -89,11 +89,10 @@ def pi_transition(parts: Parts, *, random: int = 0, diagonal: float = 0.9) -> PI
     classes, matrices = (2, parts.outputs) if isinstance(parts.likelihood, Bernoulli) else (parts.outputs, 1)
     odds = diagonal * (classes - 1) / (1 - diagonal)
     assert isinstance(parts.likelihood, Categorical | Bernoulli)
-    start = (math.log(odds) * torch.eye(classes)).flatten().repeat(matrices)
-    transition = MLP(parts.privileged + random, parts.tower_widths[:1], start.shape[0])
+    transition = MLP(parts.privileged + random, parts.tower_widths[:1], matrices * classes**2)
     last = transition[-1]
     assert isinstance(last, nn.Linear)
     with torch.no_grad():
-        last.bias.copy_(start)
+        last.bias.view(matrices, classes, classes).copy_(torch.zeros(classes, classes).fill_diagonal_(math.log(odds)))
         last.weight.mul_(0.1)
     return PITransition(parts.trunk(), parts.head(), transition, likelihood=parts.likelihood, random=random)

@@ -104,7 +104,9 @@ class HeteroscedasticHead(nn.Module):
         self.temperature = check_positive("temperature", temperature)
         self.samples = limit_samples(check_integer("samples", samples, 1), outputs)
         drawn = limit_samples(evaluation_samples, outputs)
-        self.register_buffer("evaluation_noise", torch.randn(factors + outputs, drawn))
+        noise = torch.empty(factors + outputs, drawn)
+        # On the meta device, where models are loaded, drawing would import torch's compiler.
+        self.register_buffer("evaluation_noise", noise if noise.is_meta else noise.normal_())
 
     def forward(self, features: Tensor) -> Tensor:
         """Return the logits of the averaged probabilities."""

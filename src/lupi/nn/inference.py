@@ -19,7 +19,24 @@ def device_of(module: nn.Module) -> torch.device:
 
 
 def over_examples(module: nn.Module, x: Source, size: int = ROWS_AT_ONCE, *, rows: Tensor | None = None) -> Tensor:
-    """Apply a module to every row of x, or to the given `rows`, in chunks of `size` rows."""
+    """Apply a module to every row of x, in evaluation mode and without gradients.
+
+    Parameters
+    ----------
+    module : nn.Module
+        A function of inputs, such as a method's predictor.
+    x : Tensor, dict of Tensor or source of rows
+        The inputs. They are moved to the device of the module.
+    size : int
+        Number of rows in memory at once.
+    rows : Tensor, optional
+        Positions of the rows; all by default.
+
+    Examples
+    --------
+    >>> over_examples(nn.Linear(3, 2), torch.ones(5, 3), size=2).shape
+    torch.Size([5, 2])
+    """
     index = torch.arange(count_rows(x)) if rows is None else rows
     with evaluation(module):
         return torch.cat([module(inputs) for inputs in read_parts(x, torch.split(index, size), device_of(module))])
@@ -28,7 +45,19 @@ def over_examples(module: nn.Module, x: Source, size: int = ROWS_AT_ONCE, *, row
 def over_annotations(
     module: nn.Module, function: Callable[[Batch], Tensor], data: Annotations, size: int = ROWS_AT_ONCE
 ) -> Tensor:
-    """Apply a function of a batch, such as a method of the module, to every annotation, in the order of `data`."""
+    """Apply a function of a batch to every annotation, in evaluation mode and without gradients.
+
+    Parameters
+    ----------
+    module : nn.Module
+        The module that the function uses.
+    function : callable
+        Maps a `Batch` to one row per annotation, such as `Conditional.conditional_output`.
+    data : Annotations
+        The annotations, whose order the result has.
+    size : int
+        Number of examples in memory at once.
+    """
     device = device_of(module)
     with evaluation(module):
         sorted_by_example = torch.cat([function(batch.to(device)) for batch in iterate_examples(data, size)])
