@@ -7,7 +7,7 @@ import pytest
 
 from lupi.metrics import METRICS
 from lupi.report import figures
-from lupi.report.style import COLOURS
+from lupi.report.svg import COLOURS
 
 NS = "{http://www.w3.org/2000/svg}"
 

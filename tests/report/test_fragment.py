@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from lupi.report.fragment import format_fragment
+from lupi.report.page import format_fragment
 
 
 class Cells(HTMLParser):

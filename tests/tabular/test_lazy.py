@@ -11,10 +11,9 @@ from lupi import PrivilegedClassifier
 from lupi._internal import sparse_rows
 from lupi.serving import train
 from lupi.tabular import TableEncoder, TableSpec
-from lupi.tabular.formats import base
+from lupi.tabular.formats import base, open_columns
 from lupi.tabular.frames import Columns, to_column
 from lupi.tabular.kinds import number
-from lupi.tabular.reading import open_columns
 from lupi.tabular.table_data import read_data
 from lupi.tabular.values import category_labels
 

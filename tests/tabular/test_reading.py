@@ -8,9 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lupi.tabular.formats import base, open_file
+from lupi.tabular.formats import base, open_file, read_batches, read_table
 from lupi.tabular.frames import to_pandas
-from lupi.tabular.reading import read_batches, read_table
 from lupi.tabular.schema import stored_as
 
 

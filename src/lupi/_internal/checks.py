@@ -1,6 +1,8 @@
-"""Check numeric arguments and return them as Python numbers."""
+"""Check arguments: numbers, which are returned as Python numbers, and names of columns."""
 
+import difflib
 import math
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -38,3 +40,18 @@ def check_jobs(jobs: int) -> None:
     """Raise a `ValueError` unless `jobs` is a number of jobs, or −1 for one per core."""
     if jobs == 0:
         raise ValueError("Expected `jobs` to be a number of jobs, or -1 for one per core, but got 0.")
+
+
+def check_name(column: str, names: Sequence[str], argument: str, of: str = "the table") -> None:
+    """Raise a `ValueError` that suggests a similar name unless a table has the column. `of` names the table."""
+    if column not in names:
+        near = difflib.get_close_matches(column, names, n=1)
+        some = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
+        hint = f"did you mean {near[0]!r}?" if near else f"the columns are {some}."
+        raise ValueError(f"Expected `{argument}` to name a column of {of}, but got {column!r}: {hint}")
+
+
+def split_names(values: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Split comma-separated column names; a value that is the name of a column is not split."""
+    parts = [[value] if value in names else value.split(",") for value in values]
+    return [name.strip() for part in parts for name in part if name.strip()]

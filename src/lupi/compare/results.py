@@ -13,7 +13,7 @@ from lupi.compare.engine import Run, to_frame
 from lupi.compare.statistics import BASELINE, RUNS_ONLY, Uncertainty, summarize
 from lupi.compare.verdict import write_verdict
 from lupi.metrics import METRICS
-from lupi.report.fragment import format_fragment
+from lupi.report.page import format_fragment
 
 BIN_COLUMNS = ["method", "low", "high", "confidence", "accuracy", "count"]
 

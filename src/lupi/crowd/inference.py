@@ -23,8 +23,11 @@ Dawid and Skene, "Maximum likelihood estimation of observer error-rates using th
 1979). Raykar et al., "Learning from crowds" (JMLR 2010). Whitehill et al., "Whose vote should count more" (NIPS 2009).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -32,9 +35,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 from scipy.sparse import csr_array, hstack, issparse
 from scipy.special import expit, logsumexp
+from threadpoolctl import ThreadpoolController
 
 from lupi._internal.arrays import Floats
-from lupi._internal.blas import one_blas_thread
 from lupi.crowd.habits import start_model, update_habits
 from lupi.crowd.likelihood import (
     LabelModel,
@@ -51,6 +54,8 @@ from lupi.crowd.tempering import choose_exponent
 from lupi.crowd.trusted import average_rows, clamp, find_trusted, log_trust, read_gold, read_trust, start_log_odds
 from lupi.crowd.votes import Votes, number_ids
 
+LOCK = RLock()
+"""Held while BLAS is limited: a thread that enters meanwhile would take the limit for the usual number of threads."""
 SMALLEST = 1e-6
 """Lower bound of the model's probabilities: no prediction makes a label impossible."""
 ROUNDS = 10
@@ -384,3 +389,20 @@ def _mean_variance(square: Floats) -> float:
 def _check_probabilities(p: Floats) -> None:
     if p.ndim != 2 or p.shape[1] < 2 or not (np.isfinite(p).all() and (p >= 0).all()):
         raise ValueError(f"Expected `p` to be probabilities of at least two classes, but got shape {list(p.shape)}.")
+
+
+@cache
+def find_libraries() -> ThreadpoolController:
+    """Find the libraries with thread pools; the search takes milliseconds, so it is done once."""
+    return ThreadpoolController()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Let BLAS use a single thread.
+
+    SciPy's optimizers call BLAS thousands of times with a few numbers. Waking other threads takes far longer than the
+    work, above all if the cores are busy.
+    """
+    with LOCK, find_libraries().limit(limits=1, user_api="blas"):
+        yield

@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from lupi._internal.checks import check_name
 from lupi.crowd.agreement import count_labels, krippendorff_alpha
 from lupi.crowd.inference import Inference
 from lupi.crowd.labels_alone import approximate_reliability, expected_confusions, infer_alone
 from lupi.crowd.trusted import read_trust
 from lupi.crowd.votes import Votes
 from lupi.tabular.frames import as_pandas
-from lupi.tabular.spec import check_name
 from lupi.tabular.targets import find_unlabelled
 from lupi.tabular.values import as_text, is_number
 

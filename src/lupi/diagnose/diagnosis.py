@@ -18,8 +18,7 @@ from lupi.diagnose.base import Finding
 from lupi.diagnose.checks import CHECKS
 from lupi.diagnose.problem import Problem
 from lupi.report import Section, Table
-from lupi.report.fragment import format_fragment
-from lupi.report.page import Page, write_report
+from lupi.report.page import Page, format_fragment, write_report
 
 
 def diagnose(problem: Problem) -> Diagnosis:

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 from torch import Tensor
 
+from lupi._internal.checks import check_name
 from lupi.crowd.trusted import read_trust
 from lupi.data import Annotations
 from lupi.tabular import targets
 from lupi.tabular.frames import Frame, as_frame, as_pandas
 from lupi.tabular.grouping import check_examples, fill_missing, take_rows
 from lupi.tabular.recognizing import find_annotator
-from lupi.tabular.spec import check_name
 from lupi.tabular.values import Column, as_text, code_categories, is_coded
 
 

@@ -14,9 +14,8 @@ from torch import Tensor, nn
 
 from lupi._internal.files import replace_file
 from lupi.tabular.encoding import TableEncoder
-from lupi.tabular.kinds.boolean import Boolean
 from lupi.tabular.kinds.embedded import Embedded
-from lupi.tabular.kinds.number import FARTHEST, Number, Standard, Standardized
+from lupi.tabular.kinds.number import FARTHEST, Boolean, Number, Standard, Standardized
 from lupi.tabular.kinds.vector import Vector
 
 NUMERIC = (Number, Standardized, Boolean, Vector)

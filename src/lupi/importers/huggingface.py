@@ -14,11 +14,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.ipc
 
+from lupi._internal.checks import check_name
 from lupi._internal.files import resolve
 from lupi.importers.base import EXAMPLE, LABEL, ImportedTable, Importer
 from lupi.tabular.formats import open_file
 from lupi.tabular.frames import to_pandas
-from lupi.tabular.spec import check_name
 from lupi.tabular.targets import find_unlabelled
 from lupi.tabular.values import ID, Column
 

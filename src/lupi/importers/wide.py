@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from lupi._internal.checks import check_name, split_names
 from lupi.importers.base import EXAMPLE, LABEL, ImportedTable, Importer
 from lupi.tabular.formats import open_file
 from lupi.tabular.frames import as_pandas, to_pandas
-from lupi.tabular.spec import check_name, split_names
 from lupi.tabular.targets import find_unlabelled
 from lupi.tabular.values import as_text, is_number
 

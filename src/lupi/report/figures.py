@@ -15,8 +15,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from lupi._internal.sanitizing import shorten
 from lupi.metrics import Metric
 from lupi.report.page import Figure, format_number
-from lupi.report.style import COLOURS
-from lupi.report.svg import INLINE, inline_svg
+from lupi.report.svg import COLOURS, INLINE, inline_svg
 
 WIDTH = 5.0
 """Width of a figure in inches."""

@@ -287,3 +287,15 @@ def _format(value: Any, number: bool, style: str | None) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return str(value)
+
+
+def format_fragment(verdict: str, tables: Mapping[str, pd.DataFrame], notes: Sequence[str] = ()) -> str:
+    """Return a result for a notebook: HTML without styles, as it becomes part of another page. Text is escaped."""
+    parts = [f"<p>{escape(line)}</p>" for line in verdict.splitlines() if line.strip()]
+    for caption, table in tables.items():
+        text = table.to_html(border=0, index=False, na_rep="–", float_format="{:.4g}".format)
+        parts.append(f"<p><b>{escape(caption)}</b></p>\n{text}")
+    if notes:
+        listed = "".join(f"<li>{escape(note)}</li>" for note in notes)
+        parts.append(f"<details><summary>Notes</summary><ul>{listed}</ul></details>")
+    return "\n".join(parts)

@@ -12,12 +12,12 @@ import pandas as pd
 import pyarrow as pa
 from pandas.api.types import is_bool_dtype
 
+from lupi._internal.checks import check_name
 from lupi.tabular.frames import Frame
 from lupi.tabular.grouping import hash_rows
 from lupi.tabular.kinds import KINDS, find_kind
 from lupi.tabular.kinds.image import holds_images
 from lupi.tabular.schema import stored_as, stored_in
-from lupi.tabular.spec import check_name
 from lupi.tabular.values import ID, Column, holds_vectors, is_id, is_number
 
 STORED = ("boolean", "number", "string", "date", "duration", "vector")

@@ -1,10 +1,11 @@
 """The description of a table of annotations: which columns are labels, inputs and privileged information."""
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
+
+from lupi._internal.checks import check_name, split_names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,18 +120,3 @@ class Roles:
             ignored=(*ignore, *gold, *weight),
             inputs=inputs,
         )
-
-
-def check_name(column: str, names: Sequence[str], argument: str, of: str = "the table") -> None:
-    """Raise a `ValueError` that suggests a similar name unless a table has the column. `of` names the table."""
-    if column not in names:
-        near = difflib.get_close_matches(column, names, n=1)
-        some = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
-        hint = f"did you mean {near[0]!r}?" if near else f"the columns are {some}."
-        raise ValueError(f"Expected `{argument}` to name a column of {of}, but got {column!r}: {hint}")
-
-
-def split_names(values: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Split comma-separated column names; a value that is the name of a column is not split."""
-    parts = [[value] if value in names else value.split(",") for value in values]
-    return [name.strip() for part in parts for name in part if name.strip()]

@@ -4,8 +4,7 @@ import gzip
 
 import pytest
 
-from lupi.tabular.formats import open_file
-from lupi.tabular.reading import read_schema, read_table
+from lupi.tabular.formats import open_file, read_schema, read_table
 
 
 def test_names_that_are_not_utf8(tmp_path):

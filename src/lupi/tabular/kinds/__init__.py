@@ -4,11 +4,10 @@ To add a kind, subclass `Kind` and add the class to `KINDS`.
 """
 
 from lupi.tabular.kinds.base import ColumnEncoder, Encoding, Kind
-from lupi.tabular.kinds.boolean import Boolean
 from lupi.tabular.kinds.category import Category, OneHot
 from lupi.tabular.kinds.embedded import Embedded
 from lupi.tabular.kinds.image import ImageFile
-from lupi.tabular.kinds.number import Number, Quantiles, Standard, Standardized
+from lupi.tabular.kinds.number import Boolean, Number, Quantiles, Standard, Standardized
 from lupi.tabular.kinds.texts import Text
 from lupi.tabular.kinds.vector import Vector, Vectors
 

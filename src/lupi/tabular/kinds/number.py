@@ -67,6 +67,22 @@ class Standardized(Number):
         return Standard(self, columns).fit(frame)
 
 
+class Boolean(Number):
+    """True or false."""
+
+    name = "boolean"
+    wants = "true or false"
+
+    def recognizes(self, column: Column, stored: str) -> bool:  # noqa: ARG002
+        return stored == "boolean"
+
+    def reads(self, stored: str) -> bool:
+        return stored == "boolean"
+
+    def encode(self, frame: Frame, columns: list[str], *, privileged: bool, device: str = "cpu") -> Encoding:  # noqa: ARG002
+        return OneHot(self, columns).fit(frame) if privileged else Standard(self, columns).fit(frame)
+
+
 def holds_dates(column: Column) -> bool:
     """Return whether strings are dates in ISO format, such as 2026-12-31 or 2026-12-31T10:00:00Z."""
     some = column.dropna().head(1000)

@@ -4,7 +4,7 @@ import pytest
 import scipy.linalg  # noqa: F401 - loads BLAS
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from lupi._internal.blas import one_blas_thread
+from lupi.crowd.inference import one_blas_thread
 
 
 @pytest.fixture(autouse=True)
