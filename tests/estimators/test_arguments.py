@@ -39,10 +39,6 @@ DATA = {
         "'city' to have a value in some row",
     ),
     "infinity in a frame": ({"X": frame((5, "age"), np.inf)}, "'age' to be finite numbers, but got 'inf' in row 5"),
-    "NaN in one row of an example": (
-        {"X": changed(np.repeat(X[:30], 2, 0), (7, 2), np.nan), "example": np.arange(60) // 2},
-        "rows 6 and 7 of example 3 differ",
-    ),
     "no label": ({"y": np.full(60, np.nan)}, "all 60 are missing"),
     "infinity in y": ({"y": changed(Y, 3, np.inf)}, "Input y contains infinity in row 3"),
     "NaN in multi-label y": ({"y": changed(MULTI, (4, 1), np.nan)}, "Input y contains NaN in row 4"),
@@ -223,9 +219,10 @@ def test_a_trunk_that_cannot_take_X_is_named():  # noqa: N802
         classifier(trunk=nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten())).fit(images, Y, privileged=A)
 
 
-def test_a_missing_value_differs_from_others_and_equals_itself():
+def test_a_missing_value_is_that_of_another_row_of_its_example():
     inputs = pd.DataFrame({"x": pd.array(["a", pd.NA, pd.NA, "a"], dtype="string"), "y": 1.0})
-    with pytest.raises(ValueError, match="rows 0 and 1 of example 'p' differ in 'x'; "):
-        find_examples(["p", "p", "q", "q"], inputs)
+    with pytest.warns(UserWarning, match="In 2 rows without 'x', the value of another row of the same example is used"):
+        found, _ = find_examples(["p", "p", "q", "q"], inputs)
+    assert found["x"].tolist() == ["a", "a"]
     _, codes = find_examples(["p", "q", "q", "p"], inputs)
     assert codes.tolist() == [0, 1, 1, 0]
