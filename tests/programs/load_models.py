@@ -4,6 +4,7 @@ import sys
 
 import lupi
 
-for path in sys.argv[1:]:
-    lupi.load(path)
-print([name for name in ("sympy", "torch._dynamo") if name in sys.modules])
+if __name__ == "__main__":
+    for path in sys.argv[1:]:
+        lupi.load(path)
+    print([name for name in ("sympy", "torch._dynamo") if name in sys.modules])
