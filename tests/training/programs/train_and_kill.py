@@ -86,7 +86,7 @@ def child(case, number, point, name):
             hidden=(8,),
             tower=(6, 5),
             random_state=5,
-            checkpoint=checkpoint,
+            training={"checkpoint": checkpoint},
             **case["settings"],
         )
         model.fit(x[row].numpy(), data.y.numpy(), privileged=a.numpy(), example=row.numpy())
