@@ -14,9 +14,10 @@ from PIL import Image
 
 from lupi.estimators.folder import TRUSTED
 from lupi.tabular import TableEncoder, images
+from lupi.tabular.formats import folder_of
 from lupi.tabular.images import UnreadableImageError, read_image
 from lupi.tabular.kinds.embedded import embed
-from lupi.tabular.kinds.image import find_files, folder_of, resolve_beside_table
+from lupi.tabular.kinds.image import find_files, resolve_beside_table
 
 RNG = np.random.default_rng(0)
 PICTURE = RNG.integers(256, size=(6, 6, 3), dtype=np.uint8)

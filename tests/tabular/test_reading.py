@@ -10,7 +10,7 @@ import pytest
 
 from lupi.tabular.formats import base, open_file, read_batches, read_table
 from lupi.tabular.frames import to_pandas
-from lupi.tabular.schema import stored_as
+from lupi.tabular.values import stored_as
 
 
 def write_csv(path, text):

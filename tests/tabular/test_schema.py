@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 
 from lupi.tabular.frames import Columns
-from lupi.tabular.schema import InputColumn, Schema, stored_as, stored_in
+from lupi.tabular.schema import InputColumn, Schema
 from lupi.tabular.spec import Roles
+from lupi.tabular.values import stored_as, stored_in
 
 
 def schema_of(**inputs):

@@ -31,11 +31,11 @@ from lupi.crowd.trusted import read_trust
 from lupi.diagnose.leaks import Alone, Rows, classify_leak, predict_alone
 from lupi.diagnose.networks import STEPS, Gain, cross_entropy_gap, held_out_losses, predict_out_of_fold
 from lupi.tabular import TableSpec
-from lupi.tabular.formats import read_table
+from lupi.tabular.formats import folder_of, read_table
 from lupi.tabular.frames import to_pandas
 from lupi.tabular.grouping import grouped_folds, number_examples
 from lupi.tabular.images import UnreadableImageError, draw_thumbnail
-from lupi.tabular.kinds.image import folder_of, resolve_beside_table
+from lupi.tabular.kinds.image import resolve_beside_table
 from lupi.tabular.schema import InputColumn
 from lupi.tabular.table_data import TableData, read_data
 from lupi.tabular.targets import code_gold

@@ -15,11 +15,9 @@ from lupi._internal.checks import check_name, split_names
 from lupi._internal.files import check_not_input, claim_output, explain_os_errors, is_formula, replace_file
 from lupi._internal.progress import Steps
 from lupi.serving.model import TableModel
-from lupi.tabular.formats import count_rows, open_file, read_batches, read_schema
+from lupi.tabular.formats import count_rows, folder_of, open_file, read_batches, read_schema
 from lupi.tabular.frames import to_pandas
-from lupi.tabular.kinds.image import folder_of
-from lupi.tabular.schema import stored_as
-from lupi.tabular.values import as_text
+from lupi.tabular.values import as_text, stored_as
 
 
 def predict_table(

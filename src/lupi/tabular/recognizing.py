@@ -17,8 +17,7 @@ from lupi.tabular.frames import Frame
 from lupi.tabular.grouping import hash_rows
 from lupi.tabular.kinds import KINDS, find_kind
 from lupi.tabular.kinds.image import holds_images
-from lupi.tabular.schema import stored_as, stored_in
-from lupi.tabular.values import ID, Column, holds_vectors, is_id, is_number
+from lupi.tabular.values import ID, Column, holds_vectors, is_id, is_number, stored_as, stored_in
 
 STORED = ("boolean", "number", "string", "date", "duration", "vector")
 """Families of types that inputs and privileged columns may have."""

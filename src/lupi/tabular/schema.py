@@ -16,7 +16,7 @@ from lupi.tabular.kinds import find_kind
 from lupi.tabular.kinds.image import find_files
 from lupi.tabular.spec import Roles
 from lupi.tabular.targets import TASKS
-from lupi.tabular.values import Column, holds_vectors
+from lupi.tabular.values import Column, stored_as
 
 CSV_TYPES = {"number": pa.float64(), "boolean": pa.bool_()}
 """Types of columns of a CSV file; others are strings, also dates, which Arrow has no type for that holds all of."""
@@ -28,38 +28,6 @@ class InputColumn:
 
     kind: str
     stored: str
-
-
-def stored_as(kind: pa.DataType) -> str:
-    """Return the family of an Arrow type: boolean, number, string, date, duration, vector, or the name of the type."""
-    types = pa.types
-    if types.is_dictionary(kind):
-        return stored_as(kind.value_type)
-    families = {
-        "boolean": types.is_boolean,
-        "number": lambda t: types.is_integer(t) or types.is_floating(t) or types.is_decimal(t),
-        "string": lambda t: types.is_string(t) or types.is_large_string(t) or types.is_string_view(t),
-        "date": lambda t: types.is_timestamp(t) or types.is_date(t),
-        "duration": types.is_duration,
-        "vector": lambda t: is_list(t) and stored_as(t.value_type) == "number",
-    }
-    return next((name for name, belongs in families.items() if belongs(kind)), str(kind))
-
-
-def is_list(kind: pa.DataType) -> bool:
-    """Return whether an Arrow type is a list type."""
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
-
-
-def stored_in(column: Column) -> str:
-    """Return the family of a pandas column's data type."""
-    if column.dtype.kind in "mM":
-        return "date" if column.dtype.kind == "M" else "duration"
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        column = column.cat.categories.to_series()
-    if holds_vectors(column):
-        return "vector"
-    return stored_as(pa.array(column.head(1), from_pandas=True).type) if column.dtype != object else "string"
 
 
 @dataclass(frozen=True, kw_only=True)

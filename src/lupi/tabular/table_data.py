@@ -18,7 +18,7 @@ from pandas.api.types import is_numeric_dtype
 from lupi._internal.sanitizing import one_line
 from lupi.tabular import recognizing, targets
 from lupi.tabular.embeddings import resolve_folder
-from lupi.tabular.formats import open_columns, open_file, read_schema, read_table
+from lupi.tabular.formats import folder_of, open_columns, open_file, read_schema, read_table
 from lupi.tabular.frames import Columns, Frame, to_pandas
 from lupi.tabular.grouping import (
     check_examples,
@@ -31,11 +31,10 @@ from lupi.tabular.grouping import (
 )
 from lupi.tabular.kinds import find_kind
 from lupi.tabular.kinds.embedded import embed
-from lupi.tabular.kinds.image import folder_of
 from lupi.tabular.recognizing import TABLE_ADVICE
-from lupi.tabular.schema import InputColumn, Schema, stored_as
+from lupi.tabular.schema import InputColumn, Schema
 from lupi.tabular.spec import Roles, TableSpec
-from lupi.tabular.values import Column, as_bytes, as_text
+from lupi.tabular.values import Column, as_bytes, as_text, stored_as
 
 
 @dataclass(frozen=True, kw_only=True)

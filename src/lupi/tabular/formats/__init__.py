@@ -45,6 +45,12 @@ def open_file(path: str | Path, types: Mapping[str, pa.DataType] | None = None) 
         return found(path, types or {})
 
 
+def folder_of(path: str | Path) -> Path:
+    """Return the folder that paths in a table are relative to: the table's folder, or the table if it is a folder."""
+    path = Path(path)
+    return path if path.is_dir() else path.parent
+
+
 def read_schema(table: TableFile) -> pa.Schema:
     """Return the names and types of a table's columns."""
     with explain_unreadable(table.path):

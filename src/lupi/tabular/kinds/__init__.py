@@ -14,7 +14,7 @@ from lupi.tabular.kinds.vector import Vector, Vectors
 __all__ = ["ENCODINGS", "KINDS", "ColumnEncoder", "Encoding", "Kind", "find_kind"]
 
 KINDS: dict[str, type[Kind]] = {
-    kind.name: kind for kind in (Boolean, Vector, ImageFile, Text, Number, Category, Standardized)
+    kind.name: kind for kind in (Boolean, Number, Vector, Text, Category, ImageFile, Standardized)
 }
 """All kinds by name, in the order in which they are recognized."""
 ENCODINGS: tuple[type[Encoding], ...] = (Standard, Quantiles, OneHot, Vectors, Embedded)

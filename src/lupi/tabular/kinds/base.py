@@ -61,7 +61,7 @@ class ColumnEncoder(Protocol):
 class Kind(ABC):
     """A kind of column, for inputs and for privileged information.
 
-    `stored` is the family of a column's data type, as returned by `lupi.tabular.schema.stored_as`: boolean, number,
+    `stored` is the family of a column's data type, as returned by `lupi.tabular.values.stored_as`: boolean, number,
     string, date, duration or vector. `argument` is what users write after a colon, as in ``"text:MODEL"``.
     """
 

@@ -44,12 +44,6 @@ def holds_images(column: Column) -> bool:
     return len(some) > 0 and all(SUFFIXES.fullmatch(str(value)) for value in some)
 
 
-def folder_of(path: str | Path) -> Path:
-    """Return the folder that paths in a table are relative to: the table's folder, or the table if it is a folder."""
-    path = Path(path)
-    return path if path.is_dir() else path.parent
-
-
 def resolve_beside_table(folder: Path, name: str) -> Path | None:
     """Return the file that a table in a folder names, or None if its path is absolute or leads out of the folder.
 

@@ -34,7 +34,7 @@ class Number(Kind):
     when_missing = "they are replaced by the mean"
 
     def recognizes(self, column: Column, stored: str) -> bool:
-        return stored != "string" or holds_dates(column)
+        return stored in ("number", "date", "duration") or (stored == "string" and holds_dates(column))
 
     def clean(self, column: Column) -> Column:
         column = to_seconds(column)
