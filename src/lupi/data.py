@@ -361,13 +361,7 @@ class Annotations:
 
 
 def distinct(a: Tensor | SparseRows, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Find the distinct rows of a: the position of the first of each, and the (weighted) share of rows that equal it.
-
-    Examples
-    --------
-    >>> distinct(torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 0.0]]))
-    (tensor([1, 0]), tensor([0.2500, 0.7500]))
-    """
+    """Find the distinct rows of a: the position of the first, and the (weighted) share of rows that equal it."""
     rows = a if isinstance(a, Tensor) else torch.cat([a.index.float(), a.value], 1)
     if rows.shape[1] == 0:  # all rows are equal, but torch.unique does not find that
         rows = rows.new_zeros(rows.shape[0], 1)

@@ -78,13 +78,7 @@ def accuracy(y: ArrayLike | Posterior, p: ArrayLike) -> Floats:
 
 
 def brier(y: ArrayLike | Posterior, p: ArrayLike) -> Floats:
-    """Return the squared error of the probabilities, summed over classes; if multi-label, averaged over labels.
-
-    Examples
-    --------
-    >>> brier([1, 0], [[0.5, 0.5], [1.0, 0.0]]).tolist()
-    [0.5, 0.0]
-    """
+    """Return the squared error of the probabilities, summed over classes; if multi-label, averaged over labels."""
     p = np.asarray(p, float)
     if isinstance(y, Posterior):
         return np.asarray((np.square(p) + y.p * (1 - 2 * p)).sum(1))
@@ -95,13 +89,7 @@ def brier(y: ArrayLike | Posterior, p: ArrayLike) -> Floats:
 
 
 def gaussian_nll(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> Floats:
-    """Return the negative log-density of each y under a normal distribution.
-
-    Examples
-    --------
-    >>> gaussian_nll([1.0], [1.0], [1.0]).round(3).tolist()
-    [0.919]
-    """
+    """Return the negative log-density of each y under a normal distribution."""
     y, mean, variance = (np.asarray(value, float) for value in (y, mean, variance))
     return np.asarray(0.5 * (np.square(y - mean) / variance + np.log(2 * math.pi * variance)))
 
@@ -118,20 +106,7 @@ def _decisions(y: ArrayLike | Posterior, p: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def reliability(y: ArrayLike | Posterior, p: ArrayLike, bins: int = BINS) -> pd.DataFrame:
-    """Return the table of a reliability diagram: confidences and correct decisions in each bin.
-
-    Returns
-    -------
-    DataFrame
-        One row per bin (low, high]: low, high, count, and the sums `confidence` and `correct` over its decisions.
-
-    Examples
-    --------
-    >>> reliability([0, 0], [[0.7, 0.3], [0.4, 0.6]], bins=2)
-       low  high  count  confidence  correct
-    0  0.0   0.5      0         0.0      0.0
-    1  0.5   1.0      2         1.3      1.0
-    """
+    """Return the table of a reliability diagram: confidences and correct decisions in each bin."""
     confidence, correct = (part.ravel() for part in _decisions(y, p))
     place = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
     edges = np.linspace(0, 1, bins + 1)
@@ -141,13 +116,7 @@ def reliability(y: ArrayLike | Posterior, p: ArrayLike, bins: int = BINS) -> pd.
 
 
 def ece(y: ArrayLike | Posterior, p: ArrayLike, bins: int = BINS) -> float:
-    """Return the expected calibration error: the mean gap between confidence and accuracy over bins of confidence.
-
-    Examples
-    --------
-    >>> round(ece([0, 0], [[0.7, 0.3], [0.4, 0.6]], bins=2), 3)  # mean confidence 0.65, half of them correct
-    0.15
-    """
+    """Return the expected calibration error: the mean gap between confidence and accuracy over bins of confidence."""
     table = reliability(y, p, bins)
     return float((table["confidence"] - table["correct"]).abs().sum() / table["count"].sum())
 
@@ -247,22 +216,7 @@ def evaluate(y: ArrayLike | Posterior, prediction: ArrayLike | Normal) -> dict[s
 
 
 def clustered_error(values: Floats, cluster: NDArray[Any] | None = None) -> tuple[float, int]:
-    """Return the standard error of a mean of values in independent clusters, and the number of clusters.
-
-    Parameters
-    ----------
-    values : ndarray
-        One value per row.
-    cluster : ndarray, optional
-        The cluster of each row, such as its example. By default each row is a separate cluster.
-
-    Examples
-    --------
-    >>> clustered_error(np.array([1.0, 3.0]))
-    (1.0, 2)
-    >>> clustered_error(np.array([1.0, 1.0, 3.0, 3.0]), np.array([0, 0, 1, 1]))  # repetition adds no information
-    (1.0, 2)
-    """
+    """Return the standard error of a mean of values in independent clusters, and the number of clusters."""
     codes = np.arange(len(values)) if cluster is None else np.unique(cluster, return_inverse=True)[1]
     sums = np.bincount(codes, values - values.mean())
     count = len(sums)

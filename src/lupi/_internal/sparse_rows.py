@@ -106,14 +106,7 @@ class SparseRows:
 
 @dataclass(frozen=True)
 class CodedRows:
-    """Rows of numbers and one-hot columns, stored as numbers and codes; indexing returns dense rows.
-
-    Examples
-    --------
-    >>> rows = CodedRows(torch.tensor([[0.5], [1.5]]), torch.tensor([2]), torch.tensor([[0], [1]]), 3)
-    >>> rows[torch.tensor([1])]
-    tensor([[0.0000, 1.0000, 1.5000]])
-    """
+    """Rows of numbers and one-hot columns, stored as numbers and codes; indexing returns dense rows."""
 
     numbers: Tensor
     """[rows, numbers] floating-point"""

@@ -13,22 +13,7 @@ from lupi.report.page import Figure, Page, Section, Table, format_intervals, for
 
 
 def comparison_page(comparison: Comparison) -> Page:
-    """Make the page of a comparison.
-
-    Parameters
-    ----------
-    comparison : Comparison
-        The results. In figures, a control "METHOD [CONTROL]" is shown in the row of its method.
-
-    Examples
-    --------
-    >>> from lupi.compare.statistics import summarize
-    >>> runs = pd.DataFrame({"method": ["no-pi", "tram"] * 2, "control": False, "seed": [0, 0, 1, 1],
-    ...                      "nll": [1.0, 0.5, 1.2, 0.7], "seconds": 1.0})
-    >>> found = Comparison(runs=runs, summary=summarize(runs, ["nll"]), verdict="TRAM helps.", metrics=("nll",))
-    >>> [section.heading for section in comparison_page(found).sections]
-    ['Difference from No PI', 'Every run']
-    """
+    """Make the page of a comparison."""
     control = comparison.runs.groupby("method", sort=False)["control"].any()
     text = (
         f"Every method was trained with {comparison.runs['seed'].nunique()} seeds, each time on the same data as "

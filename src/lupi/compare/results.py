@@ -79,28 +79,7 @@ def conclude(
     uncertainty: Uncertainty = RUNS_ONLY,
     **more: Any,
 ) -> Comparison:
-    """Summarize runs, such as those of your own arms from `run_arms`, and draw conclusions.
-
-    Parameters
-    ----------
-    runs : sequence of Run
-        The runs of No PI, of methods and of controls.
-    methods, baselines, controls : sequence of str
-        The arms with privileged information, the arms without it, and the controls.
-    first : str
-        The most important metric for the verdict, if the runs have it.
-    uncertainty : Uncertainty
-        Sources of uncertainty besides the variation over seeds.
-    **more
-        Other fields of `Comparison`.
-
-    Examples
-    --------
-    >>> runs = [Run(arm, seed, {"nll": nll * (1 + seed / 10), "seconds": 1.0})
-    ...         for arm, nll in (("no-pi", 1.0), ("mine", 0.5)) for seed in (0, 1)]
-    >>> print(conclude(runs, ["mine"]).verdict.splitlines()[0])
-    Better than the best baseline in NLL: mine.
-    """
+    """Summarize runs, such as those of your own arms from `run_arms`, and draw conclusions."""
     table = to_frame(runs)
     metrics = [name for name in METRICS if name in table]
     table.insert(1, "control", table["method"].isin(controls))
@@ -115,26 +94,7 @@ def conclude(
 
 
 def format_table(comparison: Comparison, metrics: int = 2) -> str:
-    """Format the first metrics of a summary and the differences from No PI with intervals, as text.
-
-    Parameters
-    ----------
-    comparison : Comparison
-        Result of `compare_table`.
-    metrics : int
-        Number of metrics to show.
-
-    Examples
-    --------
-    >>> from lupi.compare.statistics import summarize
-    >>> runs = pd.DataFrame({"method": ["no-pi", "no-pi", "tram", "tram"], "seed": [0, 1, 0, 1],
-    ...                      "nll": [1.0, 2.0, 0.5, 1.25], "seconds": [1.0] * 4})
-    >>> found = Comparison(runs=runs, summary=summarize(runs, ["nll"]), verdict="", metrics=("nll",))
-    >>> print(format_table(found))  # doctest: +NORMALIZE_WHITESPACE
-                      NLL      difference [95 % interval]
-    no-pi     1.500±0.707
-    tram      0.875±0.530         -0.625 [-2.213, +0.963]
-    """
+    """Format the first metrics of a summary and the differences from No PI with intervals, as text."""
     width = max(map(len, comparison.summary.index)) + 2
     head, lines = f"{'':{width}}", {name: f"{name:{width}}" for name in comparison.summary.index}
     cells = format_scores(comparison, metrics)
@@ -148,17 +108,7 @@ def format_table(comparison: Comparison, metrics: int = 2) -> str:
 
 
 def write_results(comparison: Comparison, folder: Path, facts: Mapping[str, Any]) -> list[Path]:
-    """Write results.json, results.csv (one row per run) and summary.csv, and return their paths.
-
-    Parameters
-    ----------
-    comparison : Comparison
-        Result of `compare_table` or `compare_methods`.
-    folder : Path
-        An existing folder.
-    facts : mapping
-        More facts for results.json, such as the command and versions.
-    """
+    """Write results.json, results.csv (one row per run) and summary.csv, and return their paths."""
     numbers = {
         **facts,
         "about": comparison.about,

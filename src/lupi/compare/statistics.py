@@ -56,19 +56,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Uncertainty:
-    """Sources of uncertainty besides the variation from run to run.
-
-    Parameters
-    ----------
-    overlap : float
-        Ratio of test rows to training rows, if every run splits the same data again. The training sets overlap, so the
-        differences vary less than on new data; the variance of their mean is estimated by (1/n + overlap)·s² (Nadeau &
-        Bengio 2003).
-    rows : mapping
-        By method and metric, the score of each row of a test set shared by all runs, averaged over the runs.
-    example : ndarray, optional
-        The example of each of these rows.
-    """
+    """Sources of uncertainty besides the variation from run to run."""
 
     overlap: float = 0.0
     rows: Mapping[tuple[str, str], Floats] = field(default_factory=dict)
@@ -131,30 +119,7 @@ def difference(
 def summarize(
     runs: pd.DataFrame, metrics: Sequence[str] = ("nll", "accuracy"), uncertainty: Uncertainty = RUNS_ONLY
 ) -> pd.DataFrame:
-    """Return the mean and standard deviation over seeds, and the paired difference from No PI with its 95 % interval.
-
-    Parameters
-    ----------
-    runs : DataFrame
-        One row per method and seed.
-    metrics : sequence of str
-        Columns of runs.
-    uncertainty : Uncertainty
-        Sources of uncertainty besides the variation over seeds.
-
-    Returns
-    -------
-    DataFrame
-        One row per method. For each metric there is a column of means and columns with the suffixes `_sd`,
-        `_difference`, `_error`, `_low`, `_high` and `_p`. The last column is the mean of seconds.
-
-    Examples
-    --------
-    >>> runs = pd.DataFrame({"method": ["no-pi", "no-pi", "tram", "tram"], "seed": [0, 1, 0, 1],
-    ...                      "nll": [1.0, 2.0, 0.5, 1.0], "accuracy": [0.5, 0.5, 0.5, 0.5], "seconds": [1.0] * 4})
-    >>> summarize(runs).loc["tram", ["nll_difference", "nll_error"]].tolist()
-    [-0.75, 0.25]
-    """
+    """Return mean and standard deviation over seeds, and the paired difference from No PI with its 95 % interval."""
     rows = {}
     for name, own in runs.groupby("method", sort=False):
         row: dict[str, float] = {}

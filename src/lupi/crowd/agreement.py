@@ -33,18 +33,6 @@ def pairwise_agreement(label: ArrayLike, example: ArrayLike) -> float:
     """Return the fraction of equal labels among all pairs of labels of one example.
 
     The result is NaN if no example has two labels.
-
-    Parameters
-    ----------
-    label : array
-        The labels.
-    example : array
-        Ids of their examples.
-
-    Examples
-    --------
-    >>> pairwise_agreement(["a", "a", "b", "b"], [0, 0, 0, 1])  # one of three pairs
-    0.3333333333333333
     """
     label = np.asarray(label)
     of_label, labels = number_ids("label", label, len(label))
@@ -67,19 +55,9 @@ def krippendorff_alpha(label: ArrayLike, example: ArrayLike) -> float:
     unequal pairs among all these labels. α is 1 for perfect agreement and 0 for agreement by chance. Examples with a
     single label are ignored, and the result is NaN if there are no others.
 
-    Parameters
-    ----------
-    label, example
-        As for `pairwise_agreement`.
-
     References
     ----------
     Krippendorff, "Content analysis: an introduction to its methodology" (Sage, 4th edition 2018), chapter 12.
-
-    Examples
-    --------
-    >>> krippendorff_alpha(["a", "a", "b", "b", "b", "a"], [0, 0, 1, 1, 2, 2])
-    0.4444444444444444
     """
     label = np.asarray(label)
     of_label, labels = number_ids("label", label, len(label))

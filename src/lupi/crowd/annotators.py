@@ -80,22 +80,6 @@ def sample_reliability(
     If few examples have two labels, the labels say little about the exponent, but reliability depends on it: with a
     lower exponent, annotators appear less reliable. Up to half of the draws therefore use exponent 1, and the interval
     is wide.
-
-    Parameters
-    ----------
-    inference : Inference
-        Result of `infer`.
-    level : float
-        Probability of the credible interval.
-    sweeps : int
-        Number of draws, after a burn-in of a tenth as many.
-    random_state : int
-        Seed.
-
-    Returns
-    -------
-    mean, low, high : ndarray
-        [annotators] each.
     """
     rng = np.random.default_rng(random_state)
     whole = round(sweeps * (1 - weigh_evidence(inference.votes)) / 2)

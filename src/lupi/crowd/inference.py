@@ -216,33 +216,7 @@ def infer(
 
 
 def infer_votes(votes: Votes, p: ArrayLike, *, features: Any = None, exponent: float | None = None) -> Inference:
-    """Infer true labels and the reliability of labels from votes and one prediction per example.
-
-    Parameters
-    ----------
-    votes : Votes
-        The labels. The posterior of an example without labels is its prior, or its true label if that is known.
-    p : array, [examples, classes]
-        The prediction for each example by a model that was not trained on it.
-    features, exponent
-        As in `infer`.
-
-    Returns
-    -------
-    Inference
-        Posteriors of the true labels and the reliability of labels and annotators.
-
-    Examples
-    --------
-    Quick labels are wrong.
-
-    >>> example, quick = np.arange(60).repeat(3), np.tile([0.0, 0.0, 1.0], 60)
-    >>> label = np.where(quick, 1 - example % 2, example % 2)
-    >>> votes = Votes(example=example, annotator=0 * example, label=label, examples=61, annotators=1, classes=2)
-    >>> found = infer_votes(votes, np.tile([[0.7, 0.3], [0.3, 0.7]], (31, 1))[:61], features=quick[:, None])
-    >>> found.right[:3].round(1).tolist(), found.truth[:2].argmax(1).tolist()
-    ([1.0, 1.0, 0.0], [0, 1])
-    """
+    """Infer true labels and the reliability of labels from votes and one prediction per example."""
     p = np.asarray(p, dtype=np.float64)
     _check_probabilities(p)
     if p.shape != (votes.examples, votes.classes):

@@ -16,30 +16,6 @@ def stack_weights(
 
     EM maximizes Σ_i log Σ_m w_m Σ_k p_m[i, k] exp(evidence[i, k]). The problem is concave, so EM converges to the
     maximum. Examples without labels have constant evidence and no influence.
-
-    Parameters
-    ----------
-    predictions : sequence of arrays, [examples, classes] each
-        The predictions of each model for examples that it was not trained on.
-    evidence : array, [examples, classes]
-        Log-probability of the labels of each example given each true label, such as `Inference.evidence`.
-    tolerance : float
-        EM stops when the mean log-likelihood per example is this close to its maximum.
-    steps : int
-        Maximum number of steps.
-
-    Returns
-    -------
-    ndarray
-        Weights of the models, which sum to 1.
-
-    Examples
-    --------
-    The first model knows what the labels say; the second guesses.
-
-    >>> evidence = np.log([[0.9, 0.1], [0.2, 0.8], [0.9, 0.1]])
-    >>> stack_weights([[[0.8, 0.2], [0.1, 0.9], [0.7, 0.3]], np.full((3, 2), 0.5)], evidence).round(2).tolist()
-    [1.0, 0.0]
     """
     evidence = np.asarray(evidence, dtype=np.float64)
     shapes = {np.shape(p) for p in predictions}

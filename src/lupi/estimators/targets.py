@@ -91,12 +91,7 @@ class Classes(ClassTarget):
         """Return class numbers."""
         if isinstance(y, pd.Categorical):
             return torch.from_numpy(number_classes(y)[1])
-        y = column_or_1d(y)
-        codes = pd.Index(self.classes).get_indexer(pd.Index(y))
-        if (codes < 0).any():
-            got, some = to_python(y[codes.argmin()]), to_python(self.classes[0])
-            raise ValueError(f"Expected `{name}` to hold classes of y, such as {some!r}, but got {got!r}.")
-        return torch.from_numpy(codes.astype(np.int64))
+        return code_classes(self.classes, y, name)
 
     def spread(self, y: Tensor) -> NDArray[np.float64]:
         """Return one-hot rows."""
@@ -120,7 +115,7 @@ class SoftClasses(ClassTarget):
     def code(self, y: Any, name: str) -> Tensor:
         """Return probabilities, or class numbers for labels that are known."""
         if y.ndim != 2:
-            return Classes.code(self, y, name)  # type: ignore[arg-type]
+            return code_classes(self.classes, y, name)
         check_columns(y, self.outputs, name)
         return torch.from_numpy(check_probabilities(y)).float()
 
@@ -194,6 +189,16 @@ class Numbers(Target):
         # Use tensors, since an ONNX export rounds plain numbers to float32.
         scale, mean = torch.tensor([self.scale, self.mean], dtype=output.dtype).unbind()
         return self.likelihood.mean(output) * scale + mean
+
+
+def code_classes(classes: NDArray[Any], y: Any, name: str) -> Tensor:
+    """Return class numbers; raise a `ValueError` that names a label that is no class."""
+    y = column_or_1d(y)
+    codes = pd.Index(classes).get_indexer(pd.Index(y))
+    if (codes < 0).any():
+        got, some = to_python(y[codes.argmin()]), to_python(classes[0])
+        raise ValueError(f"Expected `{name}` to hold classes of y, such as {some!r}, but got {got!r}.")
+    return torch.from_numpy(codes.astype(np.int64))
 
 
 def check_columns(y: NDArray[Any], columns: int, name: str) -> None:

@@ -43,25 +43,7 @@ class Wide(Importer):
 def to_long(
     table: Any, *, example: str | None = None, annotators: Sequence[str] | None = None, of: object = "the table"
 ) -> ImportedTable:
-    """Convert a wide table to one with one row per label.
-
-    Parameters
-    ----------
-    table
-        A table of pandas, polars or Arrow, or an array in which every column is an annotator.
-    example, annotators
-        As for the importer "wide".
-    of
-        Name of the table in messages.
-
-    Examples
-    --------
-    >>> to_long(pd.DataFrame({"id": ["p", "q"], "ann": ["yes", "no"], "bob": ["no", None]})).frame
-      example label annotator
-    0       p   yes       ann
-    1       p    no       bob
-    2       q    no       ann
-    """
+    """Convert a wide table to one with one row per label."""
     matrix, frame = isinstance(table, np.ndarray), pd.DataFrame(as_pandas(table))
     frame = frame.set_axis([str(name) for name in frame.columns], axis="columns")
     names = list(frame.columns)

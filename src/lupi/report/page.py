@@ -29,17 +29,7 @@ CELL = 200
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure with its caption.
-
-    Parameters
-    ----------
-    svg : str
-        An SVG element. It is inserted into the page without escaping, so it must never contain unescaped user text.
-    caption : str
-        What the figure shows.
-    small : bool
-        Whether the figure is one of several small ones side by side.
-    """
+    """A figure with its caption."""
 
     svg: str
     caption: str
@@ -137,15 +127,7 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True)
 class Detail:
-    """A table that is hidden until readers open it.
-
-    Parameters
-    ----------
-    summary : str
-        One line that is always shown.
-    table : Table
-        The table below it.
-    """
+    """A table that is hidden until readers open it."""
 
     summary: str
     table: Table
@@ -181,17 +163,7 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """A report.
-
-    Parameters
-    ----------
-    title : str
-        The question that the report answers.
-    verdict : str
-        The answer in a sentence or two. Lines after the first are shown smaller.
-    sections : sequence of Section
-        The evidence.
-    """
+    """A report."""
 
     title: str
     verdict: str
@@ -228,32 +200,7 @@ def render(page: Page, *, command: str = "", versions: Mapping[str, str] | None 
 
 
 def write_report(page: Page, path: str | Path, *, command: str = "", versions: Mapping[str, str] | None = None) -> Path:
-    """Write a page to an HTML file, atomically.
-
-    Parameters
-    ----------
-    page : Page
-        The report.
-    path : str or Path
-        The file, such as run/report.html, in an existing folder.
-    command : str
-        The command that made the results, to show at the end of the page.
-    versions : mapping, optional
-        Versions of packages by name, to show with the command.
-
-    Returns
-    -------
-    Path
-        The file.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> page = Page(title="Report", verdict="It helps.")
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_report(page, Path(folder) / "report.html").name
-    'report.html'
-    """
+    """Write a page to an HTML file, atomically."""
     path = Path(path)
     write_text(path, render(page, command=command, versions=versions))
     return path

@@ -233,22 +233,7 @@ def list_encoders(estimator: Estimator) -> list[PretrainedEncoder]:
 
 
 def export_onnx(model: Estimator | TableModel, onnx: str | Path, *, overwrite: bool = False) -> list[str]:
-    """Write the predictor of a model as an ONNX file, without privileged information.
-
-    Parameters
-    ----------
-    model : PrivilegedClassifier, PrivilegedRegressor or TableModel
-        A model whose inputs are all numbers.
-    onnx : str or Path
-        The file.
-    overwrite : bool
-        Whether to replace an existing file.
-
-    Returns
-    -------
-    list of str
-        A description of the graph's input and output.
-    """
+    """Write the predictor of a model as an ONNX file, without privileged information."""
     if isinstance(model, TableModel):
         estimator, classes = model.estimator, model.record["classes"]
     else:

@@ -32,27 +32,6 @@ def predict_table(
     """Predict a table in batches, and write the predictions to a Parquet or CSV file.
 
     Categories that were not in the training table cause a warning for each column.
-
-    Parameters
-    ----------
-    model : TableModel
-        The model.
-    table : str or Path
-        A CSV, TSV, JSON, JSON Lines, Excel or Parquet file, or a folder of Parquet files. Except for JSON and Excel, it
-        may be larger than memory.
-    output : str or Path
-        The file to write, .parquet or .csv.
-    keep : sequence of str
-        Columns to copy to the output. The column of example ids is always copied if the table has it.
-    overwrite : bool
-        Whether to replace an existing file.
-    progress : bool
-        Whether to show progress.
-
-    Returns
-    -------
-    int
-        The number of rows.
     """
     output = Path(output)
     make_writer = find_writer(output)

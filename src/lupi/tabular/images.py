@@ -91,18 +91,6 @@ class VisionEncoder(PretrainedEncoder):
 
     Embeddings are cached on disk (folder ``lupi`` in ``$XDG_CACHE_HOME`` or ``~/.cache``), by model and content of the
     file. This needs the extra `vision`.
-
-    Parameters
-    ----------
-    name : str
-        A name on the Hugging Face Hub, a folder, or ``timm:`` followed by a name.
-    device : str
-        Device of the model.
-
-    Attributes
-    ----------
-    version_ : str
-        Hash of the files in the folder, or of the weights. It is an error if the encoder has changed since training.
     """
 
     unit = "images"

@@ -50,20 +50,6 @@ class CIFAR10H:
         """Keep all inaccurate annotators and a sample of the others, as the paper does.
 
         From the published file this keeps 41 + 41 annotators and their 16,400 labels, 79.2 % of which are correct.
-
-        Parameters
-        ----------
-        others : int
-            Number of accurate annotators to keep. The paper does not say which; they are drawn at random.
-        below : float
-            Annotators with a lower accuracy are kept.
-        random_state : int
-            Seed of the draw.
-
-        Returns
-        -------
-        CIFAR10H
-            All labels of these annotators.
         """
         agreement = self.agreement()
         bad = agreement.index[agreement < below]

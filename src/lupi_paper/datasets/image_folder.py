@@ -18,29 +18,7 @@ MARGIN = 8 / 7
 
 @dataclass(frozen=True, eq=False)
 class ImageFiles:
-    """Images in files, as a map-style torch `Dataset`: resized, and centre-cropped to a square.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder of the images.
-    path : ndarray of str
-        [images] path of each image inside that folder.
-    size : int
-        Height and width of the square.
-    resized : int, optional
-        Shorter side of the image when the square is cropped; by default 8/7 of `size`, which is 256 for 224.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from PIL import Image
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> Image.new("RGB", (50, 40), "red").save(folder / "red.png")
-    >>> images = ImageFiles(folder, np.array(["red.png"], dtype=object), size=32)
-    >>> images[0].shape, images[0][:, 0, 0]
-    (torch.Size([3, 32, 32]), tensor([255,   0,   0], dtype=torch.uint8))
-    """
+    """Images in files, as a map-style torch `Dataset`: resized, and centre-cropped to a square."""
 
     folder: Path
     path: NDArray[np.object_]

@@ -50,21 +50,7 @@ class ImageNetPI:
     """[images] true label by the image's folder, for evaluation only; None unless there are 1000 folders."""
 
     def annotations(self, annotations: int = 1, random_state: int = 0) -> Relabelled:
-        """Draw some of the sixteen labels of each image, without replacement.
-
-        Parameters
-        ----------
-        annotations : int
-            Labels per image, 1 to 16.
-        random_state : int
-            Seed of the draw.
-
-        Returns
-        -------
-        Relabelled
-            Row of the image, label and privileged information, ordered by image. The privileged columns are
-            `annotator`, `probability` (its confidence), `accuracy` and `log_parameters`.
-        """
+        """Draw some of the sixteen labels of each image, without replacement."""
         if not 1 <= annotations <= len(self.annotators):
             raise ValueError(f"Expected `annotations` to be 1 to {len(self.annotators)}, but got {annotations}.")
         lots = np.random.default_rng(random_state).random(self.y.shape, dtype=np.float32)

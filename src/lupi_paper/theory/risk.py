@@ -326,29 +326,7 @@ def marginal(error: Array) -> Array:
 
 
 def estimate_model(X: Any, A: Any, y: Any, *, features: Any) -> LinearModel:
-    """Estimate a linear model by least squares: w*, v* and σ from y on [X, A], and μ and Σ from A on features of x.
-
-    Parameters
-    ----------
-    X, A : arrays of shape (n, d) and (n, m)
-    y : array of shape (n,)
-    features : array of shape (n, p)
-        Functions of x in which μ(x) is linear. With X itself, μ(X) is in the span of X and `LinearModel.outside` is 0.
-        Each further feature adds about v*ᵀΣv*/n to it by chance, so few features are better than many, and an
-        `outside` of that size is no evidence.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(500, 2))
-    >>> A = X[:, :1] ** 2 + rng.normal(size=(500, 1))
-    >>> y = X @ [1.0, -1.0] + 2 * A[:, 0] + rng.normal(size=500)
-    >>> model = estimate_model(X, A, y, features=np.column_stack([np.ones(500), X, X**2]))
-    >>> model.v.round(1).tolist(), round(model.sigma, 1)
-    ([2.0], 1.0)
-    >>> conditions(model, draws=1000)["imputed"].sufficient.value > 0
-    True
-    """
+    """Estimate a linear model by least squares: w*, v* and σ from y on [X, A], and μ and Σ from A on features of x."""
     X = check_array("X", X, None, None)
     n = len(X)
     A, y = check_array("A", A, n, None), check_array("y", y, n)

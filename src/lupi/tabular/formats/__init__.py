@@ -60,26 +60,7 @@ def read_schema(table: TableFile) -> pa.Schema:
 
 
 def read_table(path: str | Path, columns: Sequence[str], types: Mapping[str, pa.DataType] | None = None) -> pa.Table:
-    r"""Read columns of a table into memory.
-
-    Parameters
-    ----------
-    path : str or Path
-        The table.
-    columns : sequence of str
-        Names of the columns.
-    types : mapping, optional
-        Types of columns of a CSV file, for example strings for ids, so that 007 does not become 7.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = Path(folder, "table.csv")
-    ...     _ = file.write_text("id,label\n007,yes\n008,no\n")
-    ...     read_table(file, ["id", "label"], {"id": pa.string()}).to_pylist()
-    [{'id': '007', 'label': 'yes'}, {'id': '008', 'label': 'no'}]
-    """
+    r"""Read columns of a table into memory."""
     table = open_file(path, types)
     with explain_unreadable(path):
         rows = table.read(columns)

@@ -19,10 +19,16 @@ class Encoding(ABC):
 
     kind: "Kind"
     columns: list[str]
-    numbers: int
-    """How many features are numbers; they come first."""
-    codes: int
-    """How many codes a row has."""
+
+    @property
+    @abstractmethod
+    def numbers(self) -> int:
+        """Number of features that are numbers; they come first."""
+
+    @property
+    @abstractmethod
+    def codes(self) -> int:
+        """Number of codes of a row."""
 
     @property
     @abstractmethod

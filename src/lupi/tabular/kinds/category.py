@@ -29,8 +29,6 @@ class Category(Kind):
 class OneHot(Encoding):
     """One feature per category seen in training, and one for missing values if there were some."""
 
-    numbers = 0
-    codes = 1
     sign: ClassVar[str] = "="
 
     labels: list[str]
@@ -44,6 +42,14 @@ class OneHot(Encoding):
         column = frame[self.columns[0]]
         self.labels, self.missing = category_labels(column), bool(column.isna().any())
         return self
+
+    @property
+    def numbers(self) -> int:
+        return 0
+
+    @property
+    def codes(self) -> int:
+        return 1
 
     @property
     def width(self) -> int:

@@ -123,11 +123,11 @@ class Standard(Encoding):
         return self
 
     @property
-    def numbers(self) -> int:  # type: ignore[override]
+    def numbers(self) -> int:
         return len(self.mean)
 
     @property
-    def codes(self) -> int:  # type: ignore[override]
+    def codes(self) -> int:
         return len(self.missing)
 
     @property

@@ -1,5 +1,6 @@
 """Vectors, such as embeddings: several numbers per row, the same number in all rows."""
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any, Self
 
@@ -35,9 +36,9 @@ class Vector(Kind):
 class Features(Standard):
     """Several standardized numbers of one column. A missing value has no feature of its own."""
 
+    @abstractmethod
     def values(self, column: Column) -> NDArray[Any]:
         """Return the numbers of each row, [rows, numbers]."""
-        raise NotImplementedError
 
     def fit(self, frame: Frame) -> Self:
         """Learn the mean and scale of each number."""
