@@ -70,7 +70,7 @@ def train_table(path: Path, method: str, epochs: int) -> None:
     def print_time(*_: object) -> None:
         print(f"{time.monotonic() - start:.1f}", flush=True)
 
-    settings = {"epochs": epochs, "callbacks": [print_time]}
+    settings = {"epochs": epochs, "training": {"callbacks": [print_time]}}
     with tempfile.TemporaryDirectory() as folder:
         train(spec, method=method, settings=settings, output=Path(folder, "model"), progress=True)
 
