@@ -4,6 +4,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 from scipy import stats
 from sklearn.metrics import log_loss, root_mean_squared_error
 from sklearn.model_selection import GroupShuffleSplit
@@ -191,6 +192,22 @@ def test_folds_are_another_comparison(tmp_path):
     for other, message in (({"folds": 2}, "has folds 3, not 2;"), ({"seeds": 3}, "has folds 3, not none;")):
         with pytest.raises(FileExistsError, match=message):
             found_of(tmp_path, settings={"epochs": 1}, **other)
+
+
+def test_other_test_images_are_another_comparison(tmp_path):
+    for name in "abcd":
+        Image.fromarray(RNG.integers(256, size=(4, 4, 3), dtype=np.uint8)).save(tmp_path / f"{name}.png")
+    photos = TABLE[["id", "annotator", "label"]].assign(photo=[f"{'ab'[i % 2]}.png" for i in TABLE["id"]])
+    photos.to_csv(tmp_path / "table.csv", index=False)
+    pd.DataFrame({"photo": ["c.png", "d.png"], "label": ["yes", "no"]}).to_csv(tmp_path / "test.csv", index=False)
+    spec = TableSpec(
+        table=tmp_path / "table.csv", target=["label"], privileged=["annotator"], example="id", kind={"photo": "image"}
+    )
+    plan = Plan(spec=spec, test=tmp_path / "test.csv", methods=["tram"], seeds=2, settings={"epochs": 1})
+    compare_table(plan, tmp_path / "run")
+    Image.fromarray(255 - np.asarray(Image.open(tmp_path / "c.png"))).save(tmp_path / "c.png")
+    with pytest.raises(FileExistsError, match="has test data"):
+        compare_table(plan, tmp_path / "run")
 
 
 @pytest.mark.parametrize("test", [None, TEST], ids=["split", "table"])
