@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
-from lupi.crowd import likelihood, stack_weights
+from lupi.crowd import stack_weights, votes
 
 
 def draw(seed, *, models=3, examples=40, classes=3):
@@ -60,7 +60,7 @@ def test_examples_without_labels_carry_no_information():
 def test_weights_do_not_depend_on_chunks_nor_on_a_factor_of_the_likelihood(monkeypatch):
     predictions, evidence = draw(1)
     expected = stack_weights(predictions, evidence)
-    monkeypatch.setattr(likelihood, "CHUNK", 10)
+    monkeypatch.setattr(votes, "CHUNK", 10)
     shift = 1000 * np.random.default_rng(1).normal(size=(40, 1))
     np.testing.assert_allclose(stack_weights(predictions, evidence + shift), expected, atol=1e-6)
 

@@ -9,11 +9,10 @@ trains a network, and everything except `aggregate` needs only numpy and scipy.
 from typing import TYPE_CHECKING, Any
 
 from lupi.crowd.agreement import count_labels, krippendorff_alpha, majority_vote, pairwise_agreement
-from lupi.crowd.annotators import sample_reliability, summarize_annotators
+from lupi.crowd.annotators import summarize_annotators
 from lupi.crowd.confusions import dawid_skene
 from lupi.crowd.inference import Inference, infer, infer_votes
 from lupi.crowd.stacking import stack_weights
-from lupi.crowd.tempering import choose_exponent
 from lupi.crowd.votes import Votes
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ __all__ = [
     "Inference",
     "Votes",
     "aggregate",
-    "choose_exponent",
     "count_labels",
     "dawid_skene",
     "infer",
@@ -32,7 +30,6 @@ __all__ = [
     "krippendorff_alpha",
     "majority_vote",
     "pairwise_agreement",
-    "sample_reliability",
     "stack_weights",
     "summarize_annotators",
 ]

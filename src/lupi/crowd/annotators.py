@@ -1,21 +1,21 @@
-"""The reliability of each annotator with a credible interval, by Gibbs sampling.
+"""The reliability of each annotator with a credible interval, and their confusion matrices."""
 
-Kim and Ghahramani, "Bayesian classifier combination" (AISTATS 2012).
-"""
-
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_expit
+from scipy.sparse import csr_array
+from scipy.special import expit
 
-from lupi.crowd.habits import FEW
 from lupi.crowd.inference import Inference
-from lupi.crowd.likelihood import error_evidence, log_errors, log_softmax, softmax
-from lupi.crowd.tempering import weigh_evidence
-from lupi.crowd.trusted import clamp, count_checked, find_trusted, log_trust
-from lupi.crowd.votes import Floats, Votes
+from lupi.crowd.population import KNOWLEDGE, PLAIN
+from lupi.crowd.trusted import STRENGTH, find_trusted
+from lupi.crowd.votes import Floats, Integers, Votes, add_groups, split_rows
+
+GRID = expit(np.linspace(-7, 7, 281))
+"""Reliabilities at which the posterior of an annotator is computed, evenly spaced in log-odds."""
+HARDLY = 0.005
+"""Cells of confusion matrices with a smaller expected count are left out."""
 
 
 def summarize_annotators(inference: Inference) -> dict[str, NDArray[Any]]:
@@ -31,7 +31,7 @@ def summarize_annotators(inference: Inference) -> dict[str, NDArray[Any]]:
     dict
         annotator: the id; labels: the number of labels; agreement: the fraction of labels that equal the model's
         prediction; confidence: the mean probability of the labels under the model alone; support: the mean probability
-        of the labels given the model and the other labels of the example, with exponent 1; reliability: the probability
+        of the labels given the model and the other labels of the example; reliability: the probability
         that a label is correct, with the 95 % credible interval from low to high; flagged: whether that interval lies
         below the mean reliability over all labels.
 
@@ -48,16 +48,14 @@ def summarize_annotators(inference: Inference) -> dict[str, NDArray[Any]]:
     v = inference.votes
     row = np.arange(len(v.label))
     total = np.bincount(v.annotator, minlength=v.annotators)
-    p = inference.p[v.example]
-    reliability, low, high = sample_reliability(inference)
-    # Tempering improves calibration, but support is used for ranking, and tempered support ranked worse on music genre.
-    support = replace(inference, exponent=1.0).others[row, v.label]
+    p = np.exp(inference.log_prior[v.example])
+    reliability, low, high = estimate_reliability(inference)
     return {
         "annotator": inference.names,
         "labels": total,
         "agreement": v.mean_by_annotator(p.argmax(1) == v.label),
         "confidence": v.mean_by_annotator(p[row, v.label]),
-        "support": v.mean_by_annotator(support),
+        "support": v.mean_by_annotator(inference.support.true),
         "reliability": reliability,
         "low": low,
         "high": high,
@@ -65,102 +63,50 @@ def summarize_annotators(inference: Inference) -> dict[str, NDArray[Any]]:
     }
 
 
-def sample_reliability(
-    inference: Inference, level: float = 0.95, *, sweeps: int = 1000, random_state: int = 0
-) -> tuple[Floats, Floats, Floats]:
-    """Sample the reliability of each annotator, and return its posterior mean and credible interval.
+def estimate_reliability(inference: Inference, level: float = 0.95) -> tuple[Floats, Floats, Floats]:
+    """Return the posterior mean of each annotator's reliability and the limits of a credible interval.
 
-    The estimates of z, b, μ, σ_b², β and s depend on each other, so an interval for one that treats the others as known
-    is too narrow. Gibbs sampling draws all of them, and which labels are habits, while the errors C, the weights w and
-    the habit distributions h stay at their estimates. The draws of z temper the likelihood of the labels with
-    `inference.exponent`, because labels of the same example share errors. Given z, the labels of an annotator belong to
-    different examples and are not tempered.
-
-    If few examples have two labels, the labels say little about the exponent, but reliability depends on it: with a
-    lower exponent, annotators appear less reliable. Up to half of the draws therefore use exponent 1, and the interval
-    is wide.
-
-    Parameters
-    ----------
-    inference : Inference
-        Result of `infer`.
-    level : float
-        Probability of the credible interval.
-    sweeps : int
-        Number of draws, after a burn-in of a tenth as many.
-    random_state : int
-        Seed.
-
-    Returns
-    -------
-    mean, low, high : ndarray
-        [annotators] each.
+    The reliability is the probability that a label is correct. Its likelihood takes into account that the truth is
+    uncertain. Its prior is the population of annotators, as a Beta distribution,
+    or trust. Errors and the population count as known.
     """
-    rng = np.random.default_rng(random_state)
-    whole = round(sweeps * (1 - weigh_evidence(inference.votes)) / 2)
-    draws = _draw(inference, inference.exponent, sweeps - whole, rng) + _draw(inference, 1.0, whole, rng)
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return np.mean(draws, 0), low, high
+    v, support = inference.votes, inference.support
+    frequency = inference.population.frequency[PLAIN] / inference.population.frequency[PLAIN].sum()
+    mean = float(frequency @ KNOWLEDGE)
+    variance = max(float(frequency @ (KNOWLEDGE - mean) ** 2), 1e-6)
+    strength = np.full(v.annotators, min(max(mean * (1 - mean) / variance - 1, 1.0), STRENGTH))
+    right = mean * strength
+    if len(trusted := find_trusted(v)):
+        assert v.trust is not None
+        strength[trusted], right[trusted] = STRENGTH, STRENGTH * v.trust[trusted]
+    # A grid that is even in log-odds has the density r (1 − r).
+    log = np.outer(right, np.log(GRID)) + np.outer(strength - right, np.log1p(-GRID))
+    order = np.argsort(v.annotator, kind="stable")
+    for rows in split_rows(len(order), len(GRID)):
+        labels = order[rows]
+        true, error = support.true[labels, None], support.error[labels, None]
+        add_groups(log, v.annotator[labels], np.log(np.maximum(error + GRID * (true - error), 1e-300)))
+    density = np.exp(log - log.max(1, keepdims=True))
+    density /= density.sum(1, keepdims=True)
+    total, tail = density.cumsum(1) - density / 2, (1 - level) / 2
+    low, high = (np.array([np.interp(q, of_one, GRID) for of_one in total]) for q in (tail, 1 - tail))
+    return density @ GRID, low, high
 
 
-def _draw(inference: Inference, exponent: float, sweeps: int, rng: np.random.Generator) -> list[Floats]:
-    """Draw the reliability of the annotators, after a burn-in of a tenth as many sweeps."""
-    v, model = inference.votes, inference.model
-    J, cell, row = v.annotators, v.example * v.classes + v.label, np.arange(v.examples)
-    of_error, of_habit = log_errors(model.errors), model.habits[v.annotator, v.label]
-    theta, mu, variance, scale = inference.mean + inference.effects, inference.mean, inference.variances[0], 1.0
-    offset, share, works = model.log_odds - theta[v.annotator], model.share, 1.0 - model.share[v.annotator]
-    right = expit(model.log_odds)
-    checked, others = count_checked(v), np.flatnonzero(count_checked(v) == 0)
-    step = 2.4 / np.sqrt(1 / variance + np.bincount(v.annotator, works * right * (1 - right), J) + checked / 4)
-    log_prior, draws = inference.log_prior, list[Floats]()
-    for sweep in range(sweeps // 10 + sweeps):
-        eta = theta[v.annotator] + offset
-        evidence = error_evidence(v, model.errors, works)
-        evidence += np.bincount(cell, works * eta, evidence.size).reshape(evidence.shape)
-        z = (np.cumsum(softmax(clamp(v, log_prior + exponent * evidence)), 1) > rng.random((v.examples, 1))).argmax(1)
-        sign = np.where(z[v.example] == v.label, 1.0, -1.0)
-        if share.any():  # draw which labels are habits, given z, and the share of habits of each annotator
-            work = (1 - share)[v.annotator] * np.exp(log_expit(sign * eta) + of_error[z[v.example], v.label])
-            habit = share[v.annotator] * of_habit
-            works = (rng.random(len(eta)) * (work + habit) < work).astype(float)
-            counts = np.bincount(v.annotator, 1 - works, J), np.bincount(v.annotator, works, J)
-            share = rng.beta(0.5 + counts[0], FEW + checked + counts[1])  # the prior favours few habits
-        # Metropolis steps for each annotator given z, then μ and σ_b² given the annotators.
-        density = log_density(theta, v, works, sign, offset, mu, variance)
-        for _ in range(3):
-            new = theta + step * rng.normal(size=J)
-            new_density = log_density(new, v, works, sign, offset, mu, variance)
-            accept = np.log(rng.random(J)) < new_density - density
-            theta, density = np.where(accept, new, theta), np.where(accept, new_density, density)
-        precision = 1 / 4 + len(others) / variance
-        mu = (1 / 4 + theta[others].sum() / variance) / precision + rng.normal() / np.sqrt(precision)
-        variance = (0.5 + ((theta[others] - mu) ** 2).sum() / 2) / rng.gamma(1 + len(others) / 2)
-        # A Metropolis step for the sharpness of the prior (a factor of β) given z.
-        new_scale = float(scale * np.exp(0.1 * rng.normal()))
-        new_prior = log_softmax(new_scale * inference.log_prior)
-        gain_of_prior = (new_prior - log_prior)[row, z].sum()
-        gain_of_prior += (np.log(inference.beta * scale) ** 2 - np.log(inference.beta * new_scale) ** 2) / 2
-        if np.log(rng.random()) < gain_of_prior:
-            scale, log_prior = new_scale, new_prior
-        if sweep >= sweeps // 10:
-            lucky = model.habits[v.annotator, z[v.example]]
-            of_label = (1 - share)[v.annotator] * expit(theta[v.annotator] + offset) + share[v.annotator] * lucky
-            draws.append(v.mean_by_annotator(of_label))
-    return draws
-
-
-def log_density(
-    theta: Floats, votes: Votes, works: Floats, sign: Floats, offset: Floats, mu: float, variance: float
-) -> Floats:
-    """Return the log-density of each annotator's log-odds.
-
-    `works` is 0 for habits and 1 for other labels; `sign` is 1 for correct labels and −1 for wrong ones.
-    """
-    log = works * log_expit(sign * (theta[votes.annotator] + offset))
-    prior = -((theta - mu) ** 2) / (2 * variance)
-    if len(trusted := find_trusted(votes)):
-        assert votes.trust is not None
-        log_odds = theta[trusted] + votes.mean_by_annotator(offset)[trusted]
-        prior[trusted] = log_trust(votes.trust[trusted], log_odds)[0]
-    return np.asarray(np.bincount(votes.annotator, log, votes.annotators) + prior)
+def expected_confusions(votes: Votes, truth: Floats) -> tuple[Integers, Integers, Integers, Floats, Floats]:
+    """Return the non-empty cells of the annotators' expected confusion matrices."""
+    K = votes.classes
+    pair, row = np.unique(votes.annotator * K + votes.label, return_inverse=True)
+    shape = len(pair), votes.examples
+    given_to = csr_array((np.ones(len(row)), (row, votes.example)), shape=shape)
+    total, parts = np.zeros((votes.annotators, K)), list[tuple[Integers, Integers, Floats]]()
+    for rows in split_rows(len(pair), K):
+        counts = given_to[rows] @ truth
+        np.add.at(total, pair[rows] // K, counts)
+        place, true = np.nonzero(counts >= HARDLY)
+        parts.append((pair[rows][place], true, counts[place, true]))
+    pairs, true, count = (np.concatenate(part) for part in zip(*parts, strict=True))
+    annotator, given = np.divmod(pairs, K)
+    order = np.lexsort((given, true, annotator))
+    annotator, true, given, count = annotator[order], true[order], given[order], count[order]
+    return annotator, true, given, count, count / total[annotator, true]

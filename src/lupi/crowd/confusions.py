@@ -8,9 +8,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from lupi.crowd.agreement import count_labels
-from lupi.crowd.likelihood import scatter, softmax
 from lupi.crowd.trusted import clamp, count_checked, start_log_odds
-from lupi.crowd.votes import Floats, Votes
+from lupi.crowd.votes import Floats, Votes, softmax
 
 
 def dawid_skene(
@@ -58,8 +57,9 @@ def dawid_skene(
     shares = np.full_like(counts, 1 / votes.classes)
     truth = np.divide(counts, counts.sum(1, keepdims=True), out=shares, where=counts.sum(1, keepdims=True) > 0)
     if votes.has_anchors:
-        weight = start_log_odds(votes, 1.0)[votes.annotator]
-        truth = softmax(clamp(votes, scatter(votes, weight).toarray()))
+        logits = np.zeros_like(counts)
+        np.add.at(logits, (votes.example, votes.label), start_log_odds(votes, 1.0)[votes.annotator])
+        truth = softmax(clamp(votes, logits))
     confusion, truth, _ = run_em(votes, truth, smoothing=smoothing, tolerance=tolerance, steps=steps)
     return truth, confusion
 

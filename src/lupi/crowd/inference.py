@@ -1,26 +1,31 @@
 """Infer true labels and the reliability of labels, without true labels.
 
 Dawid and Skene (1979) jointly estimate the true labels and the confusion matrix of each annotator. Here, as in Raykar
-et al. (2010), the prior of a true label is the out-of-fold prediction of a model, so one label per example is enough.
-As in Whitehill et al. (2009), a logistic regression predicts whether a label is correct. Thousands of annotators and
-classes therefore fit in memory, annotators with few labels borrow strength from the others, and other features of a
-label can be used, such as the time it took or the confidence that the annotator stated:
+et al. (2010), the prior of a true label is the out-of-fold prediction of a model, so one label per example is enough:
 
-    true label      z_i ~ softmax(β log p(·|x_i)),                        log β ~ N(0, 1)
-    given label     y_n ~ h_j with probability s_j: a habit of annotator j, independent of the truth;
-                    else y_n = z with probability σ(η_n), else drawn from C[z, ·]
-    log-odds        η_n = μ + b_annotator(n) + features_n · w,            μ ~ N(1, 2²), b ~ N(0, σ_b²), w ~ N(0, σ_w²)
+    true label        z_i ~ p(·|x_i), or the estimated frequencies of the classes
+    apparent answer   u_i = z_i with probability ρ, else drawn from C[z_i, ·]
+    annotator         of type g: r, s and c on a grid, frequencies estimated; a habit, all classes equally likely
+    given label       y_n = u_i with probability c, the annotator's habit with probability s,
+                      else z_i with probability r, else drawn from C[z_i, ·];  C[z, ·] ~ Dirichlet, by evidence
 
-Known true labels and trusted annotators anchor the estimates (see `lupi.crowd.trusted`).
+Features of a label, such as the time it took, add w · features to the log-odds of r, with w ~ N(0, σ²).
 
-L-BFGS maximizes the marginal likelihood of the labels in μ, b, w and β, and EM updates C, the variances and the habits
-(see `lupi.crowd.habits`). Finally, the posterior of the true labels is tempered,
-P(z | labels, x) ∝ prior · likelihood^exponent (see `lupi.crowd.tempering`).
+Truths, apparent answers and types are all summed out, by messages between examples (`lupi.crowd.truths`) and annotators
+(`lupi.crowd.population`): what the other labels of its example and of its annotator say about each label. Messages are
+exact if every example has one label, or every annotator gave one, and loopy otherwise (Liu, Peng and Ihler 2012).
+Between two passes, EM updates the parameters.
+
+The posterior itself comes from the model without copying (c = 0), whose evidence for each class is multiplied by an
+exponent. The model with copying says how much labels of one example depend on each other, and so which exponent is
+best. Its own posterior is less accurate on real labels: where most annotators share an answer, it may side with the
+others.
 
 References
 ----------
 Dawid and Skene, "Maximum likelihood estimation of observer error-rates using the EM algorithm" (Applied Statistics
-1979). Raykar et al., "Learning from crowds" (JMLR 2010). Whitehill et al., "Whose vote should count more" (NIPS 2009).
+1979). Raykar et al., "Learning from crowds" (JMLR 2010). Liu, Peng and Ihler, "Variational inference for crowdsourcing"
+(NIPS 2012).
 """
 
 from collections.abc import Mapping
@@ -29,36 +34,26 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize
-from scipy.sparse import csr_array, hstack, issparse
-from scipy.special import expit, logsumexp
+from scipy.optimize import minimize_scalar
+from scipy.sparse import csr_array, issparse
+from scipy.sparse.linalg import LinearOperator, cg
+from scipy.special import logsumexp
 
-from lupi._internal.blas import one_blas_thread
-from lupi.crowd.habits import start_model, update_habits
-from lupi.crowd.likelihood import (
-    LabelModel,
-    error_evidence,
-    example_evidence,
-    label_evidence,
-    log_softmax,
-    marginal_log_likelihood,
-    scatter,
-    softmax,
-    split_rows,
-)
-from lupi.crowd.tempering import choose_exponent
-from lupi.crowd.trusted import average_rows, clamp, find_trusted, log_trust, read_gold, read_trust, start_log_odds
-from lupi.crowd.votes import Floats, Votes, number_ids
+from lupi.crowd.population import TINY, Annotators, Population, Shares, Support, start_population
+from lupi.crowd.trusted import clamp, read_gold, read_trust
+from lupi.crowd.truths import Channel, Examples, log_occam, start_channel, update_channel
+from lupi.crowd.votes import Floats, Votes, number_ids, softmax
 
 SMALLEST = 1e-6
 """Lower bound of the model's probabilities: no prediction makes a label impossible."""
-ROUNDS = 10
-"""Maximum number of rounds of L-BFGS and EM updates."""
-STEPS = 10
-"""Number of EM steps for the habits before anything else is estimated. Otherwise, annotators whose constant answer the
-model has learnt would look reliable, and the others would not."""
-MEAN = 1.0
-"""Prior mean of μ."""
+COPYING = (0.5, 0.95)
+"""Initial values of c of the copiers."""
+SOME = 5000
+"""Number of labels, at most, to which a model with copying is fitted."""
+TOLERANCE = 2e-3
+"""Passes stop when no probability of a true label changes by more than this."""
+PASSES = 100
+"""Maximum number of passes."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -69,55 +64,41 @@ class Inference:
     """The labels."""
     names: NDArray[Any]
     """Ids of the annotators, in the order of their numbers."""
-    p: Floats
-    """The model's predictions, [examples, classes]."""
     log_prior: Floats
-    """Log of the recalibrated predictions, softmax(β log p)."""
+    """Log of the predictions, [examples, classes]."""
     evidence: Floats
-    """Log-probability of the labels of an example given each true label, [examples, classes], before tempering."""
-    truth: Floats
-    """P(z | all labels, x), [examples, classes], tempered."""
+    """Log-probability of the labels of an example given each true label, [examples, classes]."""
     exponent: float
-    """Exponent of the likelihood of the labels in `truth` and `others`."""
-    beta: float
-    """β, the exponent that recalibrates the predictions."""
-    model: LabelModel
-    """The model of the labels: log-odds, errors and habits."""
-    mean: float
-    """μ, the log-odds of an average annotator."""
-    effects: Floats
-    """b, [annotators]."""
+    """Exponent of the probability of the labels in `truth`, 1 if annotators do not copy."""
+    truth: Floats
+    """P(z | all labels, x), [examples, classes]."""
     weights: Floats
     """w, [features]."""
-    variances: tuple[float, float]
-    """σ_b² and σ_w²."""
-
-    @property
-    def log_likelihood(self) -> float:
-        """Log-probability of the labels, Σ_i log Σ_z P(z | x_i) P(labels of i | z), and of the true labels if known."""
-        total = 0.0
-        for rows in split_rows(*self.evidence.shape):
-            joint = clamp(self.votes, self.log_prior[rows] + self.evidence[rows], rows)
-            total += float(logsumexp(joint, axis=1).sum())
-        return total
+    shares: Shares
+    """How likely each label was given in each way, by the other labels of its annotator."""
+    support: Support
+    """What the prediction and the other labels of its example say about each label."""
+    population: Population
+    """The types of annotators."""
+    channel: Channel
+    """Errors and apparent answers."""
+    log_likelihood: float
+    """Log-probability of the labels, and of the true labels that are known, with everything unknown summed out."""
 
     @property
     def right(self) -> Floats:
         """The prior probability that each label is correct, before its value and the other labels are known."""
-        v, share = self.votes, self.model.share[self.votes.annotator]
-        lucky = np.empty(len(share))
-        for rows in split_rows(len(share), v.classes):
-            lucky[rows] = (self.model.habits[v.annotator[rows]] * np.exp(self.log_prior[v.example[rows]])).sum(1)
-        return np.asarray((1 - share) * expit(self.model.log_odds) + share * lucky)
+        v, shares = self.votes, self.shares
+        lucky = shares.habit * np.exp(self.log_prior[v.example, v.label])
+        return np.asarray(shares.right + self.channel.apparent * shares.copy + lucky)
 
     @property
     def others(self) -> Floats:
-        """P(z | the other labels of the example, x), [labels, classes], tempered."""
-        v = self.votes
-        own = label_evidence(v, self.model, np.arange(len(v.label)))
-        logits = self.log_prior[v.example] + self.exponent * (self.evidence[v.example] - own)
-        gold = None if v.gold is None else v.gold[v.example]
-        return softmax(clamp(replace(v, gold=gold), logits))
+        """P(z | the other labels of the example, x), [labels, classes]."""
+        found = np.empty((len(self.votes.label), self.votes.classes))
+        for part in Examples(self.votes).solve(self.log_prior, self.shares, self.channel):
+            found[part.labels] = part.others
+        return found
 
     @property
     def wrong(self) -> Floats:
@@ -140,7 +121,6 @@ def infer(
     features: Any = None,
     gold: ArrayLike | None = None,
     trust: Mapping[Any, float] | None = None,
-    exponent: float | None = None,
 ) -> Inference:
     """Infer true labels and the reliability of labels from labels and the predictions of a model.
 
@@ -162,9 +142,6 @@ def infer(
     trust : mapping, optional
         For each trusted annotator, by id, the probability between 0 and 1 that a label is correct. It counts as much as
         100 of the annotator's labels with known truth.
-    exponent : float, optional
-        Exponent of the likelihood of the labels in the posterior, from 0 (labels are ignored) to 1 (labels of an
-        example are independent given the truth). By default, `lupi.crowd.choose_exponent` chooses it.
 
     Returns
     -------
@@ -206,20 +183,25 @@ def infer(
         trust=None if trust is None else read_trust(trust, names),
     )
     first = np.unique(of_example, return_index=True)[1]
-    return replace(infer_votes(votes, p[first], features=features, exponent=exponent), names=names)
+    return replace(infer_votes(votes, p[first], features=features), names=names)
 
 
-def infer_votes(votes: Votes, p: ArrayLike, *, features: Any = None, exponent: float | None = None) -> Inference:
+def infer_votes(
+    votes: Votes, p: ArrayLike | None = None, *, features: Any = None, start: Inference | None = None
+) -> Inference:
     """Infer true labels and the reliability of labels from votes and one prediction per example.
 
     Parameters
     ----------
     votes : Votes
         The labels. The posterior of an example without labels is its prior, or its true label if that is known.
-    p : array, [examples, classes]
-        The prediction for each example by a model that was not trained on it.
-    features, exponent
+    p : array, [examples, classes], optional
+        The prediction for each example by a model that was not trained on it. By default, the frequencies of the true
+        labels, which are estimated.
+    features
         As in `infer`.
+    start : Inference, optional
+        An earlier result for the same votes and features, with other predictions, from which to start: faster.
 
     Returns
     -------
@@ -237,147 +219,140 @@ def infer_votes(votes: Votes, p: ArrayLike, *, features: Any = None, exponent: f
     >>> found.right[:3].round(1).tolist(), found.truth[:2].argmax(1).tolist()
     ([1.0, 1.0, 0.0], [0, 1])
     """
-    p = np.asarray(p, dtype=np.float64)
-    _check_probabilities(p)
-    if p.shape != (votes.examples, votes.classes):
-        raise ValueError(
-            f"Expected `p` to be of shape {[votes.examples, votes.classes]}, but got shape {list(p.shape)}."
-        )
-    if exponent is not None and not 0 <= exponent <= 1:
-        raise ValueError(f"Expected `exponent` to be from 0 to 1, but got {exponent}.")
-    count, order = len(votes.label), np.argsort(votes.example, kind="stable")
+    count = len(votes.label)
     columns: Any = np.zeros((count, 0)) if features is None else features
     columns = columns if issparse(columns) else np.asarray(columns, dtype=np.float64)
     if columns.ndim != 2 or columns.shape[0] != count or not np.isfinite(columns.sum()):
         raise ValueError(f"Expected `features` to be {count} rows of numbers, but got shape {list(columns.shape)}.")
-    ordered = replace(votes, example=votes.example[order], annotator=votes.annotator[order], label=votes.label[order])
-    log_prior = np.log(p.clip(SMALLEST))
-    with one_blas_thread():
-        fitted = _fit(ordered, log_prior, csr_array(columns)[order])
-    eta = np.empty(count)
-    eta[order] = fitted.model.log_odds
-    model = replace(fitted.model, log_odds=eta)
-    beta = float(np.exp(fitted.log_beta))
-    for rows in split_rows(*p.shape):
-        log_prior[rows] = log_softmax(beta * log_prior[rows])
-    evidence = example_evidence(votes, model)
-    if exponent is None:
-        exponent = choose_exponent(votes, log_prior, evidence, model)
-    truth = fitted.truth
-    for rows in split_rows(*p.shape):
-        truth[rows] = softmax(clamp(votes, log_prior[rows] + exponent * evidence[rows], rows))
-    return Inference(
-        votes=votes,
-        names=np.arange(votes.annotators),
-        p=p,
-        log_prior=log_prior,
-        evidence=evidence,
-        truth=truth,
-        exponent=float(exponent),
-        beta=beta,
-        model=model,
-        mean=fitted.mean,
-        effects=fitted.effects,
-        weights=fitted.weights,
-        variances=fitted.variances,
-    )
+    if p is None:
+        log_prior = None
+    else:
+        p = np.asarray(p, dtype=np.float64)
+        _check_probabilities(p)
+        if p.shape != (votes.examples, votes.classes):
+            raise ValueError(
+                f"Expected `p` to be of shape {[votes.examples, votes.classes]}, but got shape {list(p.shape)}."
+            )
+        log_prior = np.maximum(p, SMALLEST)
+        log_prior = np.log(log_prior / log_prior.sum(1, keepdims=True))
+    found = _Fit(votes, log_prior, csr_array(columns)).run(start)
+    exponent = choose_exponent(found, csr_array(columns)) if start is None else start.exponent
+    truth = softmax(clamp(votes, found.log_prior + exponent * found.evidence))
+    return replace(found, truth=truth, exponent=exponent)
 
 
-@dataclass(kw_only=True)
-class _Fit:
-    """The estimates; `infer_votes` may overwrite the array of truths."""
+def choose_exponent(inference: Inference, features: csr_array) -> float:
+    """Return the exponent of the evidence that is best if annotators copy as much as the labels say.
 
-    mean: float
-    effects: Floats
-    weights: Floats
-    log_beta: float
-    variances: tuple[float, float]
-    model: LabelModel
-    truth: Floats
-
-
-def _fit(votes: Votes, log_p: Floats, features: csr_array) -> _Fit:
-    """Fit the model to votes that are sorted by example."""
-    (J, K), labels = (votes.annotators, votes.classes), np.arange(len(votes.label))
-    who = csr_array((np.ones(len(labels)), (labels, votes.annotator)), shape=(len(labels), J))
-    design = csr_array(hstack([csr_array(np.ones((len(labels), 1))), who, features]))
-    truth, log_prior = np.zeros((votes.examples, K)), log_p.copy()
-    centre = np.zeros(design.shape[1] + 1)  # of μ, b, w, log β
-    centre[0] = MEAN
-    t, variances, start = centre.copy(), (1.0, 1.0), start_log_odds(votes, MEAN)
-    t[1 : J + 1] = start - MEAN
-    trusted, checked = find_trusted(votes), average_rows(votes, design)
-    others = np.setdiff1d(np.arange(J), trusted)
-    model = start_model(votes, start)
-    for _ in range(STEPS):
-        model, weight = update_habits(votes, model, log_prior)
-    for step in range(ROUNDS):
-        of_errors, counts = error_evidence(votes, model.errors, weight), scatter(votes, weight)
-        prior = np.concatenate([[4.0], np.full(J, variances[0]), np.full(features.shape[1], variances[1]), [1.0]])
-        prior[1 + trusted] = np.inf
-        arguments = (votes, log_p, of_errors, design, centre, prior, weight, checked)
-        t = minimize(negative_log_posterior, t, arguments, jac=True, method="L-BFGS-B", options={"maxiter": 20}).x
-        model = replace(model, log_odds=np.asarray(design @ t[:-1]))
-        gain, change, wrong = scatter(votes, weight * model.log_odds), 0.0, np.zeros((K, K))
-        for rows in split_rows(*truth.shape):
-            log_prior[rows] = log_softmax(np.exp(t[-1]) * log_p[rows])
-            q = softmax(clamp(votes, log_prior[rows] + of_errors[rows] + gain[rows].toarray(), rows))
-            change = max(change, float(np.abs(q - truth[rows]).max()))
-            wrong += (counts[rows].T @ q).T
-            truth[rows] = q
-        # Known truths do not change, so they cannot show whether the estimates have converged.
-        if (change < 1e-3 and not votes.has_anchors) or step == ROUNDS - 1:
-            break
-        model, weight = update_habits(votes, replace(model, errors=_normalize_errors(wrong)), log_prior)
-        right = expit(model.log_odds)
-        variance = 1 / (1 / prior[:-1] + (design * design).T @ (weight * right * (1 - right)))
-        square = t[:-1] ** 2 + variance
-        variances = (_mean_variance(square[1 + others]), _mean_variance(square[J + 1 :]))
-    return _Fit(
-        mean=float(t[0]),
-        effects=t[1 : J + 1],
-        weights=t[J + 1 : -1],
-        log_beta=float(t[-1]),
-        variances=variances,
-        model=model,
-        truth=truth,
-    )
-
-
-def negative_log_posterior(
-    t: Floats,
-    votes: Votes,
-    log_p: Floats,
-    of_errors: Floats,
-    design: csr_array,
-    centre: Floats,
-    variance: Floats,
-    weight: Floats,
-    checked: csr_array,
-) -> tuple[float, Floats]:
-    """Return the negative log-posterior of (μ, b, w, log β) = t up to a constant, and its gradient.
-
-    `checked` is the mean of `design` over the labels of each trusted annotator.
+    A model in which they may copy is fitted to some of the examples. If it explains their labels better by more than
+    its two parameters cost, the exponent is the one for which the posterior without copying predicts the true labels
+    best, on average over the posterior of the model with copying. Otherwise it is 1.
     """
-    value, slope, slope_beta = marginal_log_likelihood(votes, log_p, of_errors, design @ t[:-1], t[-1], weight)
-    away, gradient = (t - centre) / variance, design.T @ slope
-    if checked.shape[0]:
-        assert votes.trust is not None
-        log_prior, slope_prior = log_trust(votes.trust[find_trusted(votes)], checked @ t[:-1])
-        value, gradient = value + float(log_prior.sum()), gradient + checked.T @ slope_prior
-    return float((t - centre) @ away / 2 - value), away - np.append(gradient, slope_beta)
+    v = inference.votes
+    labelled, count = np.unique(v.example, return_counts=True)
+    if count.max() < 2:
+        return 1.0
+    labelled = labelled[:: -(-len(v.label) // SOME)]
+    number = np.full(v.examples, -1)
+    number[labelled] = np.arange(len(labelled))
+    labels = np.flatnonzero(number[v.example] >= 0)
+    votes = replace(
+        v,
+        example=number[v.example[labels]],
+        annotator=v.annotator[labels],
+        label=v.label[labels],
+        examples=len(labelled),
+        gold=None if v.gold is None else v.gold[labelled],
+    )
+    log_prior, evidence = inference.log_prior[labelled], inference.evidence[labelled]
+    fit = _Fit(votes, log_prior, features[labels])
+    alone, *others = (fit.run(copying=copying) for copying in (0.0, *COPYING))
+    best = max(others, key=lambda found: found.log_likelihood)
+    if best.log_likelihood < alone.log_likelihood + np.log(len(labelled)):
+        return 1.0
+
+    def loss(log_exponent: float) -> float:
+        logits = clamp(votes, log_prior + np.exp(log_exponent) * evidence)
+        log = logits - logsumexp(logits, axis=1, keepdims=True)
+        return -float((best.truth * np.maximum(log, np.log(TINY))).sum())
+
+    return float(np.exp(minimize_scalar(loss, bounds=(np.log(1e-3), 0.0), method="bounded").x))
 
 
-def _normalize_errors(count: Floats) -> Floats:
-    """Return C from expected label counts, [true label, given label], with a pseudo-count of 1 per row."""
-    K = len(count)
-    errors = (count + 1 / (K - 1)) * (1 - np.eye(K))
-    return np.asarray(errors / errors.sum(1, keepdims=True))
+class _Fit:
+    """Alternate messages and updates of the parameters."""
 
+    def __init__(self, votes: Votes, log_prior: Floats | None, features: csr_array) -> None:
+        self.votes, self.log_prior, self.features = votes, log_prior, features
+        self.examples, self.annotators = Examples(votes), Annotators(votes)
+        self.squares = features.power(2)
 
-def _mean_variance(square: Floats) -> float:
-    """Return the maximum-likelihood variance of effects with the given expected squares, within bounds."""
-    return float(square.mean().clip(1e-3, 4)) if len(square) else 1.0
+    def run(self, start: Inference | None = None, copying: float = 0.0) -> Inference:
+        """Return the estimates from a start."""
+        v, shape, columns = self.votes, (self.votes.examples, self.votes.classes), self.features.shape[1]
+        labelled = len(self.examples.start) - 1
+        if start is not None:
+            population, channel, shares, weights = start.population, start.channel, start.shares, start.weights
+        else:
+            population, channel, weights = start_population(copying), start_channel(v.classes), np.zeros(columns)
+            shares = self.annotators.start(population)
+        truth, evidence, variance = np.zeros(shape), np.zeros(shape), 1.0
+        frequency = np.bincount(v.label, minlength=v.classes) + 1.0
+        for _ in range(PASSES):
+            shared = np.broadcast_to(np.log(frequency / frequency.sum()), shape)
+            log_prior = shared if self.log_prior is None else self.log_prior
+            message, wrong = np.empty((3, len(v.label))), np.zeros((v.classes, v.classes))
+            change, log_total, same = 0.0, 0.0, 0.0
+            for part in self.examples.solve(log_prior, shares, channel):
+                change = max(change, float(np.abs(part.truth - truth[part.example]).max()))
+                truth[part.example], evidence[part.example] = part.truth, part.evidence
+                y = v.label[part.labels]
+                message[0, part.labels] = part.others[np.arange(len(y)), y]
+                message[1, part.labels] = (part.others * channel.errors.T[y]).sum(1)
+                message[2, part.labels] = part.apparent
+                np.add.at(wrong.T, y, part.errors)
+                log_total += part.log_total - float(np.log(part.probability).sum())
+                same += part.same
+            support, offset = Support(*message), self.features @ weights if len(weights) else None
+            log_total += log_occam(channel, wrong)
+            if len(weights):
+                weights, variance = self._update_weights(weights, variance, shares, support)
+            last = shares, population, channel
+            shares, population, of_annotators = self.annotators.update(support, population, offset)
+            channel = update_channel(channel, wrong, same, labelled)
+            frequency = truth[np.unique(v.example)].sum(0) + 1
+            if change < TOLERANCE:
+                break
+        return Inference(
+            votes=v,
+            names=np.arange(v.annotators),
+            log_prior=log_prior,
+            evidence=evidence,
+            exponent=1.0,
+            truth=truth,
+            weights=weights,
+            shares=last[0],
+            support=support,
+            population=last[1],
+            channel=last[2],
+            log_likelihood=log_total + of_annotators,
+        )
+
+    def _update_weights(
+        self, weights: Floats, variance: float, shares: Shares, support: Support
+    ) -> tuple[Floats, float]:
+        """Take a Newton step for the weights of the features, and update their variance."""
+        right, error = shares.right * support.true, shares.error * support.error
+        total = right + error + shares.habit + shares.copy * support.apparent
+        own, known = (right + error) / total, shares.right / (shares.right + shares.error)
+        curvature, F = own * known * (1 - known), self.features
+        slope = F.T @ (right / total - own * known) - weights / variance
+        size = len(weights)
+        hessian = LinearOperator((size, size), lambda d: F.T @ (curvature * (F @ d)) + d / variance, dtype=np.float64)
+        diagonal = self.squares.T @ curvature + 1 / variance
+        step = cg(hessian, slope, rtol=1e-3, maxiter=20, M=LinearOperator((size, size), lambda d: d / diagonal))[0]
+        weights = weights + step
+        return weights, float((weights**2 + 1 / diagonal).mean().clip(1e-3, 4))
 
 
 def _check_probabilities(p: Floats) -> None:

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lupi.crowd.likelihood import split_rows
-from lupi.crowd.votes import Floats
+from lupi.crowd.votes import Floats, split_rows
 
 
 def stack_weights(

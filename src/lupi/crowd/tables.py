@@ -9,8 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from lupi.crowd.agreement import count_labels, krippendorff_alpha
-from lupi.crowd.inference import Inference
-from lupi.crowd.labels_alone import approximate_reliability, expected_confusions, infer_alone
+from lupi.crowd.annotators import estimate_reliability, expected_confusions
+from lupi.crowd.inference import Inference, infer_votes
 from lupi.crowd.trusted import read_trust
 from lupi.crowd.votes import Votes
 from lupi.importers import to_long
@@ -35,8 +35,7 @@ class Aggregation:
     annotators: pd.DataFrame
     """One row per annotator, the least reliable first. annotator: the id; labels: the number of labels; agreement: the
     share of labels that equal the consensus; reliability: the probability that a label is correct, with an approximate
-    95 % interval from low to high; habit: the share of labels that do not depend on the truth; flagged: whether the
-    interval lies below the mean reliability over all labels."""
+    95 % interval from low to high; flagged: whether the interval lies below the mean reliability over all labels."""
     confusions: pd.DataFrame
     """Cells of the annotators' confusion matrices. annotator, true, given: the cell; count: the expected number of
     labels; probability: that of the given label for the true one. Nearly empty cells are left out."""
@@ -48,7 +47,7 @@ class Aggregation:
     classes: NDArray[Any]
     """The classes."""
     inference: Inference
-    """The estimates, to pass to functions of `lupi.crowd` such as `sample_reliability`."""
+    """The estimates, to pass to functions of `lupi.crowd` such as `summarize_annotators`."""
     notes: tuple[str, ...] = ()
     """Notes on the table."""
 
@@ -143,7 +142,7 @@ def aggregate(
     known = None if truth is None else _number_gold(truth, examples, classes)
     if known is not None:
         notes.append(f"The true labels of {(known >= 0).sum():,} of {len(known):,} examples are known.")
-    found = infer_alone(
+    found = infer_votes(
         Votes(
             example=of_example,
             annotator=of_annotator,
@@ -190,7 +189,7 @@ def tabulate_confusions(inference: Inference, annotators: NDArray[Any], classes:
 
 
 def _tabulate_annotators(inference: Inference, annotators: NDArray[Any]) -> pd.DataFrame:
-    v, (reliability, low, high) = inference.votes, approximate_reliability(inference)
+    v, (reliability, low, high) = inference.votes, estimate_reliability(inference)
     total = np.bincount(v.annotator, minlength=v.annotators)
     columns = {
         "annotator": annotators,
@@ -199,7 +198,6 @@ def _tabulate_annotators(inference: Inference, annotators: NDArray[Any]) -> pd.D
         "reliability": reliability,
         "low": low,
         "high": high,
-        "habit": inference.model.share,
         "flagged": high < np.average(reliability, weights=total),
     }
     return pd.DataFrame(columns).sort_values(["reliability", "labels"], kind="stable", ignore_index=True)

@@ -1,13 +1,8 @@
 """Known true labels and trusted annotators.
 
 A known true label fixes z_i. A trusted annotator is not part of the population from which annotators with few labels
-borrow strength. Instead, trust t in an annotator acts as a prior worth `STRENGTH` checked labels, of which a share t
-was correct and none was a habit,
-
-    log p(b_j) = STRENGTH (t log σ(η_j) + (1 − t) log σ(−η_j)) + const,
-
-where η_j is the mean log-odds of the annotator's labels. The prior has its maximum at σ(η_j) = t, and matters less the
-more informative labels the annotator has.
+borrow strength. Instead, trust t in an annotator acts as `STRENGTH` checked labels, of which a share t was correct and
+none was a habit. It matters less the more informative labels the annotator has.
 """
 
 import difflib
@@ -16,8 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
-from scipy.special import expit, log_expit, logit
+from scipy.special import expit, logit
 
 from lupi.crowd.votes import Floats, Integers, Votes
 
@@ -27,7 +21,7 @@ FEW = 2.0
 """Pseudo-count of the mean of all annotators in the initial estimates."""
 
 
-def clamp(votes: Votes, logits: Floats, rows: slice = slice(None)) -> Floats:
+def clamp(votes: Votes, logits: Floats, rows: slice | Integers = slice(None)) -> Floats:
     """Set the logits of classes to −∞ where another class is known to be true, in place.
 
     `rows` are the examples of the logits.
@@ -53,12 +47,6 @@ def count_checked(votes: Votes) -> Floats:
     return count
 
 
-def log_trust(trust: Floats, log_odds: Floats) -> tuple[Floats, Floats]:
-    """Return the log-prior of the log-odds of trusted annotators and its derivative."""
-    value = STRENGTH * (trust * log_expit(log_odds) + (1 - trust) * log_expit(-log_odds))
-    return value, STRENGTH * (trust - expit(log_odds))
-
-
 def start_log_odds(votes: Votes, mean: float) -> Floats:
     """Return initial log-odds of each annotator from the labels that have been checked, [annotators].
 
@@ -72,15 +60,6 @@ def start_log_odds(votes: Votes, mean: float) -> Floats:
         checked = checked + np.bincount(votes.annotator, gold >= 0, votes.annotators)
         right = right + np.bincount(votes.annotator, gold == votes.label, votes.annotators)
     return np.asarray(logit((right + FEW * expit(mean)) / (checked + FEW)))
-
-
-def average_rows(votes: Votes, values: csr_array) -> csr_array:
-    """Average values, [labels, columns], over the labels of each trusted annotator."""
-    who = find_trusted(votes)
-    label = np.flatnonzero(np.isin(votes.annotator, who))
-    place = np.searchsorted(who, votes.annotator[label])
-    share = 1 / np.bincount(place, minlength=len(who))[place]
-    return csr_array(csr_array((share, (place, label)), shape=(len(who), len(votes.label))) @ values)
 
 
 def read_gold(gold: ArrayLike, example: Integers, examples: int, classes: int) -> Integers:

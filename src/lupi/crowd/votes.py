@@ -1,6 +1,7 @@
 """Labels as arrays of integers: which annotator gave which label to which example."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+CHUNK = 2**18
+"""Number of cells of a table to process at once."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -53,3 +57,21 @@ def number_ids(name: str, ids: Any, length: int) -> tuple[Integers, NDArray[Any]
     keys = (None if isinstance(value, float) and math.isnan(value) else value for value in values.tolist())
     codes = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
     return codes, values[np.unique(codes, return_index=True)[1]]
+
+
+def split_rows(rows: int, columns: int) -> Iterator[slice]:
+    """Split the rows of a table into chunks of about `CHUNK` cells."""
+    step = max(1, CHUNK // columns)
+    return (slice(start, min(start + step, rows)) for start in range(0, rows, step))
+
+
+def add_groups(total: Floats, group: Integers, values: Floats) -> None:
+    """Add the rows of values to the rows `group` of a total, in place; equal groups follow each other."""
+    first = np.flatnonzero(np.diff(group, prepend=-1))
+    total[group[first]] += np.add.reduceat(values, first)
+
+
+def softmax(logits: Floats) -> Floats:
+    """Return the softmax over the last axis."""
+    p = np.exp(logits - logits.max(-1, keepdims=True))
+    return np.asarray(p / p.sum(-1, keepdims=True))

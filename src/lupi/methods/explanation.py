@@ -10,9 +10,8 @@ from scipy.optimize import nnls
 from torch import Tensor
 
 from lupi.crowd import Votes, infer_votes, stack_weights
-from lupi.crowd.likelihood import softmax
-from lupi.crowd.tempering import weigh_evidence
 from lupi.crowd.trusted import clamp
+from lupi.crowd.votes import softmax
 from lupi.data import Annotations, SparseRows
 from lupi.likelihoods import Bernoulli, Gaussian, Likelihood
 
@@ -44,35 +43,30 @@ def explain(
     The mixture weights and the model of the annotators are fitted in turns, starting with the prediction that explains
     the labels best. Starting with equal weights, predictions that have learnt the answers of spammers could outvote one
     that has not.
-
-    Each prediction is recalibrated before mixing, and the mixture afterwards. If every example has one label, annotator
-    errors that depend on x cannot be told from errors of the mixture and make β too large, so the mixture is
-    recalibrated with √β. The more labels share an example, the better β is determined, and the closer the exponent is
-    to β.
     """
     if isinstance(likelihood, Gaussian):
         return explain_numbers(data, [p[:, 0] for p in predictions], weight)
     several = isinstance(likelihood, Bernoulli)
     votes, features = to_votes(data, predictions[0].shape[1], several=several)
     priors = [np.stack([1 - p, p], -1).reshape(-1, 2) if several else p for p in predictions]
-    powers, weights = np.ones(len(priors)), np.ones(len(priors))
+    weights = np.ones(len(priors))
+    found = None
     if len(priors) > 1:
-        alone = [infer_votes(votes, p, features=features, exponent=1.0) for p in priors]
-        powers = np.array([found.beta for found in alone])
-        priors = [np.exp(found.log_prior) for found in alone]
-        weights = np.eye(len(priors))[np.argmax([found.log_likelihood for found in alone])]
+        alone = [infer_votes(votes, p, features=features) for p in priors]
+        best = int(np.argmax([one.log_likelihood for one in alone]))
+        found, weights = alone[best], np.eye(len(priors))[best]
         for _ in range(ROUNDS):
-            found = infer_votes(votes, mix(priors, weights), features=features, exponent=1.0)
             weights = stack_weights(priors, clamp(votes, found.evidence.copy()))
-    mixed = mix(priors, weights)
-    found = infer_votes(votes, mixed, features=features, exponent=exponent)
-    power = found.beta if len(priors) == 1 else found.beta ** (0.5 + 0.5 * weigh_evidence(votes))
-    prior = sharpen(mixed, power)
-    truth = softmax(clamp(votes, np.log(prior) + found.exponent * found.evidence))
+            found = infer_votes(votes, mix(priors, weights), features=features, start=found)
+    prior = mix(priors, weights)
+    if found is None:
+        found = infer_votes(votes, prior, features=features)
+    truth = softmax(clamp(votes, found.log_prior + (found.exponent if exponent is None else exponent) * found.evidence))
     target = weight * truth + (1 - weight) * prior
     if votes.gold is not None:
         target[votes.gold >= 0] = truth[votes.gold >= 0]
-    return Explanation(weights, powers, power, target[:, 1].reshape(predictions[0].shape) if several else target)
+    ones = np.ones(len(priors))
+    return Explanation(weights, ones, 1.0, target[:, 1].reshape(predictions[0].shape) if several else target)
 
 
 def explain_numbers(data: Annotations, predictions: Sequence[Floats], weight: float) -> Explanation:
