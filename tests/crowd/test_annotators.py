@@ -1,9 +1,11 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import expit, log_expit
+from scipy.stats import beta
 
-from lupi.crowd import infer, majority_vote, sample_reliability, summarize_annotators
+from lupi.crowd import infer, majority_vote, summarize_annotators
+from lupi.crowd.annotators import HARDLY, estimate_reliability, expected_confusions
+from lupi.crowd.confusions import expected_counts
 
 
 def tabulate(found):
@@ -31,53 +33,6 @@ def test_liars_are_flagged_and_the_truth_is_found_in_spite_of_them(simulate):
     assert (found.truth.argmax(1) == truth).mean() > (majority_vote(found.votes) == truth).mean() + 0.05
 
 
-@pytest.mark.parametrize("exponent", [1.0, None])  # labels are independent, so 1 is right; None has to find out
-@pytest.mark.parametrize("per_example", [1, 4])
-def test_interval_covers_the_accuracy_as_often_as_it_says(simulate, per_example, exponent):
-    covered, widths = [], []
-    for seed in range(100, 112):
-        p, label, example, annotator, _, theta = simulate(
-            seed, examples=800 // per_example, people=20, per_example=per_example
-        )
-        found = infer(p, label, example=example, annotator=annotator, exponent=exponent)
-        _, low, high = sample_reliability(found, sweeps=300)
-        covered.append((low <= theta[found.names]) & (theta[found.names] <= high))
-        widths.append(high - low)
-    # 240 intervals, those of a seed not independent. One label per example says nothing about the exponent.
-    assert (0.86 if exponent or per_example > 1 else 0.78) <= np.mean(covered) <= 0.99
-    assert np.mean(widths) < 0.45
-
-
-@pytest.mark.parametrize("exponent", [1.0, 0.5])
-def test_interval_is_that_of_brute_force_when_the_truth_is_known(exponent):
-    rng = np.random.default_rng(5)
-    truth = rng.integers(0, 2, 60)
-    label = np.where(np.arange(60) < 12, 1 - truth, truth)
-    # A model that is always right and an annotator who hardly disagrees with it keep the truth certain.
-    found = infer(
-        np.eye(2)[np.concatenate([truth, truth])],
-        np.concatenate([label, np.where(np.arange(60) < 59, truth, 1 - truth)]),
-        example=np.tile(np.arange(60), 2),
-        annotator=np.repeat(["some", "few"], 60),
-        exponent=exponent,
-    )
-    mean, low, high = sample_reliability(found, 0.9, sweeps=4000)
-    # θ_j ~ N(μ, v), μ ~ N(1, 2²) summed out, 1 / v ~ Gamma(1, 1 / 2), and 12 and 1 of 60 labels are wrong.
-    grid, log_v = np.linspace(-2, 9, 221), np.linspace(-4, 7, 111)
-    v = np.exp(log_v)[:, None, None]
-    one, other = grid[:, None] - 1, grid[None] - 1
-    determinant = (4 + v) ** 2 - 16
-    log = -((4 + v) * (one**2 + other**2) - 8 * one * other) / (2 * determinant) - np.log(determinant) / 2
-    log = log - np.log(v) - 0.5 / v
-    for theta, wrong in ((grid[:, None], 12), (grid[None], 1)):
-        log = log + (60 - wrong) * log_expit(theta) + wrong * log_expit(-theta)  # whatever the exponent
-    density = np.exp(log - log.max()).sum((0, 2))
-    density /= density.sum()
-    assert mean[0] == pytest.approx(density @ expit(grid), abs=0.01)
-    exact = expit(np.interp([0.05, 0.95], density.cumsum(), grid))
-    assert (low[0], high[0]) == pytest.approx(exact, abs=0.02)
-
-
 def test_few_labels_leave_an_annotator_near_the_others(simulate):
     p, label, example, annotator, truth, _ = simulate(6, people=6, a=40, b=10)
     wrong = (truth[:2] + 1) % 3
@@ -87,7 +42,7 @@ def test_few_labels_leave_an_annotator_near_the_others(simulate):
         example=np.append(example, [0, 1]),
         annotator=np.append(annotator, [6, 6]),
     )
-    mean, low, high = sample_reliability(found)
+    mean, low, high = estimate_reliability(found)
     assert 0.3 < mean[6] < np.median(mean[:6])
     assert high[6] - low[6] > 1.5 * (high[:6] - low[:6]).max()
 
@@ -119,14 +74,6 @@ def test_summary_has_plain_facts_of_the_model(simulate):
     assert ((table["low"] < table["reliability"]) & (table["reliability"] < table["high"])).all()
 
 
-def test_support_is_the_probability_by_the_model_and_the_other_labels(simulate):
-    p, label, example, annotator, *_ = simulate(10)
-    found = infer(p, label, example=example, annotator=annotator, exponent=0.3)
-    whole = infer(p, label, example=example, annotator=annotator, exponent=1.0)
-    expected = found.votes.mean_by_annotator(whole.others[range(len(label)), label])
-    np.testing.assert_allclose(summarize_annotators(found)["support"], expected)
-
-
 def test_reliability_averages_over_the_features_of_an_annotators_labels():
     rng = np.random.default_rng(0)
     truth, quick = rng.integers(0, 2, 2000), rng.random(2000) < 0.5
@@ -134,7 +81,7 @@ def test_reliability_averages_over_the_features_of_an_annotators_labels():
     # Both are right in 60 % of quick and in all of slow labels; "fast" gives more quick ones.
     who = np.where(rng.random(2000) < np.where(quick, 0.8, 0.2), "fast", "slow")
     found = infer(np.eye(2)[truth] * 0.98 + 0.01, label, annotator=who, features=quick[:, None])
-    mean, *_ = sample_reliability(found, sweeps=300)
+    mean, *_ = estimate_reliability(found)
     share = [(label == truth)[who == name].mean() for name in found.names]
     assert mean == pytest.approx(share, abs=0.03)
     assert found.weights[0] < -2
@@ -146,3 +93,38 @@ def test_a_missing_annotator_is_one_more(simulate):
     table = tabulate(infer(p, label, example=example, annotator=ids))
     assert len(table) == 4
     assert table["annotator"].isna().sum() == 1
+
+
+@pytest.mark.parametrize("per_example", [1, 4])
+def test_interval_covers_the_accuracy_as_often_as_it_says(simulate, per_example):
+    covered, widths = [], []
+    for seed in range(100, 112):
+        p, label, example, annotator, _, theta = simulate(
+            seed, examples=800 // per_example, people=20, per_example=per_example
+        )
+        found = infer(p, label, example=example, annotator=annotator)
+        _, low, high = estimate_reliability(found)
+        covered.append((low <= theta[found.names]) & (theta[found.names] <= high))
+        widths.append(high - low)
+    assert 0.86 <= np.mean(covered) <= 0.99
+    assert np.mean(widths) < 0.45
+
+
+def test_interval_is_that_of_a_beta_distribution_when_the_truth_is_known():
+    truth = np.arange(60) % 2
+    label = np.where(np.arange(60) < 12, 1 - truth, truth)
+    found = infer(np.full((60, 2), 0.5), label, gold=truth, trust={0: 0.9})
+    mean, low, high = estimate_reliability(found)
+    exact = beta(90 + 48, 10 + 12)
+    assert (mean[0], low[0], high[0]) == pytest.approx((exact.mean(), *exact.interval(0.95)), abs=2e-3)
+
+
+def test_confusions_are_the_expected_counts(simulate, monkeypatch):
+    p, label, example, annotator, *_ = simulate(0, examples=100, people=8)
+    found = infer(p, label, example=example, annotator=annotator)
+    dense = expected_counts(found.truth, found.votes)
+    monkeypatch.setattr("lupi.crowd.votes.CHUNK", 7)
+    who, true, given, count, share = expected_confusions(found.votes, found.truth)
+    np.testing.assert_allclose(count, dense[who, true, given])
+    np.testing.assert_allclose(share, (dense / dense.sum(2, keepdims=True))[who, true, given])
+    assert len(count) == (dense >= HARDLY).sum()

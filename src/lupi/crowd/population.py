@@ -15,7 +15,7 @@ from scipy.special import expit, logit, logsumexp
 from lupi.crowd.trusted import STRENGTH, find_trusted
 from lupi.crowd.votes import Floats, Votes, add_groups, softmax, split_rows
 
-KNOWLEDGE = expit(np.linspace(-5.5, 5.5, 23))
+KNOWLEDGE = expit(np.linspace(-5, 7, 37))
 """r on a grid that is even in log-odds."""
 HABITS = np.array([(r, s) for s in (0.3, 0.6, 0.99) for r in (0.1, 0.4, 0.7, 0.95)])
 """r and s of annotators with a habit."""
