@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from lupi.crowd import Aggregation, Votes, aggregate, dawid_skene, majority_vote, sample_reliability
+from lupi.crowd import Aggregation, Votes, aggregate, dawid_skene, majority_vote
 
 LABELS, EXAMPLES, ANNOTATORS, CLASSES = 1_000_000, 200_000, 10_000, 10
 MOST_SECONDS, MOST_GIGABYTES = 60, 2
@@ -95,14 +95,10 @@ def score(folder: Path) -> None:
 def cover(name: str, found: Aggregation, accuracy: pd.Series, fewest: int = 1) -> None:
     """Print the share of annotators whose interval contains their accuracy, of those with a number of labels."""
     table = found.annotators.set_index("annotator")
-    sampled = pd.DataFrame(dict(zip(("low", "high"), sample_reliability(found.inference, sweeps=300)[1:], strict=True)))
-    names = found.labels["annotator"].unique()  # as they are numbered, by first appearance
-    use = table.index[table["labels"] >= fewest]
-    shares = []
-    for limits in (table, sampled.set_index(names)):
-        limits, true = limits.loc[use], accuracy.loc[use]
-        shares.append(np.mean((limits["low"] <= true) & (true <= limits["high"])))
-    print(f"{name:<44} {len(use)} annotators: covered {shares[0]:.2f}, sampled {shares[1]:.2f}", flush=True)
+    table = table[table["labels"] >= fewest]
+    true = accuracy.loc[table.index]
+    share = np.mean((table["low"] <= true) & (true <= table["high"]))
+    print(f"{name:<44} {len(table)} annotators: covered {share:.2f}", flush=True)
 
 
 def simulate_few(each: int, classes: int, seed: int) -> tuple[pd.DataFrame, pd.Series]:

@@ -48,10 +48,12 @@ SMALLEST = 1e-6
 """Lower bound of the model's probabilities: no prediction makes a label impossible."""
 COPYING = (0.5, 0.99)
 """Initial values of c of the copiers."""
+PARAMETERS = 4
+"""Number of parameters that copying adds: c, ρ and the shares of copiers and leaders."""
 SOME = 5000
 """Number of labels, at most, to which a model with copying is fitted."""
-TOLERANCE = 2e-3
-"""Passes stop when no probability of a true label changes by more than this."""
+TOLERANCE = 5e-3
+"""Passes stop when no probability of a true label and no share of a label changes by more than this."""
 DAMPING = 0.5
 """Weight of the last messages in the next ones."""
 PASSES = 100
@@ -219,7 +221,7 @@ def infer_votes(
     >>> votes = Votes(example=example, annotator=0 * example, label=label, examples=61, annotators=1, classes=2)
     >>> found = infer_votes(votes, np.tile([[0.7, 0.3], [0.3, 0.7]], (31, 1))[:61], features=quick[:, None])
     >>> found.right[:3].round(1).tolist(), found.truth[:2].argmax(1).tolist()
-    ([0.9, 0.9, 0.1], [0, 1])
+    ([1.0, 1.0, 0.0], [0, 1])
     """
     count = len(votes.label)
     columns: Any = np.zeros((count, 0)) if features is None else features
@@ -247,7 +249,7 @@ def choose_exponent(inference: Inference, features: csr_array) -> float:
     """Return the exponent of the evidence that is best if annotators copy as much as the labels say.
 
     A model in which they may copy is fitted to some of the examples. If it explains their labels better by more than
-    its four parameters cost (c, ρ, the shares of copiers and leaders; Schwarz's criterion), the exponent is the one for which the posterior without copying predicts the true labels
+    its parameters cost, by Akaike's criterion, the exponent is the one for which the posterior without copying predicts the true labels
     best, on average over the posterior of the model with copying. Otherwise it is 1.
     """
     v = inference.votes
@@ -270,7 +272,7 @@ def choose_exponent(inference: Inference, features: csr_array) -> float:
     fit = _Fit(votes, log_prior, features[labels])
     alone, *others = (fit.run(copying=copying) for copying in (0.0, *COPYING))
     best = max(others, key=lambda found: found.log_likelihood)
-    if best.log_likelihood < alone.log_likelihood + 4 / 2 * np.log(len(labelled)):
+    if best.log_likelihood < alone.log_likelihood + PARAMETERS:
         return 1.0
 
     def loss(log_exponent: float) -> float:
@@ -321,6 +323,7 @@ class _Fit:
                 weights, variance = self._update_weights(weights, variance, shares, support)
             last = shares, population, channel
             new, population, of_annotators = self.annotators.update(support, population, offset)
+            change = max(change, *(float(np.abs(a - b).max()) for a, b in zip(shares, new, strict=True)))
             # Messages that all change at once may swing between two answers.
             shares = Shares(*(DAMPING * old + (1 - DAMPING) * share for old, share in zip(shares, new, strict=True)))
             channel = update_channel(channel, wrong, same, labelled)
