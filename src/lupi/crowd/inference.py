@@ -249,8 +249,8 @@ def choose_exponent(inference: Inference, features: csr_array) -> float:
     """Return the exponent of the evidence that is best if annotators copy as much as the labels say.
 
     A model in which they may copy is fitted to some of the examples. If it explains their labels better by more than
-    its parameters cost, by Akaike's criterion, the exponent is the one for which the posterior without copying predicts the true labels
-    best, on average over the posterior of the model with copying. Otherwise it is 1.
+    its parameters cost, by Akaike's criterion, the exponent is the one for which the posterior without copying predicts
+    the true labels best, on average over the posterior of the model with copying. Otherwise it is 1.
     """
     v = inference.votes
     labelled, count = np.unique(v.example, return_counts=True)
