@@ -102,7 +102,7 @@ def test_predictions_that_have_learnt_the_answer_of_spammers_do_not_outvote_one_
 
     clean, misled = predict(), [0.3 * predict() + 0.7 * np.eye(3)[0] for _ in range(3)]
     found = explain(data, [*misled, clean], Categorical(), 0.75, None)
-    assert found.weights[-1] > 0.9
+    assert found.weights[-1] > 0.8
     assert (found.target.argmax(1) == truth).mean() > 0.7  # a third without the prediction that was not misled
 
 
