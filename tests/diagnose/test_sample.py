@@ -77,3 +77,20 @@ def test_the_number_of_trainings_is_said_before_they_start(gold, ask, monkeypatc
 def test_a_sample_of_nothing(ask):
     with pytest.raises(ValueError, match=r"`sample`.*0"):
         ask(sample=0)
+
+
+@pytest.mark.parametrize(
+    ("roles", "content", "error"),
+    [
+        ({}, None, "there is no"),
+        ({}, np.array([["a", "b"]] * ROWS), "a .npy file of numbers"),
+        ({"target": ["seconds"], "privileged": ["who", "label"]}, np.ones((ROWS, 2)) / 2, "the task is regression"),
+    ],
+)
+def test_probabilities_that_cannot_be_used(tmp_path, roles, content, error):
+    TABLE.to_parquet(tmp_path / "table.parquet")
+    if content is not None:
+        np.save(tmp_path / "p.npy", content)
+    given = {"target": ["label"], "privileged": ["who", "seconds"], "example": "id", "ignore": ["gold"]} | roles
+    with pytest.raises((ValueError, FileNotFoundError), match=error):
+        Problem.from_table(TableSpec(table=tmp_path / "table.parquet", **given), probabilities=tmp_path / "p.npy")

@@ -84,3 +84,16 @@ def test_rows_without_a_label_do_not_count():
 def test_wrong_sets_are_explained(eval_set, message):
     with pytest.raises(ValueError, match=message):
         classifier("mean-imputation").fit(X, Y, privileged=A, eval_set=eval_set)
+
+
+def test_held_out_labels_have_the_form_of_y():
+    with pytest.raises(ValueError, match=r"`eval_set` to have 2 columns as y has, but got shape \[25\]"):
+        classifier("no-pi").fit(X, MULTI, eval_set=(X_NEW, MULTI[:25, 0]))
+    with pytest.raises(ValueError, match="`eval_set` to be numbers, one per row"):
+        regressor("no-pi").fit(X, REAL, eval_set=(X_NEW, ["high"] * 25))
+
+
+def test_a_true_label_beside_soft_ones_is_a_class():
+    soft = np.eye(3)[Y] * 0.8 + 0.2 / 3
+    model = classifier("no-pi", soft=True).fit(X, soft, gold=np.where(np.arange(60) < 5, Y, -1))
+    assert model.predict_proba(X).shape == (60, 3)

@@ -123,6 +123,21 @@ def test_missing_ids_and_labels_are_named(spec_of, column, values, message):
         read_data(spec_of(TABLE.assign(**{column: values * 12})))
 
 
+def test_a_test_table_needs_an_id_in_every_row(spec_of, tmp_path):
+    data = read_data(spec_of(TABLE))
+    TABLE.assign(id=[None, "1"] * 12).to_csv(tmp_path / "test.csv", index=False)
+    with pytest.raises(ValueError, match="'id' to have an id in every row, but row 0 has none"):
+        read_test(tmp_path / "test.csv", data)
+
+
+def test_trust_needs_annotators_and_true_labels_that_are_no_labels_are_noted(spec_of):
+    with pytest.raises(ValueError, match="a column of annotators for `trust`"):
+        read_data(spec_of(TABLE.rename(columns={"annotator": "who"}), privileged=["who"], trust={"a": 0.9}))
+    first = TABLE["label"].iloc[0]
+    data = read_data(spec_of(TABLE.assign(truth=[first, "strange"] * 12), gold="truth"))
+    assert any("such as 'strange', are no labels of the target" in note for note in data.notes)
+
+
 @pytest.mark.parametrize("missing", [None, -1])
 def test_rows_without_a_label_are_left_out_with_a_note(spec_of, tmp_path, missing):
     labels = [0, missing, 1, 2] * 6

@@ -161,13 +161,6 @@ def as_classes(column: Column) -> Column:
     return column.astype(np.uint64 if column.max() > np.iinfo(np.int64).max else np.int64) if exact else column
 
 
-def match_gold(gold: Column, classes: Sequence[Any]) -> NDArray[np.object_]:
-    """Return the true label of each row as a class of the target, None where it is missing or none of them."""
-    codes = np.nan_to_num(code_gold(gold, classes), nan=-1).astype(np.int64)
-    named: NDArray[np.object_] = np.array([*classes, None], dtype=object)  # −1 is the last
-    return named[codes]
-
-
 def check_weights(weights: Column, what: str) -> NDArray[np.float64]:
     """Return weights as an array; raise a `ValueError` unless they are finite, non-negative and not all zero."""
     try:
