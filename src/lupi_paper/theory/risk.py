@@ -325,31 +325,6 @@ def marginal(error: Array) -> Array:
     return np.asarray(squares / (repeats * (repeats - 1)))
 
 
-def estimate_model(X: Any, A: Any, y: Any, *, features: Any) -> LinearModel:
-    """Estimate a linear model by least squares: w*, v* and σ from y on [X, A], and μ and Σ from A on features of x."""
-    X = check_array("X", X, None, None)
-    n = len(X)
-    A, y = check_array("A", A, n, None), check_array("y", y, n)
-    features = check_array("features", features, n, None)
-    both = np.hstack([X, A])
-    for name, columns in (("`features`", features), ("`X` and `A`", both)):
-        if n <= columns.shape[1]:
-            raise ValueError(f"Expected `X` to have more than {columns.shape[1]} rows, but got {n}.")
-        check_rank(name, columns)
-    mu = features @ np.linalg.lstsq(features, A, rcond=None)[0]
-    coefficients = np.linalg.lstsq(both, y, rcond=None)[0]
-    w, v = np.split(coefficients, [X.shape[1]])
-    residual = A - mu
-    return LinearModel(
-        X,
-        mu=mu,
-        covariance=residual.T @ residual / (n - features.shape[1]),
-        v=v,
-        sigma=math.sqrt(((y - both @ coefficients) ** 2).sum() / (n - both.shape[1])),
-        w=w,
-    )
-
-
 def stream(seed: Seed) -> np.random.Generator:
     """Return a generator whose draws differ from `np.random.default_rng(seed)`, which X may come from."""
     if not isinstance(seed, np.random.SeedSequence):

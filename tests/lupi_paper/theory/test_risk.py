@@ -12,7 +12,6 @@ from lupi_paper.theory.risk import (
     LinearModel,
     block_moments,
     conditions,
-    estimate_model,
     moments,
     risks,
     simulate,
@@ -328,38 +327,6 @@ def test_draws_do_not_repeat_a_design_of_the_same_seed(seed):
     assert not np.isclose(model.draw(risk.stream(seed), 1)[0], X).any()
 
 
-def test_estimated_model():
-    n = 20_000
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(n, 2))
-    features = np.column_stack([np.ones(n), X, X**2])
-    mu = features @ rng.normal(size=(5, 2))
-    covariance = np.array([[2.0, 0.5], [0.5, 1.0]])
-    A = mu + rng.multivariate_normal(np.zeros(2), covariance, size=n)
-    y = X @ [1.0, -1.0] + A @ [0.5, -2.0] + 0.3 * rng.normal(size=n)
-    found = estimate_model(X, A, y, features=features)
-    assert np.allclose(found.mu, mu, atol=0.3)
-    assert np.allclose(found.root[0] @ found.root[0].T, covariance, atol=0.1)
-    assert np.allclose(found.v, [0.5, -2.0], atol=0.02)
-    assert np.allclose(found.w, [1.0, -1.0], atol=0.02)
-    assert math.isclose(found.sigma, 0.3, rel_tol=0.05)
-    assert estimate_model(X, A, y, features=X).outside < 1e-20
-
-
-def test_estimates_on_small_data_have_no_bias():
-    """σ² and Σ divide by the degrees of freedom; a feature more adds v*ᵀΣv*/n to `outside` by chance."""
-    rng = np.random.default_rng(0)
-    n, found = 12, []
-    X, extra = rng.normal(size=(n, 2)), rng.normal(size=(n, 3))
-    for _ in range(400):
-        A = X[:, :1] + 2 * rng.normal(size=(n, 1))
-        y = A[:, 0] + 0.1 * rng.normal(size=n)
-        model = estimate_model(X, A, y, features=np.hstack([X, extra]))
-        found.append((model.sigma**2, model.root[0, 0, 0] ** 2, model.outside))
-    mean, error = np.mean(found, axis=0), np.std(found, axis=0) / 20
-    assert (np.abs(mean - [0.01, 4.0, 3 * 4.0 / n]) < 3 * error).all()
-
-
 X = np.random.default_rng(0).normal(size=(12, 2))
 GOOD = {"X": X, "mu": X[:, :1] ** 2, "covariance": np.eye(1), "v": [1.0], "sigma": 1.0}
 
@@ -388,21 +355,6 @@ def test_wrong_models_are_refused(changes, message):
     LinearModel(**GOOD)
     with pytest.raises(ValueError, match=message):
         LinearModel(**(GOOD | changes))
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"y": X[:5, 0]}, r"`y`.*\(12\).*\(5,\)"),
-        ({"A": X[:, :1]}, "`X` and `A`.*3 .*rank 2"),
-        ({"features": X[:, [0, 0]]}, "`features`.*2 .*rank 1"),
-        ({"features": np.eye(12)}, "`X`.*12 rows.*12"),
-    ],
-)
-def test_wrong_data_are_refused(changes, message):
-    good = {"X": X, "A": X[:, :1] ** 2, "y": X[:, 0], "features": X}
-    with pytest.raises(ValueError, match=message):
-        estimate_model(**(good | changes))
 
 
 @pytest.mark.parametrize(
