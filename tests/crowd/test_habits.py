@@ -12,16 +12,16 @@ from lupi.crowd.habits import FEW, estimate_habits, start_model, update_habits
 @given(st.integers(0, 10**6))
 @settings(max_examples=25)
 def test_a_step_of_em_is_that_of_enumerating_truths(draw_votes, seed):
-    votes, log_prior, _ = draw_votes(seed, labels=6)
+    votes, log_prior, _ = draw_votes(seed, labels=6, sort=True)
     rng = np.random.default_rng(seed)
     model = replace(
         start_model(votes, np.ones(votes.annotators)), log_odds=rng.normal(size=6), share=rng.uniform(size=2)
     )
-    found, weight = update_habits(votes, model, log_prior)
-    expected = []
+    found, errors = update_habits(votes, model, log_prior)
+    habits, expected = np.zeros(6), np.zeros((3, 3))
     for n in range(6):
-        # P(all labels of the example, label n is a habit) and P(…, it is not), with the truth summed out.
-        joint = np.zeros(2)
+        # P(z, all labels of the example, label n is a habit) and P(…, it is not).
+        joint = np.zeros((3, 2))
         for z in range(3):
             product = np.exp(log_prior[votes.example[n], z])
             own = np.zeros(2)
@@ -33,12 +33,15 @@ def test_a_step_of_em_is_that_of_enumerating_truths(draw_votes, seed):
                     own[:] = habit, work
                 else:
                     product *= work + habit
-            joint += product * own
-        expected.append(joint[1] / joint.sum())
-    np.testing.assert_allclose(weight, expected, atol=1e-12)
+            joint[z] = product * own
+        joint /= joint.sum()
+        habits[n] = joint[:, 0].sum()
+        expected[:, votes.label[n]] += joint[:, 1] * (np.arange(3) != votes.label[n])
+    np.testing.assert_allclose(errors, expected, atol=1e-12)
     for j in range(2):
         mine = votes.annotator == j
-        assert found.share[j] == pytest.approx((1 - weight[mine]).sum() / (mine.sum() + FEW))
+        assert found.share[j] == pytest.approx(habits[mine].sum() / (mine.sum() + FEW))
+    np.testing.assert_allclose(found.habits, estimate_habits(votes, habits))
 
 
 def test_habits_are_weighted_frequencies_with_one_label_of_the_average(draw_votes):

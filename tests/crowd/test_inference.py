@@ -33,10 +33,10 @@ def test_permuting_classes_annotators_and_examples_permutes_the_answer(simulate)
     assert of_one == pytest.approx(of_other, abs=0.02)  # sampling
 
 
-def draw_from_model(seed, *, examples, people, per_example, classes, mean, effects, beta, errors, slope=0.0):
+def draw_from_model(seed, *, examples, people, per_example, classes, mean, effects, errors, slope=0.0):
     rng = np.random.default_rng(seed)
     log_p = np.log(rng.dirichlet(np.ones(classes), examples))
-    z = (softmax(beta * log_p).cumsum(1) > rng.random((examples, 1))).argmax(1)
+    z = (np.exp(log_p).cumsum(1) > rng.random((examples, 1))).argmax(1)
     example = np.arange(examples).repeat(per_example)
     annotator = rng.integers(people, size=len(example))
     b, feature = effects * rng.normal(size=people), rng.normal(size=(len(example), 1))
@@ -62,12 +62,10 @@ def test_parameters_are_recovered_from_data_of_the_model(slope):
         classes=3,
         mean=1.2,
         effects=0.8,
-        beta=1.7,
         errors=ERRORS,
         slope=slope,
     )
     found = infer_votes(votes, p, features=feature, exponent=1)
-    assert found.beta == pytest.approx(1.7, abs=0.2)
     assert found.weights == pytest.approx([slope], abs=0.15)
     np.testing.assert_allclose(found.model.errors, ERRORS, atol=0.1)
     expected = votes.mean_by_annotator(expit(1.2 + b[votes.annotator] + slope * feature[:, 0]))
@@ -81,7 +79,7 @@ def test_parameters_are_recovered_from_data_of_the_model(slope):
 @pytest.mark.parametrize("per_example", [1, 3])
 def test_spammers_whose_answer_the_model_has_learnt_are_found_out(per_example):
     votes, p, z, *_ = draw_from_model(
-        4, examples=600, people=10, per_example=per_example, classes=3, mean=2, effects=0.3, beta=1, errors=ERRORS
+        4, examples=600, people=10, per_example=per_example, classes=3, mean=2, effects=0.3, errors=ERRORS
     )
     votes = replace(votes, label=np.where(votes.annotator < 5, 0, votes.label))
     learnt = (p + 1.2 * np.eye(3)[0]) / 2.2
@@ -99,7 +97,7 @@ def test_a_single_annotator_has_no_habits(simulate):
 
 def test_sparse_features_are_features():
     votes, p, _, _, feature = draw_from_model(
-        1, examples=200, people=5, per_example=2, classes=3, mean=1, effects=0.5, beta=1, errors=ERRORS, slope=1
+        1, examples=200, people=5, per_example=2, classes=3, mean=1, effects=0.5, errors=ERRORS, slope=1
     )
     dense, sparse = infer_votes(votes, p, features=feature), infer_votes(votes, p, features=csr_array(feature))
     np.testing.assert_array_equal(dense.truth, sparse.truth)
@@ -110,7 +108,7 @@ def test_evidence_truth_and_others_fit_together(simulate):
     p, label, example, annotator, *_ = simulate(9, examples=30)
     found = infer(p, label, example=example, annotator=annotator, exponent=0.3)
     v = found.votes
-    np.testing.assert_allclose(np.exp(found.log_prior), softmax(found.beta * np.log(found.p)), atol=1e-5)
+    np.testing.assert_allclose(np.exp(found.log_prior), found.p, atol=1e-5)
     np.testing.assert_allclose(found.evidence, example_evidence(v, found.model), atol=1e-9)
     np.testing.assert_allclose(found.truth, softmax(found.log_prior + 0.3 * found.evidence))
     for i in (0, 17, 63):
@@ -171,7 +169,7 @@ def test_chunks_do_not_change_the_answer(simulate, monkeypatch):
     monkeypatch.setattr(likelihood, "CHUNK", 50)
     found = infer(p, label, example=example, annotator=annotator)
     np.testing.assert_allclose(found.truth, expected.truth, atol=1e-4)
-    assert found.beta == pytest.approx(expected.beta, rel=1e-3)
+    np.testing.assert_allclose(found.model.log_odds, expected.model.log_odds, atol=1e-3)
 
 
 def test_a_single_annotator_is_no_evidence_for_themselves_unless_features_tell():
@@ -214,3 +212,82 @@ def test_wrong_inputs_are_named(change, message):
 def test_predictions_of_other_examples_are_refused(draw_votes):
     with pytest.raises(ValueError, match=r"`p`.*\[3, 3\].*\[2, 3\]"):
         infer_votes(draw_votes(0)[0], np.full((2, 3), 1 / 3))
+
+
+def draw_crowd(seed, *, examples=1000, classes=5, people=20, each=1, wrong=0.4, vary=False):
+    """Draw labels of annotators who err uniformly: all equally often, or each at a rate of their own."""
+    rng = np.random.default_rng(seed)
+    p = softmax(1.5 * rng.normal(size=(examples, classes)))
+    z = (p.cumsum(1) > rng.random((examples, 1))).argmax(1)
+    example = np.arange(examples).repeat(each)
+    people = people or len(example)
+    annotator = np.arange(len(example)) if people == len(example) else rng.integers(people, size=len(example))
+    rate = rng.beta(1.5 * wrong, 1.5 * (1 - wrong), people) if vary else np.full(people, wrong)
+    other = (z[example] + rng.integers(1, classes, len(example))) % classes
+    label = np.where(rng.random(len(example)) < rate[annotator], other, z[example])
+    votes = Votes(
+        example=example, annotator=annotator, label=label, examples=examples, annotators=people, classes=classes
+    )
+    return votes, p, z
+
+
+def nll(q, z):
+    return -np.log(q[np.arange(len(z)), z]).mean()
+
+
+def posterior_of_uniform_noise(votes, p):
+    """The posterior of the truth if all annotators err at one unknown rate, which is summed out on a grid."""
+    K, total, weight = votes.classes, np.zeros_like(p), []
+    rates = np.linspace(0.005, 0.995, 199)
+    every = []
+    for rate in rates:
+        logits = np.log(p)
+        for n, i in enumerate(votes.example):
+            own = np.full(K, np.log(rate / (K - 1)))
+            own[votes.label[n]] = np.log(1 - rate)
+            logits[i] += own
+        weight.append(np.logaddexp.reduce(logits, 1).sum())
+        every.append(softmax(logits))
+    weight = softmax(np.array(weight)[None])[0]
+    for q, share in zip(every, weight, strict=True):
+        total += share * q
+    return total
+
+
+@pytest.mark.parametrize("people", [1, 20, None])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_posterior_of_a_whole_fit_is_within_two_hundredths_of_the_exact_one(seed, people):
+    """One label per example, of one annotator, of 20, and each of another: a label must not vouch for its author."""
+    votes, p, z = draw_crowd(seed, examples=600, people=people)
+    exact = nll(posterior_of_uniform_noise(votes, p), z)
+    assert nll(infer_votes(votes, p).truth, z) < exact + 0.02
+    assert exact < nll(p, z) - 0.1
+
+
+@pytest.mark.parametrize(
+    "crowd",
+    [
+        {"wrong": 0.4},
+        {"wrong": 0.4, "people": None},
+        {"wrong": 0.4, "vary": True},
+        {"wrong": 0.4, "vary": True, "people": 200},
+        {"wrong": 0.8, "vary": True, "each": 3},
+        {"wrong": 0.4, "vary": True, "classes": 50},
+        {"wrong": 0.4, "vary": True, "classes": 300},
+        {"wrong": 0.25, "classes": 2},
+    ],
+    ids=str,
+)
+def test_labels_never_make_the_posterior_worse_than_the_prior(crowd):
+    votes, p, z = draw_crowd(3, **crowd)
+    assert nll(infer_votes(votes, p).truth, z) < nll(p, z)
+
+
+def test_the_fit_maximizes_the_likelihood_with_habits_summed_out():
+    """EM and L-BFGS climb one and the same function: no step of either lowers it."""
+    votes, p, _ = draw_crowd(1, examples=300, people=6, each=2, vary=True)
+    found = infer_votes(votes, p, exponent=1)
+    for step in (0.3, -0.3):
+        moved = found.model.log_odds + step
+        shifted, _ = likelihood.marginal_log_likelihood(votes, found.log_prior, replace(found.model, log_odds=moved))
+        assert shifted < found.log_likelihood

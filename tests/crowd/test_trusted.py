@@ -17,7 +17,7 @@ from lupi.crowd.confusions import compute_posterior, run_em
 from lupi.crowd.habits import start_model
 from lupi.crowd.inference import infer_votes, negative_log_posterior
 from lupi.crowd.labels_alone import approximate_reliability, infer_alone
-from lupi.crowd.likelihood import error_evidence, marginal_log_likelihood
+from lupi.crowd.likelihood import marginal_log_likelihood
 from lupi.crowd.trusted import STRENGTH, average_rows
 
 seeds = st.integers(0, 10**6)
@@ -41,9 +41,9 @@ def is_possible(z, gold):
 def test_marginal_likelihood_is_that_of_enumerating_the_truths_that_are_possible(draw_votes, seed):
     votes, log_p, _ = draw_anchored(draw_votes, seed, sort=True)
     rng = np.random.default_rng(seed)
-    eta, log_beta, errors = rng.normal(size=5), 0.3 * rng.normal(), start_model(votes, np.ones(votes.annotators)).errors
-    prior = np.exp(np.exp(log_beta) * log_p)
-    prior /= prior.sum(1, keepdims=True)
+    eta, model = rng.normal(size=5), start_model(votes, np.ones(votes.annotators))
+    errors, prior = model.errors, np.exp(log_p)
+    model = replace(model, log_odds=eta, share=np.zeros(votes.annotators))
     total, right = 0.0, np.zeros(5)
     for z in product(range(3), repeat=3):
         if is_possible(z, votes.gold):
@@ -51,8 +51,7 @@ def test_marginal_likelihood_is_that_of_enumerating_the_truths_that_are_possible
             of_labels = np.where(true == votes.label, expit(eta), expit(-eta) * errors[true, votes.label])
             probability = prior[range(3), z].prod() * of_labels.prod()
             total, right = total + probability, right + probability * (true == votes.label)
-    one = np.ones(5)
-    value, slope, _ = marginal_log_likelihood(votes, log_p, error_evidence(votes, errors, one), eta, log_beta, one)
+    value, slope = marginal_log_likelihood(votes, log_p, model)
     assert value == pytest.approx(np.log(total))
     np.testing.assert_allclose(slope, right / total - expit(eta), atol=1e-10)
 
@@ -62,14 +61,13 @@ def test_marginal_likelihood_is_that_of_enumerating_the_truths_that_are_possible
 def test_gradient_of_the_posterior_is_that_of_finite_differences(draw_votes, seed):
     votes, log_p, _ = draw_anchored(draw_votes, seed, examples=5, labels=12, people=3, sort=True)
     rng = np.random.default_rng(seed)
-    weight, design = rng.uniform(size=12), csr_array(rng.normal(size=(12, 4)))
-    of_errors = error_evidence(votes, start_model(votes, np.ones(votes.annotators)).errors, weight)
-    centre, variance = rng.normal(size=5), rng.uniform(0.5, 2, 5)
-    arguments = (votes, log_p, of_errors, design, centre, variance, weight, average_rows(votes, design))
+    design, model = csr_array(rng.normal(size=(12, 4))), start_model(votes, np.ones(votes.annotators))
+    centre, variance = rng.normal(size=4), rng.uniform(0.5, 2, 4)
+    arguments = (votes, log_p, model, design, centre, variance, average_rows(votes, design))
     found = check_grad(
         lambda t: negative_log_posterior(t, *arguments)[0],
         lambda t: negative_log_posterior(t, *arguments)[1],
-        rng.normal(size=5),
+        rng.normal(size=4),
     )
     assert found < 1e-3
 

@@ -15,13 +15,13 @@ from lupi.crowd.inference import infer_votes
 from lupi.data import Annotations, SparseRows
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 from lupi.methods.explanation import (
-    Explanation,
-    apply_mixture,
     drop_constant,
     explain,
     find_features,
     minimize_on_simplex,
+    mix,
     number_examples,
+    tells_label,
     to_votes,
 )
 
@@ -61,11 +61,6 @@ def enumerate_truth(data, prior, found, exponent):
     return np.array(posterior)
 
 
-def power(p, exponent):
-    raised = p**exponent
-    return raised / raised.sum(1, keepdims=True)
-
-
 @pytest.mark.parametrize(("weight", "exponent"), [(0.75, 0.5), (1.0, 1.0), (0.0, 1.0), (0.3, None)])
 def test_target_is_posterior_and_prior(weight, exponent):
     data, (p, _), _ = make_crowd()
@@ -75,11 +70,9 @@ def test_target_is_posterior_and_prior(weight, exponent):
         example=row, annotator=data.annotator.numpy(), label=data.y.numpy(), examples=58, annotators=5, classes=3
     )
     found = infer_votes(votes, p, features=data.a.double().numpy()[:, 5:], exponent=exponent)  # who is no feature
-    prior = power(p, found.beta)
-    expected = weight * enumerate_truth(data, prior, found, found.exponent) + (1 - weight) * prior
-    np.testing.assert_allclose(result.target, expected, atol=1e-6)
-    assert result.power == found.beta
-    assert (result.weights.tolist(), result.powers.tolist()) == ([1.0], [1.0])
+    expected = weight * enumerate_truth(data, p, found, found.exponent) + (1 - weight) * p
+    np.testing.assert_allclose(result.target, expected, atol=1e-5)
+    assert result.weights.tolist() == [1.0]
 
 
 def test_posterior_is_more_accurate_than_the_prior():
@@ -101,31 +94,30 @@ def test_a_hurried_label_counts_less():
 
 
 @pytest.mark.parametrize("likelihood", [Categorical(), Bernoulli()])
-def test_the_mixture_at_the_training_points_is_the_prior(likelihood):
+def test_without_the_posterior_the_target_is_the_mixture(likelihood):
     data, predictions, _ = make_crowd(classes=3)
     if isinstance(likelihood, Bernoulli):
         data = dataclasses.replace(data, y=torch.nn.functional.one_hot(data.y, 3).float())
     result = explain(data, predictions, likelihood, 0.0, None)
     assert result.weights.sum() == pytest.approx(1)
     assert result.weights.min() > 0.05, "both predictions count, so that the test can fail"
-    assert np.abs(result.powers - 1).max() > 0.1
-    np.testing.assert_allclose(apply_mixture(result, predictions, likelihood), result.target, atol=1e-6)
+    np.testing.assert_allclose(mix(predictions, result.weights), result.target, atol=1e-6)
 
 
-@pytest.mark.parametrize("shared", [False, True])
-def test_a_mixture_is_recalibrated_half_as_much_where_no_labels_share_their_example(shared):
-    data, predictions, _ = make_crowd()
-    if not shared:
-        _, first = np.unique(data.row, return_index=True)
-        data = data.take(torch.from_numpy(first))
-    result = explain(data, predictions, Categorical(), 1.0, None)
-    pairs = zip(result.weights, predictions, result.powers, strict=True)
-    mixed = sum(weight * power(p, own) for weight, p, own in pairs)
-    votes, features = to_votes(data, data.y, mixed.shape[1], None), find_features(data)
-    found = infer_votes(votes, mixed, features=features)
-    n = int((data.count[data.row] > 1).sum())
-    assert (n > 100) == shared
-    assert result.power == pytest.approx(found.beta ** (0.5 + 0.5 * n / (n + 500)), rel=1e-3)
+def test_privileged_information_that_tells_the_label_is_no_evidence_of_errors():
+    """A judge's score determines the verdict; with it, a constant truth would explain all labels."""
+    data, predictions, truth = make_crowd(examples=400, annotators=5, classes=2, unannotated=())
+    score = torch.nn.functional.one_hot(data.y, 2).float() + 0.1 * torch.randn(
+        len(data), 2, generator=torch.Generator().manual_seed(0)
+    )
+    copied = dataclasses.replace(data, a=torch.cat([data.a[:, :5], score], 1))
+    votes = to_votes(copied, copied.y, 2, None)
+    assert tells_label(find_features(copied), votes, predictions[0])
+    assert not tells_label(find_features(data), votes, predictions[0]), "haste does not tell the label"
+    without = dataclasses.replace(data, a=data.a[:, :5])
+    found, expected = (explain(part, predictions, Categorical(), 1.0, None).target for part in (copied, without))
+    np.testing.assert_array_equal(found, expected)
+    assert (found.argmax(1) == truth).mean() > 0.8
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -147,16 +139,6 @@ def test_predictions_that_have_learnt_the_answer_of_spammers_do_not_outvote_one_
     assert (found.target.argmax(1) == truth).mean() > 0.7  # a third without the prediction that was not misled
 
 
-def test_mixture_by_hand():
-    found = Explanation(np.array([0.25, 0.75]), np.array([2.0, 0.5]), 3.0, np.zeros(0))
-    first, second = np.array([[0.2, 0.8]]), np.array([[0.36, 0.64]])
-    mixed = 0.25 * np.array([0.04, 0.64]) / 0.68 + 0.75 * np.array([0.6, 0.8]) / 1.4
-    expected = mixed**3 / (mixed**3).sum()
-    np.testing.assert_allclose(apply_mixture(found, [first, second], Categorical())[0], expected)
-    binary = apply_mixture(found, [first[:, 1:], second[:, 1:]], Bernoulli())
-    np.testing.assert_allclose(binary[0], expected[1:])
-
-
 def test_several_binary_labels_are_binary_problems_with_one_crowd():
     data, _, _ = make_crowd(classes=2)
     rng = np.random.default_rng(1)
@@ -175,7 +157,6 @@ def test_several_binary_labels_are_binary_problems_with_one_crowd():
     prior = np.stack([1 - p, p], -1).reshape(-1, 2)
     expected = explain(flat, [prior], Categorical(), 0.75, 0.5)
     np.testing.assert_allclose(result.target.ravel(), expected.target[:, 1], atol=1e-9)
-    assert result.power == pytest.approx(expected.power)
 
 
 def test_without_annotators_labels_are_of_one():
@@ -277,4 +258,4 @@ def test_target_of_real_numbers_is_mean_label_and_mixture():
     np.testing.assert_allclose(result.weights, [best, 1 - best], atol=1e-4)
     mixed = result.weights @ np.array(predictions)[:, :, 0]
     np.testing.assert_allclose(result.target, 0.25 * np.array([4, -1, 3]) + 0.75 * mixed)
-    np.testing.assert_allclose(apply_mixture(result, predictions, Gaussian()), mixed)
+    np.testing.assert_allclose(mixed, mix([p[:, 0] for p in predictions], result.weights))

@@ -124,13 +124,6 @@ def test_the_student_learns_the_targets_of_examples_and_of_combined_inputs(combi
     assert rates[-1] < 0.5 * rates[0], "a cosine schedule"
 
 
-@pytest.mark.parametrize(
-    ("options", "examples", "expected"), [({}, 10_000, 10), ({}, 10_001, 5), ({"folds": 7}, 1_000_000, 7)]
-)
-def test_folds_follow_from_the_number_of_examples(options, examples, expected):
-    assert make_method(**options).count_folds(examples) == expected
-
-
 @pytest.mark.parametrize("schedule", ["constant", "cosine"])
 def test_cross_fitted_networks_stop_early_only_at_a_constant_learning_rate(schedule):
     """Without anything to learn, the held-out loss of the first epochs is the lowest."""

@@ -13,7 +13,7 @@ from scipy.special import expit, log_expit
 from lupi._internal.arrays import Floats
 from lupi.crowd.habits import FEW
 from lupi.crowd.inference import Inference
-from lupi.crowd.likelihood import error_evidence, log_errors, log_softmax, softmax
+from lupi.crowd.likelihood import error_evidence, log_errors, softmax
 from lupi.crowd.tempering import weigh_evidence
 from lupi.crowd.trusted import clamp, count_checked, find_trusted, log_trust
 from lupi.crowd.votes import Votes
@@ -71,7 +71,7 @@ def sample_reliability(
 ) -> tuple[Floats, Floats, Floats]:
     """Sample the reliability of each annotator, and return its posterior mean and credible interval.
 
-    The estimates of z, b, μ, σ_b², β and s depend on each other, so an interval for one that treats the others as known
+    The estimates of z, b, μ, σ_b² and s depend on each other, so an interval for one that treats the others as known
     is too narrow. Gibbs sampling draws all of them, and which labels are habits, while the errors C, the weights w and
     the habit distributions h stay at their estimates. The draws of z temper the likelihood of the labels with
     `inference.exponent`, because labels of the same example share errors. Given z, the labels of an annotator belong to
@@ -91,9 +91,9 @@ def sample_reliability(
 def _draw(inference: Inference, exponent: float, sweeps: int, rng: np.random.Generator) -> list[Floats]:
     """Draw the reliability of the annotators, after a burn-in of a tenth as many sweeps."""
     v, model = inference.votes, inference.model
-    J, cell, row = v.annotators, v.example * v.classes + v.label, np.arange(v.examples)
+    J, cell = v.annotators, v.example * v.classes + v.label
     of_error, of_habit = log_errors(model.errors), model.habits[v.annotator, v.label]
-    theta, mu, variance, scale = inference.mean + inference.effects, inference.mean, inference.variances[0], 1.0
+    theta, mu, variance = inference.mean + inference.effects, inference.mean, inference.variances[0]
     offset, share, works = model.log_odds - theta[v.annotator], model.share, 1.0 - model.share[v.annotator]
     right = expit(model.log_odds)
     checked, others = count_checked(v), np.flatnonzero(count_checked(v) == 0)
@@ -121,13 +121,6 @@ def _draw(inference: Inference, exponent: float, sweeps: int, rng: np.random.Gen
         precision = 1 / 4 + len(others) / variance
         mu = (1 / 4 + theta[others].sum() / variance) / precision + rng.normal() / np.sqrt(precision)
         variance = (0.5 + ((theta[others] - mu) ** 2).sum() / 2) / rng.gamma(1 + len(others) / 2)
-        # A Metropolis step for the sharpness of the prior (a factor of β) given z.
-        new_scale = float(scale * np.exp(0.1 * rng.normal()))
-        new_prior = log_softmax(new_scale * inference.log_prior)
-        gain_of_prior = (new_prior - log_prior)[row, z].sum()
-        gain_of_prior += (np.log(inference.beta * scale) ** 2 - np.log(inference.beta * new_scale) ** 2) / 2
-        if np.log(rng.random()) < gain_of_prior:
-            scale, log_prior = new_scale, new_prior
         if sweep >= sweeps // 10:
             lucky = model.habits[v.annotator, z[v.example]]
             of_label = (1 - share)[v.annotator] * expit(theta[v.annotator] + offset) + share[v.annotator] * lucky

@@ -11,10 +11,12 @@ Hovy et al., "Learning whom to trust with MACE" (NAACL 2013).
 from dataclasses import replace
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.special import expit
 
 from lupi._internal.arrays import Floats
-from lupi.crowd.likelihood import LabelModel, example_evidence, label_probabilities, softmax, split_rows
-from lupi.crowd.trusted import clamp, count_checked
+from lupi.crowd.likelihood import LabelModel, split_rows, weigh_truths
+from lupi.crowd.trusted import count_checked
 from lupi.crowd.votes import Votes
 
 START = 0.1
@@ -38,20 +40,30 @@ def start_model(votes: Votes, log_odds: Floats) -> LabelModel:
 
 
 def update_habits(votes: Votes, model: LabelModel, log_prior: Floats) -> tuple[LabelModel, Floats]:
-    """Take an EM step; return the model with updated habits, and the probability that each label is not a habit."""
-    weight = np.ones(len(votes.label))
+    """Take an EM step; return the model with updated habits, and the expected errors, [true label, given label].
+
+    The labels are sorted by example.
+    """
+    work, K = (1 - model.share[votes.annotator]) * expit(-model.log_odds), votes.classes
+    habit, wrong = np.empty(len(votes.label)), np.zeros((K, K))
+    for rows in split_rows(*log_prior.shape):
+        labels = slice(*np.searchsorted(votes.example, [rows.start, rows.stop]))
+        if labels.start == labels.stop:
+            continue
+        odds, p, _ = weigh_truths(votes, log_prior, model, rows, labels)
+        odds /= p
+        # P(habit | all labels) = Σ_z P(z | all labels) P(y_n, habit) / P(y_n | z), and the same for errors
+        who, given = votes.annotator[labels], votes.label[labels]
+        habit[labels] = model.share[who] * model.habits[who, given] * odds.sum(1)
+        to = csr_array((work[labels], (given, np.arange(len(given)))), shape=(K, len(given)))
+        wrong += (to @ odds).T
+    wrong *= model.errors
     if not model.share.any():
-        return model, weight
-    truth = softmax(clamp(votes, log_prior + example_evidence(votes, model)))
-    habit = model.share[:, None] * model.habits
-    for rows in split_rows(len(weight), votes.classes):
-        # P(habit | all labels) = Σ_z P(z | all labels) P(y_n, habit) / P(y_n | z)
-        odds = truth[votes.example[rows]] / label_probabilities(votes, model, rows)
-        weight[rows] = 1 - habit[votes.annotator[rows], votes.label[rows]] * odds.sum(1)
-    weight = weight.clip(0, 1)
-    each = np.bincount(votes.annotator, 1 - weight, votes.annotators)
+        return model, wrong
+    habit = habit.clip(0, 1)
+    each = np.bincount(votes.annotator, habit, votes.annotators)
     share = each / (np.bincount(votes.annotator, minlength=votes.annotators) + FEW + count_checked(votes))
-    return replace(model, share=share, habits=estimate_habits(votes, 1 - weight)), weight
+    return replace(model, share=share, habits=estimate_habits(votes, habit)), wrong
 
 
 def estimate_habits(votes: Votes, weight: Floats) -> Floats:

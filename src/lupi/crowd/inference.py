@@ -6,16 +6,17 @@ As in Whitehill et al. (2009), a logistic regression predicts whether a label is
 classes therefore fit in memory, annotators with few labels borrow strength from the others, and other features of a
 label can be used, such as the time it took or the confidence that the annotator stated:
 
-    true label      z_i ~ softmax(β log p(·|x_i)),                        log β ~ N(0, 1)
+    true label      z_i ~ p(·|x_i)
     given label     y_n ~ h_j with probability s_j: a habit of annotator j, independent of the truth;
                     else y_n = z with probability σ(η_n), else drawn from C[z, ·]
     log-odds        η_n = μ + b_annotator(n) + features_n · w,            μ ~ N(1, 2²), b ~ N(0, σ_b²), w ~ N(0, σ_w²)
 
 Known true labels and trusted annotators anchor the estimates (see `lupi.crowd.trusted`).
 
-L-BFGS maximizes the marginal likelihood of the labels in μ, b, w and β, and EM updates C, the variances and the habits
-(see `lupi.crowd.habits`). Finally, the posterior of the true labels is tempered,
-P(z | labels, x) ∝ prior · likelihood^exponent (see `lupi.crowd.tempering`).
+L-BFGS maximizes the marginal likelihood of the labels in μ, b and w, and EM updates C (see `lupi.crowd.errors`), the
+variances and the habits (see `lupi.crowd.habits`). A label must not vouch for its own author, so the log-odds of a label
+are then estimated from the other labels, and their uncertainty is averaged out (see `leave_out`). Finally, the posterior
+of the true labels is tempered, P(z | labels, x) ∝ prior · likelihood^exponent (see `lupi.crowd.tempering`).
 
 References
 ----------
@@ -38,20 +39,28 @@ from scipy.special import expit, logsumexp
 from threadpoolctl import ThreadpoolController
 
 from lupi._internal.arrays import Floats
+from lupi.crowd.errors import estimate_errors
 from lupi.crowd.habits import start_model, update_habits
 from lupi.crowd.likelihood import (
     LabelModel,
-    error_evidence,
     example_evidence,
     label_evidence,
     log_softmax,
     marginal_log_likelihood,
-    scatter,
     softmax,
     split_rows,
 )
 from lupi.crowd.tempering import choose_exponent
-from lupi.crowd.trusted import average_rows, clamp, find_trusted, log_trust, read_gold, read_trust, start_log_odds
+from lupi.crowd.trusted import (
+    STRENGTH,
+    average_rows,
+    clamp,
+    find_trusted,
+    log_trust,
+    read_gold,
+    read_trust,
+    start_log_odds,
+)
 from lupi.crowd.votes import Votes, number_ids
 
 LOCK = RLock()
@@ -63,6 +72,8 @@ ROUNDS = 10
 STEPS = 10
 """Number of EM steps for the habits before anything else is estimated. Otherwise, annotators whose constant answer the
 model has learnt would look reliable, and the others would not."""
+CONVERGED = 1e-5
+"""Change of the log-posterior per label at which the rounds end."""
 MEAN = 1.0
 """Prior mean of μ."""
 
@@ -78,15 +89,13 @@ class Inference:
     p: Floats
     """The model's predictions, [examples, classes]."""
     log_prior: Floats
-    """Log of the recalibrated predictions, softmax(β log p)."""
+    """Log of the predictions."""
     evidence: Floats
     """Log-probability of the labels of an example given each true label, [examples, classes], before tempering."""
     truth: Floats
     """P(z | all labels, x), [examples, classes], tempered."""
     exponent: float
     """Exponent of the likelihood of the labels in `truth` and `others`."""
-    beta: float
-    """β, the exponent that recalibrates the predictions."""
     model: LabelModel
     """The model of the labels: log-odds, errors and habits."""
     mean: float
@@ -232,18 +241,17 @@ def infer_votes(votes: Votes, p: ArrayLike, *, features: Any = None, exponent: f
         raise ValueError(f"Expected `features` to be {count} rows of numbers, but got shape {list(columns.shape)}.")
     ordered = replace(votes, example=votes.example[order], annotator=votes.annotator[order], label=votes.label[order])
     log_prior = np.log(p.clip(SMALLEST))
+    for rows in split_rows(*p.shape):
+        log_prior[rows] = log_softmax(log_prior[rows])
     with one_blas_thread():
         fitted = _fit(ordered, log_prior, csr_array(columns)[order])
     eta = np.empty(count)
     eta[order] = fitted.model.log_odds
     model = replace(fitted.model, log_odds=eta)
-    beta = float(np.exp(fitted.log_beta))
-    for rows in split_rows(*p.shape):
-        log_prior[rows] = log_softmax(beta * log_prior[rows])
     evidence = example_evidence(votes, model)
     if exponent is None:
         exponent = choose_exponent(votes, log_prior, evidence, model)
-    truth = fitted.truth
+    truth = np.empty_like(log_prior)
     for rows in split_rows(*p.shape):
         truth[rows] = softmax(clamp(votes, log_prior[rows] + exponent * evidence[rows], rows))
     return Inference(
@@ -254,7 +262,6 @@ def infer_votes(votes: Votes, p: ArrayLike, *, features: Any = None, exponent: f
         evidence=evidence,
         truth=truth,
         exponent=float(exponent),
-        beta=beta,
         model=model,
         mean=fitted.mean,
         effects=fitted.effects,
@@ -263,96 +270,97 @@ def infer_votes(votes: Votes, p: ArrayLike, *, features: Any = None, exponent: f
     )
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class _Fit:
-    """The estimates; `infer_votes` may overwrite the array of truths."""
+    """The estimates."""
 
     mean: float
     effects: Floats
     weights: Floats
-    log_beta: float
     variances: tuple[float, float]
     model: LabelModel
-    truth: Floats
 
 
-def _fit(votes: Votes, log_p: Floats, features: csr_array) -> _Fit:
+def _fit(votes: Votes, log_prior: Floats, features: csr_array) -> _Fit:
     """Fit the model to votes that are sorted by example."""
-    (J, K), labels = (votes.annotators, votes.classes), np.arange(len(votes.label))
+    J, labels = votes.annotators, np.arange(len(votes.label))
     who = csr_array((np.ones(len(labels)), (labels, votes.annotator)), shape=(len(labels), J))
     design = csr_array(hstack([csr_array(np.ones((len(labels), 1))), who, features]))
-    truth, log_prior = np.zeros((votes.examples, K)), log_p.copy()
-    centre = np.zeros(design.shape[1] + 1)  # of μ, b, w, log β
+    squares = csr_array(design * design)
+    centre = np.zeros(design.shape[1])  # of μ, b, w
     centre[0] = MEAN
     t, variances, start = centre.copy(), (1.0, 1.0), start_log_odds(votes, MEAN)
     t[1 : J + 1] = start - MEAN
     trusted, checked = find_trusted(votes), average_rows(votes, design)
     others = np.setdiff1d(np.arange(J), trusted)
-    model = start_model(votes, start)
+    model, before = start_model(votes, start), -np.inf
     for _ in range(STEPS):
-        model, weight = update_habits(votes, model, log_prior)
+        model, _ = update_habits(votes, model, log_prior)
     for step in range(ROUNDS):
-        of_errors, counts = error_evidence(votes, model.errors, weight), scatter(votes, weight)
-        prior = np.concatenate([[4.0], np.full(J, variances[0]), np.full(features.shape[1], variances[1]), [1.0]])
+        prior = np.concatenate([[4.0], np.full(J, variances[0]), np.full(features.shape[1], variances[1])])
         prior[1 + trusted] = np.inf
-        arguments = (votes, log_p, of_errors, design, centre, prior, weight, checked)
-        t = minimize(negative_log_posterior, t, arguments, jac=True, method="L-BFGS-B", options={"maxiter": 20}).x
-        model = replace(model, log_odds=np.asarray(design @ t[:-1]))
-        gain, change, wrong = scatter(votes, weight * model.log_odds), 0.0, np.zeros((K, K))
-        for rows in split_rows(*truth.shape):
-            log_prior[rows] = log_softmax(np.exp(t[-1]) * log_p[rows])
-            q = softmax(clamp(votes, log_prior[rows] + of_errors[rows] + gain[rows].toarray(), rows))
-            change = max(change, float(np.abs(q - truth[rows]).max()))
-            wrong += (counts[rows].T @ q).T
-            truth[rows] = q
-        # Known truths do not change, so they cannot show whether the estimates have converged.
-        if (change < 1e-3 and not votes.has_anchors) or step == ROUNDS - 1:
-            break
-        model, weight = update_habits(votes, replace(model, errors=_normalize_errors(wrong)), log_prior)
+        arguments = (votes, log_prior, model, design, centre, prior, checked)
+        found = minimize(negative_log_posterior, t, arguments, jac=True, method="L-BFGS-B", options={"maxiter": 20})
+        t = found.x
+        model = replace(model, log_odds=np.asarray(design @ t))
+        slope = marginal_log_likelihood(votes, log_prior, model)[1]
+        # Unknown true labels lose information: the variance of the slopes, instead of that of correct and wrong labels.
         right = expit(model.log_odds)
-        variance = 1 / (1 / prior[:-1] + (design * design).T @ (weight * right * (1 - right)))
-        square = t[:-1] ** 2 + variance
+        spread = (1 - model.share[votes.annotator]) * right * (1 - right)
+        known = min(1.0, float(slope @ slope) / float(spread.sum()))
+        precision = 1 / prior + known * (squares.T @ spread)
+        if votes.trust is not None:
+            precision[1 + trusted] += STRENGTH * votes.trust[trusted] * (1 - votes.trust[trusted])
+        variance = 1 / precision
+        if step == ROUNDS - 1 or abs(found.fun - before) < CONVERGED * len(labels):
+            break
+        before = found.fun
+        model, wrong = update_habits(votes, model, log_prior)
+        model = replace(model, errors=estimate_errors(wrong))
+        square = (t - centre) ** 2 + variance
         variances = (_mean_variance(square[1 + others]), _mean_variance(square[J + 1 :]))
+    of_people = variance[1 : J + 1] + np.where(np.isin(np.arange(J), trusted), 0, variance[0])
+    uncertain = of_people[votes.annotator] + squares[:, J + 1 :] @ variance[J + 1 :]
     return _Fit(
         mean=float(t[0]),
         effects=t[1 : J + 1],
-        weights=t[J + 1 : -1],
-        log_beta=float(t[-1]),
+        weights=t[J + 1 :],
         variances=variances,
-        model=model,
-        truth=truth,
+        model=replace(model, log_odds=leave_out(model.log_odds, slope, known * spread, uncertain)),
     )
+
+
+def leave_out(log_odds: Floats, slope: Floats, information: Floats, variance: Floats) -> Floats:
+    """Return the log-odds of each label as estimated from the other labels, with their uncertainty averaged out.
+
+    One Newton step without the label's own slope and information leaves it out. If η ~ N(m, v), the mean of σ(η) is
+    about σ(m / √(1 + π v / 8)) (MacKay, "The evidence framework applied to classification networks", 1992).
+    """
+    left = variance / np.maximum(1 - variance * information, 0.1)  # the variance without the label
+    return np.asarray((log_odds - left * slope) / np.sqrt(1 + np.pi * left / 8))
 
 
 def negative_log_posterior(
     t: Floats,
     votes: Votes,
-    log_p: Floats,
-    of_errors: Floats,
+    log_prior: Floats,
+    model: LabelModel,
     design: csr_array,
     centre: Floats,
     variance: Floats,
-    weight: Floats,
     checked: csr_array,
 ) -> tuple[float, Floats]:
-    """Return the negative log-posterior of (μ, b, w, log β) = t up to a constant, and its gradient.
+    """Return the negative log-posterior of (μ, b, w) = t up to a constant, and its gradient.
 
     `checked` is the mean of `design` over the labels of each trusted annotator.
     """
-    value, slope, slope_beta = marginal_log_likelihood(votes, log_p, of_errors, design @ t[:-1], t[-1], weight)
+    value, slope = marginal_log_likelihood(votes, log_prior, replace(model, log_odds=design @ t))
     away, gradient = (t - centre) / variance, design.T @ slope
     if checked.shape[0]:
         assert votes.trust is not None
-        log_prior, slope_prior = log_trust(votes.trust[find_trusted(votes)], checked @ t[:-1])
-        value, gradient = value + float(log_prior.sum()), gradient + checked.T @ slope_prior
-    return float((t - centre) @ away / 2 - value), away - np.append(gradient, slope_beta)
-
-
-def _normalize_errors(count: Floats) -> Floats:
-    """Return C from expected label counts, [true label, given label], with a pseudo-count of 1 per row."""
-    K = len(count)
-    errors = (count + 1 / (K - 1)) * (1 - np.eye(K))
-    return np.asarray(errors / errors.sum(1, keepdims=True))
+        of_trust, slope_trust = log_trust(votes.trust[find_trusted(votes)], checked @ t)
+        value, gradient = value + float(of_trust.sum()), gradient + checked.T @ slope_trust
+    return float((t - centre) @ away / 2 - value), away - gradient
 
 
 def _mean_variance(square: Floats) -> float:

@@ -12,6 +12,10 @@ from lupi.crowd.votes import Integers, Votes
 
 Z = 1.96
 """Half the width of a 95 % interval, in standard deviations."""
+ROUNDS = 10
+"""Maximum number of EM steps for the shares of the classes."""
+CONVERGED = 0.003
+"""Change of the shares at which the steps end."""
 HARDLY = 0.005
 """Cells of confusion matrices with a smaller expected count are left out."""
 
@@ -19,11 +23,17 @@ HARDLY = 0.005
 def infer_alone(votes: Votes) -> Inference:
     """Infer true labels and the reliability of labels from the labels alone.
 
-    The model is that of `infer_votes`. All examples have the same prior, softmax(β log share), where share is the share
-    of each class among all labels. β is estimated because errors make rare classes look more frequent than they are.
+    The model is that of `infer_votes`. All examples have the same prior, the shares of the classes. EM estimates them,
+    because errors make rare classes look more frequent among the labels than they are.
     """
-    share = np.bincount(votes.label, minlength=votes.classes) + 1.0
-    return infer_votes(votes, np.tile(share / share.sum(), (votes.examples, 1)))
+    count = np.bincount(votes.label, minlength=votes.classes) + 1.0
+    for _ in range(ROUNDS):
+        share = count / count.sum()
+        found = infer_votes(votes, np.broadcast_to(share, (votes.examples, votes.classes)))
+        count = found.truth.sum(0) + 1
+        if np.abs(count / count.sum() - share).max() < CONVERGED:
+            break
+    return found
 
 
 def approximate_reliability(inference: Inference) -> tuple[Floats, Floats, Floats]:

@@ -1,6 +1,6 @@
 """The marginal likelihood of labels, with the true labels summed out.
 
-    true label      z_i ~ softmax(β log p(·|x_i))
+    true label      z_i ~ p(·|x_i)
     given label     y_n ~ h_j with probability s_j: a habit of annotator j, independent of the truth;
                     else y_n = z with probability σ(η_n), else drawn from C[z, ·]
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.special import expit, log_expit
+from scipy.special import expit
 
 from lupi._internal.arrays import Floats
 from lupi.crowd.trusted import clamp
@@ -124,29 +124,38 @@ def error_evidence(votes: Votes, errors: Floats, weight: Floats) -> Floats:
     return total
 
 
-def marginal_log_likelihood(
-    votes: Votes, log_p: Floats, of_errors: Floats, eta: Floats, log_beta: float, weight: Floats
-) -> tuple[float, Floats, float]:
-    """Return the weighted log-likelihood of all labels and its gradient with respect to η and log β.
+def marginal_log_likelihood(votes: Votes, log_prior: Floats, model: LabelModel) -> tuple[float, Floats]:
+    """Return the log-likelihood of all labels, which are sorted by example, and its gradient with respect to η.
 
-    It includes the log-probability of the known true labels.
-
-    With the posterior q and the prior π of the true labels, d/dη_n = weight_n (q_i[y_n] − σ(η_n)) and
-    d/d log β = β Σ_i Σ_k (q_i[k] − π_i[k]) log p_i[k].
+    It includes the log-probability of the known true labels. With the posterior q of the true labels,
+    d/dη_n = (1 − s_j) σ(η_n) σ(−η_n) Σ_z q_i[z] (1[z = y_n] − C[z, y_n]) / P(y_n | z).
     """
-    beta, wrong = np.exp(log_beta), log_expit(-eta)
-    value, slope, slope_beta = float(weight @ wrong), weight * np.expm1(wrong), 0.0  # expm1(log σ(−η)) = −σ(η)
-    gain = weight * eta
-    for rows in split_rows(*log_p.shape):
+    work = (1 - model.share[votes.annotator]) * expit(model.log_odds) * expit(-model.log_odds)
+    value, slope, errors = 0.0, np.empty(len(votes.label)), np.ascontiguousarray(model.errors.T)
+    for rows in split_rows(*log_prior.shape):
         labels = slice(*np.searchsorted(votes.example, [rows.start, rows.stop]))
-        cells = (votes.example[labels] - rows.start) * votes.classes + votes.label[labels]
-        logits = beta * log_p[rows]
-        joint = logits + of_errors[rows]
-        joint += np.bincount(cells, gain[labels], joint.size).reshape(joint.shape)
-        prior, log_total = normalize(logits)
-        q, log_joint = normalize(clamp(votes, joint, rows))
-        value += float((log_joint - log_total).sum())
-        slope[labels] += weight[labels] * q.ravel()[cells]
-        q -= prior
-        slope_beta += float(beta * np.vdot(q, log_p[rows]))
-    return value, slope, slope_beta
+        if labels.start == labels.stop:
+            value += float(normalize(clamp(votes, log_prior[rows].copy(), rows))[1].sum())
+            continue
+        q, p, log_total = weigh_truths(votes, log_prior, model, rows, labels)
+        value += float(log_total.sum())
+        q /= p
+        given = votes.label[labels]
+        own = q[np.arange(len(given)), given]
+        slope[labels] = work[labels] * (own - np.einsum("nk,nk->n", q, errors[given]))
+    return value, slope
+
+
+def weigh_truths(
+    votes: Votes, log_prior: Floats, model: LabelModel, rows: slice, labels: slice
+) -> tuple[Floats, Floats, Floats]:
+    """Return P(z | all labels) and P(y_n | z), [labels, classes], and the log-likelihood of each example.
+
+    `labels` are all labels of the examples `rows`.
+    """
+    p, example = label_probabilities(votes, model, labels), votes.example[labels] - rows.start
+    first = np.flatnonzero(np.diff(example, prepend=-1))
+    joint = log_prior[rows].copy()
+    joint[example[first]] += np.add.reduceat(np.log(p), first)
+    q, log_total = normalize(clamp(votes, joint, rows))
+    return q[example], p, log_total

@@ -1,7 +1,8 @@
 """Auto: cross-fit several methods, mix them, denoise the labels with the mixture, and train one network on the result.
 
 The mixture weights maximize the likelihood of the labels under the model of the annotators, on examples that the
-networks were not trained on. Since No PI is one of the methods, the weights show whether privileged information helped.
+networks were not trained on. They do not show whether privileged information helped: a method that sees useless
+information may predict as well as No PI, and share its weight.
 
 References
 ----------
@@ -29,21 +30,23 @@ from lupi.methods.tram import tram
 from lupi.methods.transition import pi_transition
 from lupi.nn import Parts
 
-MEMBERS = (no_pi, tram, mean_imputation, pi_transition, pi_dual)
-"""The methods that "auto" mixes."""
+MEMBERS = (no_pi, mean_imputation, pi_transition)
+"""The methods that "auto" mixes by default."""
+POSSIBLE = (no_pi, tram, mean_imputation, pi_transition, pi_dual)
+"""The methods that "auto" can mix."""
 
 
 class Budget(NamedTuple):
-    """The folds and methods of "auto" for networks of up to `size` parameters; None for `CrossFitting`'s folds."""
+    """The folds and methods of "auto" for networks of up to `size` parameters."""
 
     size: float
-    folds: int | None
+    folds: int
     members: Sequence[Callable[[Parts], Method]]
 
 
 BUDGETS = (
-    Budget(10_000_000, None, MEMBERS),
-    Budget(50_000_000, 3, (no_pi, mean_imputation, pi_transition)),
+    Budget(10_000_000, 5, MEMBERS),
+    Budget(50_000_000, 3, MEMBERS),
     Budget(math.inf, 2, (no_pi, pi_transition)),
 )
 
@@ -60,7 +63,7 @@ class Auto(LabelPosterior):
     >>> from lupi.nn import MLP
     >>> parts = Parts(lambda: MLP(5, (8,)), features=8, privileged=3, outputs=2, likelihood=Categorical())
     >>> list(build("auto", parts).members)
-    ['no-pi', 'tram', 'mean-imputation', 'pi-transition', 'pi-dual']
+    ['no-pi', 'mean-imputation', 'pi-transition']
     """
 
     name: ClassVar = "auto"
@@ -73,7 +76,7 @@ class Stack(CrossFitting):
 
     Parameters
     ----------
-    members, likelihood, parameters, folds
+    members, likelihood, folds
         As for `CrossFitting`.
 
     Examples
@@ -97,14 +100,12 @@ class Stack(CrossFitting):
         members: Mapping[str, Callable[[], Method]],
         *,
         likelihood: Likelihood,
-        parameters: int,
-        folds: int | None = None,
+        folds: int = 5,
     ) -> None:
-        super().__init__(members, likelihood=likelihood, parameters=parameters, folds=folds)
-        most = self.count_folds(0)  # the networks are made before the number of examples is known
-        networks = {name: nn.ModuleList(make() for _ in range(most)) for name, make in self.members.items()}
+        super().__init__(members, likelihood=likelihood, folds=folds)
+        networks = {name: nn.ModuleList(make() for _ in range(folds)) for name, make in self.members.items()}
         self.networks: Mapping[str, Sequence[Method]] = nn.ModuleDict(networks)  # type: ignore[assignment]
-        self.register_buffer("used", torch.tensor(most))
+        self.register_buffer("used", torch.tensor(folds))
 
     def observe(self, data: Annotations) -> None:
         """Let every network observe the data; in training, it observes the data of its folds only."""
@@ -124,7 +125,7 @@ class Stack(CrossFitting):
         examples = data.annotated.shape[0]
         if examples < 4:
             raise ValueError(f"Expected at least 4 examples, two for each of two folds, but got {examples}.")
-        self.used.fill_(min(self.count_folds(examples), examples // 2))
+        self.used.fill_(min(self.folds, examples // 2))
         yield from self.cross_fit_members(data, assign_folds(data, int(self.used), int(self.seed)))
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
@@ -133,9 +134,9 @@ class Stack(CrossFitting):
         return {"networks": torch.stack([sum(losses.values(), torch.zeros(())) for losses in every]).mean()}
 
     def predictor(self) -> nn.Module:
-        """Return the recalibrated mixture."""
+        """Return the mixture."""
         groups = [[network.predictor() for network in self.networks[name][: int(self.used)]] for name in self.members]
-        return Mixture(groups, self.likelihood, weights=self.weights, powers=self.powers[:-1], power=self.powers[-1])
+        return Mixture(groups, self.likelihood, self.weights)
 
 
 def auto(
@@ -147,7 +148,7 @@ def auto(
     exponent: float | None = None,
     combined_inputs: int | None = None,
 ) -> Auto:
-    """Make the method "auto"; by default the sizes of the network and of the data determine `methods` and `folds`."""
+    """Make the method "auto"; by default the size of the network determines `methods` and `folds`."""
     members, budget = choose_members(parts, methods)
     folds = budget.folds if folds is None else folds
     make = partial(no_pi, parts)
@@ -157,16 +158,14 @@ def auto(
 def stack(parts: Parts, *, methods: Sequence[str] | None = None, folds: int | None = None) -> Stack:
     """Make the method "stack"; by default the size of the network determines `methods` and `folds`."""
     members, budget = choose_members(parts, methods)
-    folds = budget.folds if folds is None else folds
-    parameters = sum(parameter.numel() for parameter in no_pi(parts).parameters())
-    return Stack(members, likelihood=parts.likelihood, parameters=parameters, folds=folds)
+    return Stack(members, likelihood=parts.likelihood, folds=budget.folds if folds is None else folds)
 
 
 def choose_members(parts: Parts, methods: Sequence[str] | None) -> tuple[dict[str, Callable[[], Method]], Budget]:
     """Return the functions that make the members, and the budget for the size of the network."""
     size = sum(parameter.numel() for parameter in parts.trunk().parameters())
     budget = next(budget for budget in BUDGETS if size <= budget.size)
-    known = {kind_of(make).name: make for make in MEMBERS}  # No PI first
+    known = {kind_of(make).name: make for make in POSSIBLE}  # No PI first
     for name in methods or ():
         if name not in known:
             raise ValueError(f"Expected `methods` to be among {', '.join(known)}, but got {name!r}.")

@@ -20,8 +20,6 @@ from lupi.settings import Settings
 
 MAX_CROSS_FITTED = 100_000
 """Maximum number of examples to cross-fit. The others are predicted by the networks of all folds together."""
-MAX_EXAMPLES_OF_TEN_FOLDS, MAX_PARAMETERS_OF_TEN_FOLDS = 10_000, 200_000
-"""Maximum number of examples and of parameters of a network for ten folds by default instead of five."""
 PATIENCE = 3
 """Number of epochs without a lower loss on its held-out fold after which a cross-fitted network stops, at a constant
 learning rate."""
@@ -36,12 +34,9 @@ class CrossFitting(Method):
         Functions that make the networks to cross-fit. If there are several, their predictions are mixed.
     likelihood : Likelihood
         The likelihood of the labels.
-    parameters : int
-        Number of parameters of a network, which the default number of folds depends on.
-    folds : int, optional
-        Number of folds; by default five, or ten for small networks on up to 10,000 examples, where more folds cost
-        little and each network learns from more of the few examples. If there are more than 100,000 examples, a random
-        sample of that size is cross-fitted, and the other examples are predicted by the average of its networks.
+    folds : int
+        Number of folds. If there are more than 100,000 examples, a random sample of that size is cross-fitted, and the
+        other examples are predicted by the average of its networks.
     """
 
     needs_privileged: ClassVar = False
@@ -50,8 +45,6 @@ class CrossFitting(Method):
     likelihoods: ClassVar[tuple[type[Likelihood], ...]] = (Categorical, Bernoulli)
     weights: Tensor
     """[members] weights of the mixture."""
-    powers: Tensor
-    """[members + 1] exponents that recalibrate the predictions of each member, and the mixture."""
     seed: Tensor
 
     predictions = Remembered()
@@ -69,15 +62,12 @@ class CrossFitting(Method):
         members: Mapping[str, Callable[[], Method]],
         *,
         likelihood: Likelihood,
-        parameters: int,
-        folds: int | None = None,
+        folds: int = 5,
     ) -> None:
         super().__init__()
         self.members, self.likelihood = dict(members), likelihood
-        self.folds = None if folds is None else check_integer("folds", folds, 2)
-        self.small = parameters <= MAX_PARAMETERS_OF_TEN_FOLDS
+        self.folds = check_integer("folds", folds, 2)
         self.register_buffer("weights", torch.full((len(self.members),), 1 / len(self.members)))
-        self.register_buffer("powers", torch.ones(len(self.members) + 1))
         self.register_buffer("seed", torch.randint(2**31, (), device="cpu"))
 
     def extra_repr(self) -> str:
@@ -87,10 +77,6 @@ class CrossFitting(Method):
     def mixture(self) -> dict[str, float]:
         """Return the weights of the members."""
         return dict(zip(self.members, self.weights.tolist(), strict=True))
-
-    def count_folds(self, examples: int) -> int:
-        """Return the number of folds for a number of examples."""
-        return self.folds or (10 if self.small and examples <= MAX_EXAMPLES_OF_TEN_FOLDS else 5)
 
     def make_temporary(self) -> list[Method]:
         """Make one network of each member."""
@@ -160,12 +146,10 @@ class CrossFitting(Method):
         return explain(data, predictions, self.likelihood, self.weight, self.exponent)
 
     def mix(self, names: Sequence[str], data: Annotations) -> Explanation:
-        """Explain the labels by members, and store the weights and powers of the mixture."""
+        """Explain the labels by members, and store the weights of the mixture."""
         found = self.explain(names, data)
         weights = dict(zip(names, found.weights.tolist(), strict=True))
-        powers = dict(zip(names, found.powers.tolist(), strict=True))
         self.weights.copy_(self.weights.new_tensor([weights.get(name, 0.0) for name in self.members]))
-        self.powers.copy_(self.powers.new_tensor([*(powers.get(name, 1.0) for name in self.members), found.power]))
         return found
 
 

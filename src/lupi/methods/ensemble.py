@@ -60,29 +60,18 @@ class Average(nn.Module):
 
 
 class Mixture(nn.Module):
-    """Mix the averages of several groups of classifiers, and recalibrate before and after mixing."""
+    """Mix the averages of several groups of classifiers."""
 
     weights: Tensor
-    powers: Tensor
-    power: Tensor
 
-    def __init__(
-        self,
-        groups: Sequence[Sequence[nn.Module]],
-        likelihood: Likelihood,
-        *,
-        weights: Tensor,
-        powers: Tensor,
-        power: Tensor,
-    ) -> None:
+    def __init__(self, groups: Sequence[Sequence[nn.Module]], likelihood: Likelihood, weights: Tensor) -> None:
         super().__init__()
         self.groups = nn.ModuleList(Average(group, likelihood) for group in groups)
         self.likelihood = likelihood
-        for name, value in (("weights", weights), ("powers", powers), ("power", power)):
-            self.register_buffer(name, value)
+        self.register_buffer("weights", weights)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the output tensor of the mixture."""
-        outputs = zip(self.groups, self.weights, self.powers, strict=True)
-        mixed = [weight * self.likelihood.moments(power * group(x)) for group, weight, power in outputs]
-        return self.power * self.likelihood.from_moments(torch.stack(mixed).sum(0))
+        outputs = zip(self.groups, self.weights, strict=True)
+        mixed = [weight * self.likelihood.moments(group(x)) for group, weight in outputs]
+        return self.likelihood.from_moments(torch.stack(mixed).sum(0))

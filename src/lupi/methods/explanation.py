@@ -1,6 +1,7 @@
 """Compute targets for students from labels, out-of-fold predictions and a model of the annotators."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -12,9 +13,7 @@ from torch import Tensor
 from lupi._internal.arrays import Floats
 from lupi.crowd import Votes
 from lupi.crowd.inference import infer_votes
-from lupi.crowd.likelihood import softmax
 from lupi.crowd.stacking import stack_weights
-from lupi.crowd.tempering import weigh_evidence
 from lupi.crowd.trusted import clamp
 from lupi.data import Annotations, SparseRows
 from lupi.likelihoods import Bernoulli, Gaussian, Likelihood
@@ -28,10 +27,6 @@ class Explanation(NamedTuple):
 
     weights: Floats
     """[predictions] weights of the mixture."""
-    powers: Floats
-    """[predictions] exponents that recalibrate each prediction before mixing."""
-    power: float
-    """Exponent that recalibrates the mixture."""
     target: Floats
     """[annotated examples, ...] the targets of a student."""
 
@@ -46,11 +41,6 @@ def explain(
     The mixture weights and the model of the annotators are fitted in turns, starting with the prediction that explains
     the labels best. Starting with equal weights, predictions that have learnt the answers of spammers could outvote one
     that has not.
-
-    Each prediction is recalibrated before mixing, and the mixture afterwards. If every example has one label, annotator
-    errors that depend on x cannot be told from errors of the mixture and make β too large, so the mixture is
-    recalibrated with √β. The more labels share an example, the better β is determined, and the closer the exponent is
-    to β.
     """
     if isinstance(likelihood, Gaussian):
         return explain_numbers(data, [p[:, 0] for p in predictions], weight)
@@ -59,24 +49,21 @@ def explain(
     votes = to_votes(data, y, 2 if several else outputs, data.gold)
     features = find_features(data, outputs if several else 1)
     priors = [np.stack([1 - p, p], -1).reshape(-1, 2) if several else p for p in predictions]
-    powers, weights = np.ones(len(priors)), np.ones(len(priors))
+    if features is not None and all(tells_label(features, votes, p) for p in priors):
+        features = None
+    weights = np.ones(1)
     if len(priors) > 1:
         alone = [infer_votes(votes, p, features=features, exponent=1.0) for p in priors]
-        powers = np.array([found.beta for found in alone])
-        priors = [np.exp(found.log_prior) for found in alone]
-        weights = np.eye(len(priors))[np.argmax([found.log_likelihood for found in alone])]
+        found = max(alone, key=attrgetter("log_likelihood"))
         for _ in range(ROUNDS):
-            found = infer_votes(votes, mix(priors, weights), features=features, exponent=1.0)
             weights = stack_weights(priors, clamp(votes, found.evidence.copy()))
-    mixed = mix(priors, weights)
-    found = infer_votes(votes, mixed, features=features, exponent=exponent)
-    power = found.beta if len(priors) == 1 else found.beta ** (0.5 + 0.5 * weigh_evidence(votes))
-    prior = sharpen(mixed, power)
-    truth = softmax(clamp(votes, np.log(prior) + found.exponent * found.evidence))
+            found = infer_votes(votes, mix(priors, weights), features=features, exponent=1.0)
+    prior = mix(priors, weights)
+    truth = infer_votes(votes, prior, features=features, exponent=exponent).truth
     target = weight * truth + (1 - weight) * prior
     if votes.gold is not None:
         target[votes.gold >= 0] = truth[votes.gold >= 0]
-    return Explanation(weights, powers, power, target[:, 1].reshape(predictions[0].shape) if several else target)
+    return Explanation(weights, target[:, 1].reshape(predictions[0].shape) if several else target)
 
 
 def explain_numbers(data: Annotations, predictions: Sequence[Floats], weight: float) -> Explanation:
@@ -89,7 +76,7 @@ def explain_numbers(data: Annotations, predictions: Sequence[Floats], weight: fl
     weights = minimize_on_simplex(error)
     mean = np.bincount(row, w * y) / np.maximum(np.bincount(row, w), np.finfo(np.float64).tiny)
     target = np.where(known, mean, weight * mean + (1 - weight) * mix(predictions, weights))
-    return Explanation(weights, np.ones(len(predictions)), 1.0, target)
+    return Explanation(weights, target)
 
 
 def minimize_on_simplex(error: Floats) -> Floats:
@@ -103,26 +90,9 @@ def minimize_on_simplex(error: Floats) -> Floats:
     return np.asarray(w / w.sum())
 
 
-def apply_mixture(mixture: Explanation, predictions: Sequence[Floats], likelihood: Likelihood) -> Floats:
-    """Recalibrate and mix predictions at other points in the same way as `explain`."""
-    if isinstance(likelihood, Gaussian):
-        return mix([p[:, 0] for p in predictions], mixture.weights)
-    several = isinstance(likelihood, Bernoulli)
-    priors = [np.stack([1 - p, p], -1) if several else p for p in predictions]
-    mixed = mix([sharpen(p, power) for p, power in zip(priors, mixture.powers, strict=True)], mixture.weights)
-    mixed = sharpen(mixed, mixture.power)
-    return mixed[..., 1] if several else mixed
-
-
 def mix(predictions: Sequence[Floats], weights: Floats) -> Floats:
     """Return the weighted sum of predictions."""
     return np.asarray(sum(weight * p for weight, p in zip(weights, predictions, strict=True)))
-
-
-def sharpen(p: Floats, power: float) -> Floats:
-    """Raise p to a power, and normalize over the last axis."""
-    raised = p.clip(1e-6) ** power
-    return np.asarray(raised / raised.sum(-1, keepdims=True))
 
 
 def number_examples(data: Annotations) -> NDArray[np.int64]:
@@ -163,6 +133,24 @@ def find_features(data: Annotations, labels: int = 1) -> scipy.sparse.csr_array 
     """Return the privileged information that varies within an annotator, repeated for several labels."""
     features = drop_constant(to_sparse(data.a), find_annotators(data))
     return features[np.repeat(np.arange(len(data)), labels)] if features.shape[1] else None
+
+
+def tells_label(features: scipy.sparse.csr_array, votes: Votes, p: Floats) -> bool:
+    """Return whether features predict the given labels better than x does, by the adjusted R² of a linear regression.
+
+    Such features describe the label itself, like the score behind a judge's verdict, not how good it is. As evidence of
+    errors, they could explain all labels by a constant truth: every label of the other classes is wrong.
+    """
+    count, columns = features.shape
+    given = np.eye(votes.classes)[votes.label]
+    deviation = given - given.mean(0)
+    centred = features - scipy.sparse.csr_array(np.ones((count, 1))) @ scipy.sparse.csr_array(features.mean(0)[None])
+    gram = (centred.T @ centred).toarray()
+    moment = centred.T @ deviation
+    explained = float(np.sum(moment * np.linalg.lstsq(gram, moment)[0])) / float(np.sum(deviation**2))
+    by_chance = columns / count
+    by_x = 1 - float(np.sum((given - p[votes.example]) ** 2)) / float(np.sum(deviation**2))
+    return explained - by_chance > max(by_x, 0.0)
 
 
 def to_numpy(values: Tensor) -> Floats:

@@ -22,9 +22,10 @@ from torch import Tensor, nn
 
 from lupi._internal.checks import check_integer, check_number
 from lupi.data import Annotations, Batch
+from lupi.likelihoods import Gaussian
 from lupi.methods.base import Method, Remembered, Stage
 from lupi.methods.cross_fitting import CrossFitting, assign_folds, split_folds
-from lupi.methods.explanation import Explanation, apply_mixture, to_numpy
+from lupi.methods.explanation import Explanation, mix, to_numpy
 from lupi.methods.no_pi import NoPI, no_pi
 from lupi.nn import Parts
 from lupi.settings import Settings
@@ -53,10 +54,9 @@ class LabelPosterior(CrossFitting):
         Functions that make the networks to cross-fit. If there are several, their predictions are mixed.
     make_student : callable
         Function that makes the network that ships, and the networks of later rounds.
-    folds : int, optional
-        Number of folds; by default five, or ten for small networks on up to 10,000 examples, where more folds cost
-        little and each network learns from more of the few examples. If there are more than 100,000 examples, a random
-        sample of that size is cross-fitted, and the other examples are predicted by the average of its networks.
+    folds : int
+        Number of folds. If there are more than 100,000 examples, a random sample of that size is cross-fitted, and the
+        other examples are predicted by the average of its networks.
     rounds : int
         Number of times the posterior is computed. Each round after the first cross-fits students on the last
         posterior; their predictions are the next prior.
@@ -89,15 +89,14 @@ class LabelPosterior(CrossFitting):
         members: Mapping[str, Callable[[], Method]],
         make_student: Callable[[], NoPI],
         *,
-        folds: int | None = None,
+        folds: int = 5,
         rounds: int = 1,
         weight: float = 0.75,
         exponent: float | None = None,
         combined_inputs: int | None = None,
     ) -> None:
         student = make_student()
-        parameters = sum(parameter.numel() for parameter in student.parameters())
-        super().__init__(members, likelihood=student.likelihood, parameters=parameters, folds=folds)
+        super().__init__(members, likelihood=student.likelihood, folds=folds)
         self.student, self.make_student = student, make_student
         self.rounds = check_integer("rounds", rounds, 1)
         self.weight = check_number("weight", weight, maximum=1)
@@ -115,7 +114,7 @@ class LabelPosterior(CrossFitting):
     def stages(self, data: Annotations) -> Iterator[Stage]:
         """Yield the stages of the cross-fitted networks of every member and round, then that of the student."""
         examples = data.annotated.shape[0]
-        folds = min(self.count_folds(examples), examples // 2)
+        folds = min(self.folds, examples // 2)
         if folds < 2:  # too few examples
             yield Stage("student", self.student, Annotations.with_gold)
             return
@@ -158,7 +157,8 @@ class LabelPosterior(CrossFitting):
         self.targets["examples"] = torch.from_numpy(found.target).to(data.row.device, self.weights.dtype)
         if names[0] in self.other_predictions:
             points = [to_numpy(self.other_predictions.pop(name)) for name in names]
-            mixed = apply_mixture(found, points, self.likelihood)
+            mixed = mix(points, found.weights)
+            mixed = mixed[:, 0] if isinstance(self.likelihood, Gaussian) else mixed
             self.targets["combined"] = torch.from_numpy(mixed).to(data.row.device, self.weights.dtype)
 
     def make_targets(self, data: Annotations, *, combined: bool = True) -> Annotations:
@@ -195,7 +195,7 @@ class LabelPosterior(CrossFitting):
 def label_posterior(
     parts: Parts,
     *,
-    folds: int | None = None,
+    folds: int = 5,
     rounds: int = 2,
     weight: float = 0.75,
     exponent: float | None = None,
