@@ -6,7 +6,7 @@ cifar10h`` says which), and ``cifar10h-raw.csv`` or ``cifar10s.parquet``. Networ
 CIFAR-10 with their true labels.
 
 "stack" is the mixture that "auto" distils, and "no-pi, 5 averaged" the average of the networks of label-posterior's
-first round, recalibrated.
+first round.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from lupi.compare.statistics import difference
 from lupi.data import Annotations, SparseRows
 from lupi.methods import Method, build
 from lupi.methods.auto import Auto
-from lupi.methods.explanation import Explanation, apply_mixture
+from lupi.methods.explanation import mix
 from lupi.methods.label_posterior import LabelPosterior
 from lupi.nn import Parts
 from lupi.nn.inference import over_examples
@@ -127,10 +127,9 @@ def observe_networks(method: LabelPosterior, x: Tensor) -> dict[str, Tensor]:
 
 
 def mix_seen(method: LabelPosterior, seen: dict[str, Tensor]) -> np.ndarray[Any, Any]:
-    """Return the mixture of the observed predictions, with the method's weights and recalibration."""
-    powers = method.powers.double().cpu().numpy()
-    mixture = Explanation(method.weights.double().cpu().numpy(), powers[:-1], float(powers[-1]), np.zeros(0))
-    return apply_mixture(mixture, [seen[name].double().cpu().numpy() for name in method.members], method.likelihood)
+    """Return the mixture of the observed predictions, with the method's weights."""
+    predictions = [seen[name].double().cpu().numpy() for name in method.members]
+    return mix(predictions, method.weights.double().cpu().numpy())
 
 
 def score(p: Any, y: Any) -> dict[str, float]:

@@ -343,7 +343,7 @@ def test_unknown_and_impossible_methods():
     [
         {"methods": ("no-pi", "mean-imputation")},
         {"folds": 3},
-        {"weight": 0.5},
+        {"weight": 0.4},
         {"exponent": 0.4},
         {"combined_inputs": 0},
     ],

@@ -14,7 +14,6 @@ from lupi._internal.arrays import Floats
 from lupi.crowd.habits import FEW
 from lupi.crowd.inference import Inference
 from lupi.crowd.likelihood import error_evidence, log_errors, softmax
-from lupi.crowd.tempering import weigh_evidence
 from lupi.crowd.trusted import clamp, count_checked, find_trusted, log_trust
 from lupi.crowd.votes import Votes
 
@@ -76,19 +75,13 @@ def sample_reliability(
     the habit distributions h stay at their estimates. The draws of z temper the likelihood of the labels with
     `inference.exponent`, because labels of the same example share errors. Given z, the labels of an annotator belong to
     different examples and are not tempered.
-
-    If few examples have two labels, the labels say little about the exponent, but reliability depends on it: with a
-    lower exponent, annotators appear less reliable. Up to half of the draws therefore use exponent 1, and the interval
-    is wide.
     """
-    rng = np.random.default_rng(random_state)
-    whole = round(sweeps * (1 - weigh_evidence(inference.votes)) / 2)
-    draws = _draw(inference, inference.exponent, sweeps - whole, rng) + _draw(inference, 1.0, whole, rng)
+    draws = _draw(inference, sweeps, np.random.default_rng(random_state))
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return np.mean(draws, 0), low, high
 
 
-def _draw(inference: Inference, exponent: float, sweeps: int, rng: np.random.Generator) -> list[Floats]:
+def _draw(inference: Inference, sweeps: int, rng: np.random.Generator) -> list[Floats]:
     """Draw the reliability of the annotators, after a burn-in of a tenth as many sweeps."""
     v, model = inference.votes, inference.model
     J, cell = v.annotators, v.example * v.classes + v.label
@@ -103,7 +96,9 @@ def _draw(inference: Inference, exponent: float, sweeps: int, rng: np.random.Gen
         eta = theta[v.annotator] + offset
         evidence = error_evidence(v, model.errors, works)
         evidence += np.bincount(cell, works * eta, evidence.size).reshape(evidence.shape)
-        z = (np.cumsum(softmax(clamp(v, log_prior + exponent * evidence)), 1) > rng.random((v.examples, 1))).argmax(1)
+        z = (
+            np.cumsum(softmax(clamp(v, log_prior + inference.exponent * evidence)), 1) > rng.random((v.examples, 1))
+        ).argmax(1)
         sign = np.where(z[v.example] == v.label, 1.0, -1.0)
         if share.any():  # draw which labels are habits, given z, and the share of habits of each annotator
             work = (1 - share)[v.annotator] * np.exp(log_expit(sign * eta) + of_error[z[v.example], v.label])

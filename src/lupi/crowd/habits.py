@@ -56,7 +56,7 @@ def update_habits(votes: Votes, model: LabelModel, log_prior: Floats) -> tuple[L
         who, given = votes.annotator[labels], votes.label[labels]
         habit[labels] = model.share[who] * model.habits[who, given] * odds.sum(1)
         to = csr_array((work[labels], (given, np.arange(len(given)))), shape=(K, len(given)))
-        wrong += (to @ odds).T
+        wrong += np.asarray(to @ odds).T
     wrong *= model.errors
     if not model.share.any():
         return model, wrong

@@ -14,9 +14,9 @@ label can be used, such as the time it took or the confidence that the annotator
 Known true labels and trusted annotators anchor the estimates (see `lupi.crowd.trusted`).
 
 L-BFGS maximizes the marginal likelihood of the labels in μ, b and w, and EM updates C (see `lupi.crowd.errors`), the
-variances and the habits (see `lupi.crowd.habits`). A label must not vouch for its own author, so the log-odds of a label
-are then estimated from the other labels, and their uncertainty is averaged out (see `leave_out`). Finally, the posterior
-of the true labels is tempered, P(z | labels, x) ∝ prior · likelihood^exponent (see `lupi.crowd.tempering`).
+variances and the habits (see `lupi.crowd.habits`). A label must not vouch for its own author, so the log-odds of a
+label are then estimated from the other labels, and their uncertainty is averaged out (see `leave_out`). Finally, the
+posterior of the true labels is tempered, P(z | labels, x) ∝ prior · likelihood^exponent (see `lupi.crowd.tempering`).
 
 References
 ----------

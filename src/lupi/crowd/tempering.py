@@ -1,7 +1,18 @@
 """Tempering: choose the exponent of the likelihood of the labels.
 
-Labels of one example share errors (a hard example misleads everybody), so a posterior that multiplies their likelihoods
-as if they were independent is overconfident. Tempering corrects this: P(z | labels, x) ∝ prior · likelihood^exponent.
+Labels of one example share errors: a hard example misleads everybody, annotators copy each other, and LLM judges have
+the same habits. A posterior that multiplies their likelihoods as if they were independent is overconfident. Tempering
+corrects this: P(z | labels, x) ∝ prior · likelihood^exponent.
+
+Two criteria bound the exponent from above, and the lower bound of the two is taken:
+
+- How well the labels of an example predict x. If labels and x are independent given the true label z,
+  P(x | labels) / P(x) = Σ_z p(z | x) r(z | labels) / π(z), where r(z | labels) ∝ π(z) · likelihood^exponent is the
+  posterior of the labels alone and π the share of each class. Errors that labels share earn nothing, however well the
+  labels agree, because they do not help to predict x. If the predictions are calibrated, the best exponent gives the
+  best posteriors. If they have learnt the annotators' errors, it is too large.
+- How well the other labels of an example predict a left-out label. Errors that depend on x count here, but labels that
+  share errors predict each other, so the exponent is too large then.
 """
 
 import numpy as np
@@ -9,31 +20,40 @@ from scipy.special import logsumexp
 
 from lupi._internal.arrays import Floats
 from lupi.crowd.likelihood import LabelModel, label_evidence, log_softmax, split_rows
+from lupi.crowd.trusted import clamp
 from lupi.crowd.votes import Integers, Votes
 
-GRID = np.geomspace(0.05, 1, 16)
+GRID = np.geomspace(1, 0.02, 25)
 """Exponents to try."""
 MOST = 50_000
 """Maximum number of labels to leave out in turn; if there are more, evenly spaced ones are used."""
 
 
 def choose_exponent(votes: Votes, log_prior: Floats, evidence: Floats, model: LabelModel) -> float:
-    """Choose the exponent with which the other labels of an example best predict a left-out label.
+    """Choose the exponent: the lower of those with which labels best predict x and other labels, respectively.
 
-    It is shrunk towards 1, the exponent of independent labels, on the log scale as if 500 labels supported it. If no
-    example has two labels, nothing can show that labels share errors, and the exponent is 1.
+    The logarithm of the exponent has a standard normal prior, so it stays near 1, the exponent of independent labels,
+    unless there are enough labels to show that it should not.
     """
-    weight = weigh_evidence(votes)
-    if not weight:
-        return 1.0
-    best = GRID[leave_one_out_log_likelihood(votes, log_prior, evidence, model, GRID).argmax()]
-    return float(best**weight)
+    totals = (
+        inputs_log_likelihood(votes, log_prior, evidence, GRID),
+        left_out_log_likelihood(votes, log_prior, evidence, model, GRID),
+    )
+    return min(float(GRID[np.argmax(total - np.log(GRID) ** 2 / 2)]) for total in totals)
 
 
-def weigh_evidence(votes: Votes) -> float:
-    """Return n / (n + 500), the weight of the labels in choosing the exponent, for n labels that share an example."""
-    several = len(find_shared(votes))
-    return several / (several + 500)
+def inputs_log_likelihood(votes: Votes, log_prior: Floats, evidence: Floats, exponents: Floats) -> Floats:
+    """Return Σ_i log P(x_i | labels of i) / P(x_i) for each exponent. A known true label stands for x."""
+    total, log_share = np.zeros(len(exponents)), np.zeros(log_prior.shape[1])
+    for rows in split_rows(*log_prior.shape):
+        log_share += np.exp(log_prior[rows]).sum(0)
+    log_share = np.log(log_share / len(log_prior))
+    for rows in split_rows(*log_prior.shape):
+        of_x = log_softmax(clamp(votes, log_prior[rows].copy(), rows))
+        for i, exponent in enumerate(exponents):
+            tempered = exponent * evidence[rows]
+            total[i] += (logsumexp(of_x + tempered, axis=1) - logsumexp(log_share + tempered, axis=1)).sum()
+    return total
 
 
 def find_shared(votes: Votes) -> Integers:
@@ -42,15 +62,15 @@ def find_shared(votes: Votes) -> Integers:
     return np.flatnonzero(count > 1)
 
 
-def leave_one_out_log_likelihood(
+def left_out_log_likelihood(
     votes: Votes, log_prior: Floats, evidence: Floats, model: LabelModel, exponents: Floats
 ) -> Floats:
-    """Return the mean log-probability of a label given the other labels of its example, for each exponent.
+    """Return the log-probability of labels given the other labels of their example and x, for each exponent.
 
     Only examples with at least two labels are used.
     """
     labels = find_shared(votes)
-    labels = labels[:: -(-len(labels) // MOST)]
+    labels = labels[:: max(1, -(-len(labels) // MOST))]
     total = np.zeros(len(exponents))
     for rows in split_rows(len(labels), votes.classes):
         example = votes.example[labels[rows]]
@@ -58,4 +78,4 @@ def leave_one_out_log_likelihood(
         others = evidence[example] - own
         for i, exponent in enumerate(exponents):
             total[i] += logsumexp(log_softmax(log_prior[example] + exponent * others) + own, axis=1).sum()
-    return total / len(labels)
+    return total

@@ -144,7 +144,7 @@ def auto(
     *,
     methods: Sequence[str] | None = None,
     folds: int | None = None,
-    weight: float = 0.75,
+    weight: float = 0.5,
     exponent: float | None = None,
     combined_inputs: int | None = None,
 ) -> Auto:

@@ -52,7 +52,7 @@ class CrossFitting(Method):
     other_predictions = Remembered()
     """[other inputs, ...] averaged predictions of each member for `other_inputs`."""
 
-    weight: float = 0.75
+    weight: float = 0.5
     """λ, the weight of the posterior in the targets."""
     exponent: float | None = None
     """Exponent of the likelihood of the labels; None to infer it."""

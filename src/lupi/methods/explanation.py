@@ -13,6 +13,7 @@ from torch import Tensor
 from lupi._internal.arrays import Floats
 from lupi.crowd import Votes
 from lupi.crowd.inference import infer_votes
+from lupi.crowd.numbers import infer_numbers
 from lupi.crowd.stacking import stack_weights
 from lupi.crowd.trusted import clamp
 from lupi.data import Annotations, SparseRows
@@ -29,6 +30,8 @@ class Explanation(NamedTuple):
     """[predictions] weights of the mixture."""
     target: Floats
     """[annotated examples, ...] the targets of a student."""
+    level: float = 0.0
+    """What to add to the mixture of real-valued predictions."""
 
 
 def explain(
@@ -67,16 +70,25 @@ def explain(
 
 
 def explain_numbers(data: Annotations, predictions: Sequence[Floats], weight: float) -> Explanation:
-    """Mix real-valued predictions by non-negative least squares, and average the mixture with the mean label."""
-    data = data.with_gold()
-    row, known = number_examples(data), data.has_gold[data.annotated].cpu().numpy()
-    y = data.y.double().cpu().numpy()
-    w = np.ones(len(y)) if data.weight is None else data.weight.double().cpu().numpy()
-    error = np.stack([np.sqrt(w) * (p[row] - y) for p in predictions], 1)
-    weights = minimize_on_simplex(error)
-    mean = np.bincount(row, w * y) / np.maximum(np.bincount(row, w), np.finfo(np.float64).tiny)
-    target = np.where(known, mean, weight * mean + (1 - weight) * mix(predictions, weights))
-    return Explanation(weights, target)
+    """Mix real-valued predictions by least squares on the labels, and infer the true numbers.
+
+    The mixture weights and the model of the annotators are fitted in turns; offsets are subtracted from the labels, and
+    precise labels count more.
+    """
+    row, annotator = number_examples(data), find_annotators(data)
+    y = to_numpy(data.y)
+    given = np.ones(len(y)) if data.weight is None else to_numpy(data.weight)
+    gold = np.full(predictions[0].shape, np.nan) if data.gold is None else to_numpy(data.gold[data.annotated])
+    offset, precision = np.zeros(len(y)), given
+    for _ in range(ROUNDS):
+        error = np.stack([np.sqrt(precision) * (p[row] + offset - y) for p in predictions], 1)
+        weights = minimize_on_simplex(error)
+        mixed = mix(predictions, weights)
+        found = infer_numbers(y, mixed, example=row, annotator=annotator, weight=given, gold=gold)
+        offset = found.level + found.offsets[annotator]
+        precision = given / (found.unexplained + found.variances[annotator])
+    target = np.where(np.isnan(gold), weight * found.truth + (1 - weight) * (mixed + found.level), found.truth)
+    return Explanation(weights, target, found.level)
 
 
 def minimize_on_simplex(error: Floats) -> Floats:

@@ -91,7 +91,7 @@ class LabelPosterior(CrossFitting):
         *,
         folds: int = 5,
         rounds: int = 1,
-        weight: float = 0.75,
+        weight: float = 0.5,
         exponent: float | None = None,
         combined_inputs: int | None = None,
     ) -> None:
@@ -158,7 +158,7 @@ class LabelPosterior(CrossFitting):
         if names[0] in self.other_predictions:
             points = [to_numpy(self.other_predictions.pop(name)) for name in names]
             mixed = mix(points, found.weights)
-            mixed = mixed[:, 0] if isinstance(self.likelihood, Gaussian) else mixed
+            mixed = mixed[:, 0] + found.level if isinstance(self.likelihood, Gaussian) else mixed
             self.targets["combined"] = torch.from_numpy(mixed).to(data.row.device, self.weights.dtype)
 
     def make_targets(self, data: Annotations, *, combined: bool = True) -> Annotations:
@@ -197,7 +197,7 @@ def label_posterior(
     *,
     folds: int = 5,
     rounds: int = 2,
-    weight: float = 0.75,
+    weight: float = 0.5,
     exponent: float | None = None,
     combined_inputs: int | None = None,
 ) -> LabelPosterior:
