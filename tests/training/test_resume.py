@@ -126,10 +126,11 @@ def test_methods_that_cross_fit_resume_with_the_same_bits(tmp_path):
     """Killed while a network trains, between two, while predictions are stored, and while the student trains."""
     plain = {"epochs": 4, "batch_size": 8, "learning_rate": 0.01}
     some = {"folds": 3, "methods": ["mean-imputation", "pi-transition"]}  # three networks train one after another
+    five = {"folds": 5, "methods": ["no-pi", "tram", "mean-imputation", "pi-transition", "pi-dual"]}
     cases = [
         {
             "method": "auto",
-            "options": {"folds": 5},
+            "options": five,
             "steps": 5 * NETWORK + STUDENT,
             "kills": [
                 [("step", NETWORK + 9)],
@@ -160,7 +161,7 @@ def test_methods_that_cross_fit_resume_with_the_same_bits(tmp_path):
         },
         {
             "method": "auto",
-            "options": {"folds": 5},
+            "options": five,
             "estimator": True,
             "steps": 5 * NETWORK + STUDENT,
             "kills": [[("step", 3 * NETWORK + 7), ("step", 3 * NETWORK)]],
