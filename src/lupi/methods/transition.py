@@ -67,32 +67,55 @@ class PITransition(Conditional):
         annotation.
         """
         log_p = batch.spread(self.likelihood.log_probabilities(self.marginal(self.trunk(batch.x))))
-        log_q = torch.logsumexp(self.log_matrix(batch.a, log_p.shape[-1]) + log_p.unsqueeze(-2), -1)
-        return self.likelihood.from_log_probabilities(log_q)
+        return mix_labels(self.likelihood, self.log_matrix(batch.a, log_p.shape[-1]), log_p)
 
     def log_matrix(self, a: Tensor, classes: int) -> Tensor:
         """Return log T(a), [annotations, (labels,) classes, classes]; column k is conditioned on the true class k."""
-        labels = (-1,) if isinstance(self.likelihood, Bernoulli) else ()
-        logits = self.transition(a).unflatten(-1, (*labels, classes, classes))
-        return torch.log_softmax(at_least_float32(logits), -2)
+        return torch.log_softmax(as_matrices(self.likelihood, self.transition(a), classes), -2)
 
     def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002
         """Yield one stage, with random features appended to a."""
         yield Stage("train", self, self.random_pi.append, self.random_pi.append_zeros)
 
 
-def pi_transition(parts: Parts, *, random: int = 0, diagonal: float = 0.9) -> PITransition:
-    """Make the method "pi-transition"; `diagonal` is the initial value of the diagonal of T(a)."""
+def as_matrices(likelihood: Categorical | Bernoulli, values: Tensor, classes: int) -> Tensor:
+    """Return the outputs of a layer as matrices, [annotations, (labels,) classes, classes]."""
+    labels = (-1,) if isinstance(likelihood, Bernoulli) else ()
+    return at_least_float32(values).reshape(*values.shape[:-1], *labels, classes, classes)
+
+
+def mix_labels(likelihood: Categorical | Bernoulli, log_matrix: Tensor, log_p: Tensor) -> Tensor:
+    """Return the logits of T p(y | x) from the logarithms of T and p(y | x)."""
+    return likelihood.from_log_probabilities(torch.logsumexp(log_matrix + log_p.unsqueeze(-2), -1))
+
+
+def count_matrices(parts: Parts) -> tuple[int, int]:
+    """Return the number of classes and of matrices: one, or one for each binary label."""
+    return (2, parts.outputs) if isinstance(parts.likelihood, Bernoulli) else (parts.outputs, 1)
+
+
+def set_diagonal(layer: nn.Linear, classes: int, value: float) -> None:
+    """Set the biases of matrices of logits to a value on the diagonal, and to 0 elsewhere."""
+    with torch.no_grad():
+        layer.bias.view(-1, classes, classes).copy_(torch.zeros(classes, classes).fill_diagonal_(value))
+
+
+def find_odds(diagonal: float, classes: int) -> float:
+    """Return the logit on the diagonal of a matrix of logits at which T has the given diagonal."""
     if not (is_number(diagonal) and 0 < diagonal < 1):
         raise ValueError(f"Expected `diagonal` to be greater than 0 and less than 1, but got {diagonal!r}.")
+    return math.log(diagonal * (classes - 1) / (1 - diagonal))
+
+
+def pi_transition(parts: Parts, *, random: int = 0, diagonal: float = 0.9) -> PITransition:
+    """Make the method "pi-transition"; `diagonal` is the initial value of the diagonal of T(a)."""
     check_integer("random", random, 0)
-    classes, matrices = (2, parts.outputs) if isinstance(parts.likelihood, Bernoulli) else (parts.outputs, 1)
-    odds = diagonal * (classes - 1) / (1 - diagonal)
+    classes, matrices = count_matrices(parts)
     assert isinstance(parts.likelihood, Categorical | Bernoulli)
     transition = MLP(parts.privileged + random, parts.tower_widths[:1], matrices * classes**2)
     last = transition[-1]
     assert isinstance(last, nn.Linear)
+    set_diagonal(last, classes, find_odds(diagonal, classes))
     with torch.no_grad():
-        last.bias.view(matrices, classes, classes).copy_(torch.zeros(classes, classes).fill_diagonal_(math.log(odds)))
         last.weight.mul_(0.1)
     return PITransition(parts.trunk(), parts.head(), transition, likelihood=parts.likelihood, random=random)
