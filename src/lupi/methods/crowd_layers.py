@@ -108,6 +108,7 @@ class CrowdLayer(AnnotatorModel):
 
     name: ClassVar = "crowd-layer"
     title: ClassVar = "Crowd layer"
+    by_row: ClassVar = True
     gradients: ClassVar = {"conditional": ("trunk", "marginal", "layer")}
 
     def __init__(

@@ -42,6 +42,7 @@ class PITransition(Conditional):
     title: ClassVar = "PI-transition"
     likelihoods: ClassVar = (Categorical, Bernoulli)
     predicts_truth: ClassVar = True
+    by_row: ClassVar = True
     gradients: ClassVar = {"conditional": ("trunk", "marginal", "transition")}
     likelihood: Categorical | Bernoulli
 
