@@ -18,6 +18,11 @@ from lupi.methods.base import Conditional, Stage
 from lupi.methods.tram import RandomPI
 from lupi.nn import MLP, Parts
 
+MANY_CLASSES = 100
+"""Number of classes above which the logits of T(a) are sums of effects: 2K numbers per label, not K²."""
+PAIR_SCALE = 16.0
+"""Factor of the shared logits, which would otherwise learn more slowly than those with a hidden layer behind them."""
+
 
 class PITransition(Conditional):
     r"""Train q(y | x, a) = T(a) p(y | x) with a column-stochastic T(a), and predict with p(y | x).
@@ -79,6 +84,48 @@ class PITransition(Conditional):
         yield Stage("train", self, self.random_pi.append, self.random_pi.append_zeros)
 
 
+class ManyClassesTransition(PITransition):
+    r"""PI-transition whose logits are g(a)[y] + d(a)[k] 1[y = k] + B[y, k], where B is the same for all labels.
+
+    Then T(a) p(y | x) takes two products with a K × K matrix and no matrix per label. What a decides is how often a
+    class is recognized and which answers are favoured; the confusions of pairs of classes are common to all labels.
+
+    Parameters
+    ----------
+    trunk, marginal, likelihood, random
+        As for `PITransition`.
+    transition : Module
+        Maps a to d(a) and g(a), 2K logits.
+    pairs : Linear
+        Its weights, times a constant, are B; the diagonal is not used.
+    """
+
+    gradients: ClassVar = {"conditional": ("trunk", "marginal", "transition", "pairs")}
+
+    def __init__(
+        self, trunk: nn.Module, marginal: nn.Module, transition: nn.Module, pairs: nn.Linear, random: int
+    ) -> None:
+        super().__init__(trunk, marginal, transition, random=random)
+        self.pairs = pairs
+
+    def conditional_output(self, batch: Batch) -> Tensor:
+        """Return the logits of T(a) p(y | x)."""
+        log_p = batch.spread(self.likelihood.log_probabilities(self.marginal(self.trunk(batch.x))))
+        stay, answer = at_least_float32(self.transition(batch.a)).chunk(2, -1)
+        log_odds = PAIR_SCALE * self.pairs.weight.to(log_p.dtype)
+        others = log_odds.exp() * (1 - torch.eye(log_p.shape[-1], dtype=log_p.dtype, device=log_p.device))
+        same = answer + stay
+        column = log_p - torch.logaddexp(log_product(answer, others), same)
+        return torch.logaddexp(same + column, answer + log_product(column, others.T))
+
+
+def log_product(logarithms: Tensor, matrix: Tensor) -> Tensor:
+    """Return log(exp(logarithms) @ matrix) without overflow."""
+    top = logarithms.detach().amax(-1, keepdim=True)
+    product = (logarithms - top).exp() @ matrix
+    return top + product.clamp_min(torch.finfo(product.dtype).tiny).log()
+
+
 def as_matrices(likelihood: Categorical | Bernoulli, values: Tensor, classes: int) -> Tensor:
     """Return the outputs of a layer as matrices, [annotations, (labels,) classes, classes]."""
     labels = (-1,) if isinstance(likelihood, Bernoulli) else ()
@@ -113,10 +160,17 @@ def pi_transition(parts: Parts, *, random: int = 0, diagonal: float = 0.9) -> PI
     check_integer("random", random, 0)
     classes, matrices = count_matrices(parts)
     assert isinstance(parts.likelihood, Categorical | Bernoulli)
-    transition = MLP(parts.privileged + random, parts.tower_widths[:1], matrices * classes**2)
+    many, odds = classes > MANY_CLASSES, find_odds(diagonal, classes)
+    transition = MLP(parts.privileged + random, parts.tower_widths[:1], 2 * classes if many else matrices * classes**2)
     last = transition[-1]
     assert isinstance(last, nn.Linear)
-    set_diagonal(last, classes, find_odds(diagonal, classes))
     with torch.no_grad():
         last.weight.mul_(0.1)
+    if many:
+        nn.init.zeros_(last.bias)
+        nn.init.constant_(last.bias[:classes], odds)
+        pairs = nn.Linear(classes, classes, bias=False)
+        nn.init.zeros_(pairs.weight)
+        return ManyClassesTransition(parts.trunk(), parts.head(), transition, pairs, random)
+    set_diagonal(last, classes, odds)
     return PITransition(parts.trunk(), parts.head(), transition, likelihood=parts.likelihood, random=random)
