@@ -47,6 +47,7 @@ def make_parts(likelihood: Likelihood) -> Parts:
         privileged=PRIVILEGED,
         outputs=outputs,
         likelihood=likelihood,
+        annotators=PRIVILEGED,
         tower_widths=(16, 8),
     )
 
@@ -211,19 +212,30 @@ def check_soft_labels(build: Build, likelihood: Likelihood) -> None:
 
 
 def check_privileged(build: Build, likelihood: Likelihood) -> None:
-    """Check that training uses a iff `uses_privileged`, and that the predictor contains a iff `ships_privileged`."""
+    """Check that training uses a iff `uses_privileged`, and that the predictor contains a iff `ships_privileged`.
+
+    A method uses a if its loss or the gradient of its loss depends on a or on the annotators.
+    """
     data = make_data(likelihood)
     changed = torch.arange(ANNOTATIONS).roll(1)
     assert data.annotator is not None
     other = replace(data, a=data.a[changed] * 2, annotator=data.annotator[changed])
     x = get_inputs(data)
-    losses, outputs = [], []
+    steps: list[list[float]] = []
+    outputs = []
     for variant in (data, other):
         method = make_method(build, likelihood)
-        with seeded(0), torch.no_grad():  # the same training noise in both
-            losses.append([float(stage(batch)) for stage, batch in iterate_stages(method, variant)])
+        steps.append([])
+        with seeded(0):  # the same training noise in both
+            for stage, batch in iterate_stages(method, variant):
+                stage.zero_grad()
+                loss = stage(batch)
+                loss.backward()
+                gradients = (parameter.grad for parameter in stage.parameters() if parameter.grad is not None)
+                steps[-1] += [loss.item(), *(float(gradient.square().sum()) for gradient in gradients)]
+        with torch.no_grad():
             outputs.append(method.predictor().eval()(x))
-    assert (losses[0] != losses[1]) == type(method).uses_privileged, "`uses_privileged` contradicts the losses"
+    assert (steps[0] != steps[1]) == type(method).uses_privileged, "`uses_privileged` contradicts the losses"
     differ = not torch.equal(*outputs)
     assert differ == type(method).ships_privileged, "`ships_privileged` contradicts the predictor"
 

@@ -30,6 +30,9 @@ def test_names_are_the_contract():
         "tram-plus-plus",
         "pi-dual",
         "pi-transition",
+        "crowd-layer",
+        "geo-crowd-net",
+        "annot-mix",
         "label-posterior",
         "auto",
         "stack",
@@ -92,6 +95,8 @@ def test_which_methods_use_and_ship_privileged_information():
         ("pi-dual", "random", 1.5),
         ("pi-transition", "random", -1),
         ("pi-transition", "diagonal", 1),
+        ("geo-crowd-net", "penalty", -1),
+        ("annot-mix", "diagonal", 0),
     ],
 )
 def test_invalid_values_of_options_are_refused(name, option, value):

@@ -9,7 +9,7 @@ from torch import nn
 
 from lupi import testing
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
-from lupi.methods import NoPI, build
+from lupi.methods import NoPI, build, transition
 from lupi.methods.transition import pi_transition
 
 
@@ -106,3 +106,20 @@ def test_a_label_that_is_confidently_contradicted_has_a_gradient(likelihood, aut
 def test_real_labels_are_refused():
     with pytest.raises(ValueError, match=r"y .*'pi-transition'.*real number"):
         build("pi-transition", testing.make_parts(Gaussian()))
+
+
+def test_many_classes_have_a_matrix_of_summed_effects(monkeypatch):
+    monkeypatch.setattr(transition, "MANY_CLASSES", 2)
+    method, batch = method_and_batch(Categorical(), diagonal=0.8)
+    with torch.no_grad():
+        start = torch.softmax(method.conditional_output(batch), -1)
+        p = torch.softmax(method.predictor()(batch.x), -1)[batch.row]
+        torch.testing.assert_close(start, 0.8 * p + 0.1 * (1 - p), rtol=0, atol=0.05)
+        nn.init.normal_(method.pairs.weight, std=0.1)
+        nn.init.normal_(method.transition[-1].weight)
+        stay, answer = method.transition(batch.a).numpy().reshape(-1, 2, 3).transpose(1, 0, 2)
+        pairs = transition.PAIR_SCALE * method.pairs.weight.numpy() * (1 - np.eye(3))
+        odds = np.exp(answer[:, :, None] + pairs + stay[:, None] * np.eye(3))
+        q = np.einsum("nyk,nk->ny", odds / odds.sum(1, keepdims=True), p.numpy())
+        np.testing.assert_allclose(torch.softmax(method.conditional_output(batch), -1).numpy(), q, rtol=1e-4)
+    testing.check_method(pi_transition, Categorical())

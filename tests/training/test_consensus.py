@@ -103,7 +103,8 @@ def test_without_patience_nothing_is_agreed_on():
 
 
 def test_which_methods_predict_the_truth():
-    assert [name for name in names() if kind(name).predicts_truth] == ["pi-dual", "pi-transition"]
+    crowds = ["crowd-layer", "geo-crowd-net", "annot-mix"]
+    assert [name for name in names() if kind(name).predicts_truth] == ["pi-dual", "pi-transition", *crowds]
     assert "consensus" not in {row["stage"] for row in train(make_method("tram"))}
 
 

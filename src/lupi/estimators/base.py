@@ -212,12 +212,14 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             self.input_encoder_ = TableEncoder(kinds, device=self.device).fit(inputs)
         x = self._encode_inputs(inputs)
         self.widths_ = {"inputs": x.shape[1], "privileged": a.shape[1], "outputs": self.target_.outputs}
+        annotator = None if who is None else code_categories(who)
+        self.widths_["annotators"] = 1 if annotator is None else int(annotator.max()) + 1
         data = Annotations(
             x,
             torch.from_numpy(row),
             a,
             y,
-            None if who is None else torch.from_numpy(code_categories(who)),
+            None if annotator is None else torch.from_numpy(annotator),
             None if weight is None else torch.from_numpy(weight / weight.mean()).float(),
             trust=trust,
         )
@@ -347,6 +349,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             self._make_trunk,
             features=self.widths_["features"],
             privileged=self.widths_.get("privileged", 1),
+            annotators=self.widths_.get("annotators", 1),
             outputs=self.widths_["outputs"],
             likelihood=self.target_.likelihood,
             tower_widths=(first, second),

@@ -58,6 +58,7 @@ def check_facts(facts: Any, fitted: Mapping[str, Any], known: Collection[str]) -
     whole = checked.get("privileged", True)
     for name in ("inputs", "features", "outputs", *(["privileged"] if whole else [])):
         check_integer(f"widths.{name}", checked["widths"].get(name), 1)
+    check_integer("widths.annotators", checked["widths"].get("annotators", 1), 1)
     if checked["method"] is not None:
         methods.kind(checked["method"])
     for name in checked["parameters"]:
@@ -96,7 +97,9 @@ def pack_model(model: Any, *, privileged: bool = True) -> StoredModel:
         "method": model.method if isinstance(model.method, str) else None,
         "own_trunk": model.trunk is not None,
         "parameters": parameters,
-        "widths": {name: width for name, width in model.widths_.items() if whole or name != "privileged"},
+        "widths": {
+            name: width for name, width in model.widths_.items() if whole or name not in ("privileged", "annotators")
+        },
         "ships_privileged": ships,
         "privileged": whole,
         "mixture": getattr(model, "mixture_", None),

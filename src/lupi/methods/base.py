@@ -54,6 +54,9 @@ class Method(nn.Module, ABC):
     Early stopping then uses the consensus of the held-out labels, unless `Settings.stop_on` is "labels"."""
     takes_sparse: ClassVar[bool] = False
     """Whether `losses` accepts a sparse `batch.a`. It can if only linear layers take a as input."""
+    by_row: ClassVar[bool] = False
+    """Whether `losses` returns means, by `likelihood.loss`, of what it computes from each annotation alone. Replicas of
+    linear layers then need no vmap. A subclass that overrides `losses` must state it again."""
     is_stacked: ClassVar[bool] = False
     """Whether parameters and batches have a leading dimension, that of `replicas`."""
     likelihoods: ClassVar[tuple[type[Likelihood], ...]] = (Categorical, Bernoulli, Gaussian)
@@ -153,6 +156,7 @@ class ConditionalMethod(Conditional):
     """Learn q(y | x, a) with a tower; subclasses define how to predict without a."""
 
     takes_sparse: ClassVar = True
+    by_row: ClassVar = True
     gradients: ClassVar = {"conditional": ("trunk", "tower", "conditional")}
 
     def __init__(

@@ -27,6 +27,7 @@ class NoPI(Method):
     title: ClassVar = "No PI"
     uses_privileged: ClassVar = False
     needs_privileged: ClassVar = False
+    by_row: ClassVar = True
     gradients: ClassVar = {"marginal": ("trunk", "marginal")}
 
     def __init__(self, trunk: nn.Module, marginal: nn.Module, *, likelihood: Likelihood = Categorical()) -> None:

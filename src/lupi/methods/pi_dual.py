@@ -42,6 +42,7 @@ class PiDUAL(Conditional):
     name: ClassVar = "pi-dual"
     title: ClassVar = "Pi-DUAL"
     predicts_truth: ClassVar = True
+    by_row: ClassVar = True
     gradients: ClassVar = {"conditional": ("trunk", "marginal", "gate", "noise")}
 
     def __init__(

@@ -7,6 +7,7 @@ from typing import Any
 from lupi.methods import (
     aggregation,
     auto,
+    crowd_layers,
     distillation,
     dropout,
     imputation,
@@ -41,6 +42,9 @@ METHODS: dict[str, Callable[..., Method]] = {
         tram.tram_plus_plus,
         pi_dual.pi_dual,
         transition.pi_transition,
+        crowd_layers.crowd_layer,
+        crowd_layers.geo_crowd_net,
+        crowd_layers.annot_mix,
         label_posterior.label_posterior,
         auto.auto,
         auto.stack,

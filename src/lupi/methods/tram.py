@@ -57,6 +57,7 @@ class TRAM(ConditionalMethod):
 
     name: ClassVar = "tram"
     title: ClassVar = "TRAM"
+    by_row: ClassVar = True
     gradients: ClassVar = {"marginal": ("marginal",), "conditional": ("trunk", "tower", "conditional")}
 
     def __init__(

@@ -25,6 +25,8 @@ class Parts:
         Number of outputs of a plain head: classes, labels, or 1 for regression.
     likelihood : Likelihood
         The likelihood of the labels.
+    annotators : int
+        Number of annotators, for methods that have parameters for each of them.
     tower_widths : (int, int)
         Widths of the layers of the tower. Networks that see only a have one layer of the first width.
     tower_skip : bool
@@ -48,6 +50,7 @@ class Parts:
     privileged: int
     outputs: int
     likelihood: Likelihood
+    annotators: int = 1
     tower_widths: tuple[int, int] = (64, 64)
     tower_skip: bool = False
     odd: bool = False

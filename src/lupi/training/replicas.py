@@ -1,14 +1,15 @@
 """Train many seeds of a method as one stacked model.
 
-The parameters of the replicas are stacked along a new first dimension, and `torch.func.vmap` computes the losses of
-each replica on its own batch. For each replica, the gradient of the sum of losses is that of its own loss, so an
-elementwise optimizer such as SGD or Adam trains all replicas independently. During training, the parameters of a
-replica are views of the stacked ones, so each replica can be used at any time.
+The parameters of the replicas are stacked along a new first dimension. Batched matrix products (`stacked_layers`), or
+`torch.func.vmap` for networks with other layers, compute the losses of each replica on its own batch. For each replica,
+the gradient of the sum of losses is that of its own loss, so an elementwise optimizer such as SGD or Adam trains all
+replicas independently. During training, the parameters of a replica are views of the stacked ones, so each replica can
+be used at any time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
@@ -23,6 +24,7 @@ from torch.func import functional_call, vmap
 from lupi._internal.inputs import Inputs, concatenate, describe_row, map_inputs
 from lupi.data import Annotations, Batch, Draw, SparseRows
 from lupi.methods.base import Group, Method, Stage, join_stages
+from lupi.training.stacked_layers import can_concatenate, concatenate_losses
 
 
 @dataclass(frozen=True)
@@ -211,7 +213,7 @@ class Replicas(Group):
             raise ValueError("Expected the networks of all seeds to have the same shapes and frozen parameters.")
         super().__init__(members)
         self.stacked: dict[str, Tensor] = {}
-        self.stacked_losses: Callable[[dict[str, Tensor], Batch], dict[str, Tensor]]
+        self.stacked_losses: Callable[[Batch], dict[str, Tensor]]
 
     @property
     def replicas(self) -> Sequence[Method]:
@@ -234,7 +236,8 @@ class Replicas(Group):
                 self.stacked[name] = torch.stack(buffers)
                 for view, buffer in zip(self.stacked[name], buffers, strict=True):
                     buffer.data = view
-        self.stacked_losses = make_stacked_losses(self.members[0], self.stacked)
+        make = concatenate_losses if can_concatenate(self.members[0]) else map_losses
+        self.stacked_losses = make(self.members[0], self.stacked)
 
     def separate(self) -> None:
         """Give every member its own parameters and buffers again."""
@@ -250,7 +253,7 @@ class Replicas(Group):
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the losses of every replica on its own batch, [replicas]; `row` is shared."""
-        return self.stacked_losses(self.stacked, batch)
+        return self.stacked_losses(batch)
 
     def predictor(self) -> nn.Module:
         """Return a module that outputs the predictions of all replicas, [examples, replicas, ...]."""
@@ -292,10 +295,8 @@ def has_stopped(row: dict[str, Any]) -> bool:
     return any(np.isnan(value).all() for value in losses)
 
 
-def make_stacked_losses(
-    method: nn.Module, stacked: Collection[str]
-) -> Callable[[dict[str, Tensor], Batch], dict[str, Tensor]]:
-    """Make the function that maps stacked parameters, buffers and batches to the losses of every replica."""
+def map_losses(method: nn.Module, stacked: dict[str, Tensor]) -> Callable[[Batch], dict[str, Tensor]]:
+    """Make the function that maps stacked batches to the losses of every replica, by vmap."""
     losses = Losses(method)
     unlike = {
         f"method.{name}": nn.UninitializedBuffer()  # a loss that reads it fails instead of mixing seeds
@@ -311,7 +312,7 @@ def make_stacked_losses(
         vmap(of_one, in_dims=(0, Batch(0, None, 0, 0, None, weight)), randomness="different")  # type: ignore[arg-type]
         for weight in (None, 0)
     )
-    return lambda state, batch: (plain if batch.weight is None else weighted)(state, batch)
+    return lambda batch: (plain if batch.weight is None else weighted)(stacked, batch)
 
 
 class Losses(nn.Module):
