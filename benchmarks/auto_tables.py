@@ -26,7 +26,7 @@ from lupi.crowd.confusions import dawid_skene
 from lupi.metrics import METRICS
 from lupi.tabular.text import make_text_encoder
 
-EARLY = {"patience": 5}
+EARLY: dict[str, Any] = {"patience": 5}
 ROWS: dict[str, dict[str, Any]] = {
     "no-pi, early stopping": {"method": "no-pi", **EARLY},
     "no-pi, early stopping, 5 averaged": {"method": "no-pi", "members": 5, **EARLY},
