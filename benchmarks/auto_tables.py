@@ -83,7 +83,7 @@ def read(own: CrowdSet, data: Path, encoder: str | None) -> Task:
         encode = make_text_encoder(encoder).fit(first["text"].tolist())
         x, t = (encode.transform(part["text"].tolist()) for part in (first, test))
     else:
-        features = [name for name in table if name.startswith("feature")]
+        features = [name for name in map(str, table) if name.startswith("feature")]
         x, t = (part[features].to_numpy(np.float64) for part in (first, test))
     privileged = table[list(own.privileged)].assign(annotator=table["annotator"].astype(str))
     row = pd.factorize(table[own.example])[0]
