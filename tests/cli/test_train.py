@@ -14,7 +14,6 @@ import pytest
 import lupi
 from lupi import PrivilegedClassifier
 from lupi._internal import files
-from lupi.estimators import folder as model_folder
 from lupi.serving import prediction, training
 from lupi.tabular.formats import base
 from lupi.training import Checkpoint
@@ -195,7 +194,7 @@ def test_a_method_without_privileged_information(table):
     result = train(table, "--method", "no-pi")
     assert result.exit_code == 0, result.output
     assert "did not use privileged columns" in (table.parent / "model" / "README.md").read_text()
-    assert b"annotator=" not in (table.parent / "model" / "encoders.skops").read_bytes()
+    assert b"annotator=" not in (table.parent / "model" / "encoders.json").read_bytes()
 
 
 def test_a_method_that_ships_privileged_information_says_so(table):
@@ -501,11 +500,9 @@ def test_a_full_disk_while_a_model_is_exported(model, tmp_path, monkeypatch):
 # -------------------------------------------------------------------------------- the rest
 
 
-def test_a_model_folder_runs_no_code(model):
-    """What is trusted is ours, and no function."""
-    assert all(name.startswith("lupi.") for name in model_folder.TRUSTED)
+def test_a_model_folder_holds_json_and_safetensors(model):
     assert sorted(os.listdir(model)) == sorted(
-        ["README.md", "encoders.skops", "model.json", "results.csv", "results.json", "weights.safetensors"]
+        ["README.md", "encoders.json", "model.json", "results.csv", "results.json", "weights.safetensors"]
     )
 
 

@@ -73,7 +73,7 @@ def test_each_file_of_a_model_is_read_once_to_predict_a_table(folder, table, tmp
     monkeypatch.setattr(Path, "read_bytes", lambda path: reads.append(path.name) or read(path))
     monkeypatch.setattr(Path, "read_text", None)
     predict_table(lupi.load(folder), table, tmp_path / "p.csv")
-    assert sorted(reads) == ["encoders.skops", "model.json", "weights.safetensors"]
+    assert sorted(reads) == ["encoders.json", "model.json", "weights.safetensors"]
 
 
 def test_a_text_encoder_is_loaded_only_from_where_the_user_says(model, tmp_path, monkeypatch):
@@ -176,4 +176,4 @@ def test_each_file_of_a_model_is_read_once_to_export_it(tmp_path, monkeypatch):
     read, reads = Path.read_bytes, []
     monkeypatch.setattr(Path, "read_bytes", lambda path: reads.append(path.name) or read(path))
     export_onnx(lupi.load(tmp_path / "model"), tmp_path / "model.onnx")
-    assert sorted(reads) == ["encoders.skops", "model.json", "weights.safetensors"]
+    assert sorted(reads) == ["encoders.json", "model.json", "weights.safetensors"]

@@ -1,6 +1,6 @@
 """Encode a table as numbers, column by column: inputs X as dense rows, privileged information A as sparse rows.
 
-A table that is read by column need not fit into memory. Fitted encoders are saved with skops.
+A table that is read by column need not fit into memory. Fitted encoders are saved as JSON and arrays.
 """
 
 import warnings

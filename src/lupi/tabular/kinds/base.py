@@ -14,7 +14,7 @@ from lupi.tabular.values import Column
 class Encoding(ABC):
     """A fitted encoding of a column, or of adjacent columns of one kind, as numbers and as codes of features.
 
-    A code is the position of a feature that is 1. Instances are saved with skops, so they hold plain attributes.
+    A code is the position of a feature that is 1. Instances are saved as JSON and arrays, so attributes are plain.
     """
 
     kind: "Kind"
