@@ -97,7 +97,7 @@ def side_by_side(ours: Callable[[Any], Any], theirs: Callable[[Any], Any], x: An
 
 def of_command(folder: str) -> Result:
     """Measure the processor time of `lupi predict` on a thousand rows, the least of three runs."""
-    command = [Path(sys.executable).with_name("lupi"), "predict", "model", "new.csv", "-o", "p.csv", "--overwrite"]
+    command = [str(Path(sys.executable).with_name("lupi")), "predict", "model", "new.csv", "-o", "p.csv", "--overwrite"]
     seconds = []
     for _ in range(3):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)

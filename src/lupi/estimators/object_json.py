@@ -48,7 +48,7 @@ def to_json(value: Any, classes: Collection[type], arrays: list[NDArray[Any]]) -
     raise TypeError(f"Expected values that a model folder can hold, but got {value!r}.")
 
 
-def from_json(value: Any, classes: Mapping[str, type], arrays: Sequence[NDArray[Any]]) -> Any:
+def from_json(value: Any, classes: Mapping[str, Any], arrays: Sequence[NDArray[Any]]) -> Any:
     """Return what `to_json` was given; raise an error if the JSON is something else."""
     if isinstance(value, list):
         return [from_json(one, classes, arrays) for one in value]
