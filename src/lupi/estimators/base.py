@@ -27,7 +27,7 @@ from lupi.estimators import fit_arguments
 from lupi.estimators.fit_arguments import LabelledRows
 from lupi.estimators.folder import save_model_folder
 from lupi.estimators.onnx_export import export_onnx
-from lupi.estimators.packing import pack_model
+from lupi.estimators.packing import pack_model, pack_state, unpack_state
 from lupi.estimators.targets import Target
 from lupi.methods.ensemble import Ensemble
 from lupi.nn import MLP, Parts
@@ -443,6 +443,14 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         return self._check_finite(
             self.target_.decode(over_annotations(method, conditional, data).cpu().double()).numpy()
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return pack_state(self, state) if "predictor_" in state else state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        unpack_state(self)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
