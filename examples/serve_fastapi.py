@@ -30,7 +30,7 @@ def get_model() -> TableModel:
 @app.post("/predict")
 def predict(
     rows: Annotated[list[dict[str, Any]], Body()], model: Annotated[TableModel, Depends(get_model)]
-) -> list[dict[str, Any]]:
+) -> list[Any]:
     """Predict rows, each a JSON object with the input columns; null is a missing value."""
     if not rows:
         raise HTTPException(422, "Expected rows, but got none.")

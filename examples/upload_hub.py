@@ -26,4 +26,4 @@ def download(repository: str) -> Any:
 
 
 if __name__ == "__main__":
-    print(upload(*sys.argv[1:]))
+    print(upload(sys.argv[1], sys.argv[2]))
