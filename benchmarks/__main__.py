@@ -19,6 +19,7 @@ NAMES = (
     "marginalization",
     "many_classes",
     "encoding_size",
+    "serving",
 )
 
 

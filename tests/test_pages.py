@@ -28,6 +28,7 @@ QUICK = {
     "compare": ["--epochs", "1", "--batch-size", "1024", "--jobs", "1", "--seeds", "2", "--methods", "tram"],
     "train": ["--epochs", "1", "--batch-size", "1024", "--overwrite"],
     "predict": ["--overwrite"],
+    "export": ["--overwrite"],
     "import": ["--overwrite"],
     "demo": ["--epochs", "1", "--jobs", "1", "--seeds", "2", "--annotations", "1", "--methods", "tram"],
 }
@@ -106,6 +107,7 @@ GIVEN = {
     "README.md": make_labels,
     "index.md": make_labels,
     "choosing.md": make_labels,
+    "serving.md": make_labels,
     "importing.md": make_importing,
     "trusting-annotators.md": make_trusting,
     "llm-judges.md": make_judged,

@@ -77,7 +77,7 @@ def test_images_that_cannot_be_read(model, table, tmp_path, path, part):
 
 def test_images_are_proposed_and_not_exported(model, table, tmp_path):
     refused(run("train", table, *ROLES[:4], "-o", tmp_path / "model"), "'photo'", "`--kind photo=image`")
-    refused(run("export", model, "--onnx", tmp_path / "m.onnx"), "'photo' is image")
+    refused(run("export", model, "--onnx", tmp_path / "m.onnx"), "column 'photo' is of kind 'image'")
     options = ["--target", "label", "--privileged", "photo", "--ignore", "judge", "--kind", "photo=image"]
     FRAME.assign(size=1.5).to_csv(table.parent / "more.csv", index=False)
     refused(run("train", table.parent / "more.csv", *options, "-o", tmp_path / "model"), "'photo'", "photo=image")

@@ -75,11 +75,11 @@ def test_vectors_of_another_kind(models, tmp_path, vectors, part):
 
 def test_onnx(models, tmp_path):
     stdout = good("export", models / "model-lists.parquet", "--onnx", tmp_path / "m.onnx").stdout
-    assert "[rows, 5]: age, embedding[0] to embedding[3]" in stdout
-    x = np.c_[FRAME["age"], E].astype(np.float32)
-    (y,) = onnxruntime.InferenceSession(tmp_path / "m.onnx").run(None, {"x": x})
+    assert "Input: embedding (float64 [rows, 4])" in stdout
+    inputs = {"age": FRAME["age"].to_numpy(np.float64), "embedding": E.astype(np.float64)}
+    (y,) = onnxruntime.InferenceSession(tmp_path / "m.onnx").run(["probabilities"], inputs)
     expected = lupi.load(models / "model-lists.parquet").predict(pd.read_parquet(models / "lists.parquet"))
-    np.testing.assert_allclose(y[:, 1], expected["probability_yes"], atol=1e-5)
+    np.testing.assert_allclose(y[:, 1], expected["probability_yes"], atol=1e-6)
 
 
 def test_privileged_vectors_reach_every_command(folder, tmp_path):

@@ -1,10 +1,14 @@
 """Data and quick estimators that tests share."""
 
+import json
+
 import numpy as np
 import pandas as pd
 from torch import nn
 
 from lupi import PrivilegedClassifier, PrivilegedRegressor
+from lupi.estimators import object_json
+from lupi.estimators.folder import STORED
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 
 QUICK = {"epochs": 2, "hidden": (8,), "tower": (8, 8), "random_state": 0}
@@ -30,6 +34,13 @@ class Net(nn.Sequential):
 
     def __init__(self, channels=4):
         super().__init__(nn.Conv2d(1, channels, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+
+def through_json(value):
+    """Write an object as a model folder does, and read it again."""
+    arrays = []
+    text = json.dumps(object_json.to_json(value, STORED, arrays))
+    return object_json.from_json(json.loads(text), {one.__name__: one for one in STORED}, arrays)
 
 
 def classifier(method="tram", **parameters):

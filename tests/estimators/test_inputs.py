@@ -199,8 +199,9 @@ def test_exported_models_take_missing_numbers(tmp_path):
     values = np.where(X > 1, np.nan, X).astype(np.float32)
     model = classifier().fit(values, Y, privileged=A)
     model.export_onnx(tmp_path / "model.onnx")
-    (found,) = onnxruntime.InferenceSession(tmp_path / "model.onnx").run(None, {"x": values})
-    np.testing.assert_allclose(found, model.predict_proba(values), atol=1e-5)
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    (found,) = session.run(["probabilities"], {"x": values.astype(np.float64)})
+    np.testing.assert_allclose(found, model.predict_proba(values), atol=1e-6)
 
 
 # -------------------------------------------------------------------------------- rows without a label

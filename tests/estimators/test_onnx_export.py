@@ -1,3 +1,4 @@
+import json
 import logging
 import os
 import sys
@@ -13,6 +14,7 @@ from torch import nn
 from lupi import PrivilegedClassifier, PrivilegedRegressor, methods
 from lupi.estimators import onnx_export
 from lupi.nn import MLP, Parts
+from lupi.tabular.kinds.number import Boolean
 from tests.estimators.helpers import IMAGES, LABELS, QUICK, RNG, A, Net, X, Y
 
 X_NEW = RNG.normal(size=(1000, 3))
@@ -24,9 +26,9 @@ def model():
 
 
 def run(path, x):
+    """Return the last output: probabilities, or predictions."""
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    (y,) = session.run(["y"], {"x": x})
-    return y
+    return session.run(None, {"x": x})[-1]
 
 
 NUMBERS = X_NEW * [1, 100, 1e-3] + [0, -500, 2]
@@ -45,11 +47,10 @@ def test_onnx_equals_torch(method, labels, tmp_path, capfd, caplog):
     assert not warned
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert os.listdir(file.parent) == ["model.onnx"]
-    rows = NUMBERS.astype(np.float32)
     predict = model.predict if labels == "real" else model.predict_proba
-    expected = predict(rows.astype(np.float64))
-    np.testing.assert_allclose(run(file, rows), expected, rtol=0, atol=1e-5)
-    np.testing.assert_allclose(run(file, rows[:1]), expected[:1], rtol=0, atol=1e-5)
+    expected = predict(NUMBERS)
+    np.testing.assert_allclose(run(file, NUMBERS), expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(run(file, NUMBERS[:1]), expected[:1], rtol=1e-6, atol=1e-6)
 
 
 def test_a_trunk_of_your_own_is_exported(tmp_path):
@@ -57,11 +58,11 @@ def test_a_trunk_of_your_own_is_exported(tmp_path):
     with pytest.raises(ValueError, match=r"`X`.* None"):
         images.export_onnx(tmp_path / "images.onnx")
     images.export_onnx(tmp_path / "images.onnx", X=IMAGES[:5].astype(np.float64))
-    np.testing.assert_allclose(run(tmp_path / "images.onnx", IMAGES), images.predict_proba(IMAGES), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(run(tmp_path / "images.onnx", IMAGES), images.predict_proba(IMAGES), rtol=0, atol=1e-6)
     tokens = RNG.integers(20, size=(60, 5))
     texts = PrivilegedClassifier("tram", trunk=Words(), **QUICK).fit(tokens, Y, privileged=A)
     texts.export_onnx(tmp_path / "texts.onnx", X=tokens[:1])
-    np.testing.assert_allclose(run(tmp_path / "texts.onnx", tokens), texts.predict_proba(tokens), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(run(tmp_path / "texts.onnx", tokens), texts.predict_proba(tokens), rtol=0, atol=1e-6)
 
 
 class Words(nn.Embedding):
@@ -74,19 +75,43 @@ class Words(nn.Embedding):
 
 def test_large_numbers_keep_their_precision(tmp_path):
     """Dates in seconds as inputs and prices as outputs, from a frame that is also what the export checks with."""
-    table = pd.DataFrame({"time": 1.7e9 + 1e4 * X_NEW[:200, 0], "rooms": RNG.integers(1, 9, 200)}).astype(np.float32)
+    table = pd.DataFrame({"time": 1.7e9 + 1e4 * X_NEW[:200, 0], "rooms": RNG.integers(1, 9, 200)})
     y = 3e5 + 1e5 * X_NEW[:200, 0] + 1e4 * table["rooms"]
     model = PrivilegedRegressor("no-pi", epochs=20, random_state=0).fit(table, y)
     model.export_onnx(tmp_path / "model.onnx", X=table[:20])
-    result = run(tmp_path / "model.onnx", table.to_numpy())
-    assert result.dtype == np.float32
-    np.testing.assert_allclose(result, model.predict(table), rtol=1e-5)
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+    (result,) = session.run(["prediction"], {name: table[name].to_numpy(np.float64) for name in table})
+    np.testing.assert_allclose(result, model.predict(table), rtol=1e-6)
 
 
-def test_categories_cannot_be_exported(tmp_path):
-    table = pd.DataFrame({"size": X[:, 0], "city": RNG.choice(["Bern", "Rome"], 60)})
-    model = PrivilegedClassifier("tram", **QUICK).fit(table, Y, privileged=A)
-    with pytest.raises(ValueError, match="'city' is a category"):
+@pytest.mark.parametrize(
+    "classes",
+    [["no", "so", "yes"], [3, 50, 700], [1.0, 2.0, 4.0], [False, True], np.array([3, 50], np.uint8)],
+    ids=["str", "int", "float", "bool", "uint8"],
+)
+def test_labels_have_the_type_of_classes(classes, tmp_path):
+    y = np.array(classes)[np.arange(60) % len(classes)]
+    model = PrivilegedClassifier("no-pi", **QUICK).fit(X, y)
+    model.export_onnx(tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+    (label,) = session.run(["label"], {"x": X})
+    np.testing.assert_array_equal(label, model.predict(X))
+    assert label.dtype == (object if y.dtype.kind == "U" else y.dtype)
+    assert json.loads(session.get_modelmeta().custom_metadata_map["classes"]) == y[: len(classes)].tolist()
+
+
+def test_columns_may_have_the_names_of_operators_but_not_of_outputs(tmp_path):
+    table = pd.DataFrame(X, columns=["x", "linear", "lupi/constant"])
+    PrivilegedClassifier("no-pi", **QUICK).fit(table, Y).export_onnx(tmp_path / "model.onnx")
+    model = PrivilegedClassifier("no-pi", **QUICK).fit(table.rename(columns={"linear": "label"}), Y)
+    with pytest.raises(ValueError, match=r"the name of an output .*'label'"):
+        model.export_onnx(tmp_path / "model.onnx")
+
+
+def test_a_kind_that_measures_otherwise_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(Boolean, "measure", lambda _, numbers: numbers + 1)
+    model = PrivilegedClassifier("no-pi", **QUICK).fit(pd.DataFrame({"open": X[:, 0] > 0}), Y)
+    with pytest.raises(ValueError, match="column 'open' is of kind 'boolean'"):
         model.export_onnx(tmp_path / "model.onnx")
     assert not any(tmp_path.iterdir())
 

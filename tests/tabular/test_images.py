@@ -7,17 +7,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import skops.io
 import torch
 import torch.nn.functional as F
 from PIL import Image
 
-from lupi.estimators.folder import TRUSTED
 from lupi.tabular import TableEncoder, images
 from lupi.tabular.formats import folder_of
 from lupi.tabular.images import UnreadableImageError, read_image
 from lupi.tabular.kinds.embedded import embed
 from lupi.tabular.kinds.image import find_files, resolve_beside_table
+from tests.estimators.helpers import through_json
 
 RNG = np.random.default_rng(0)
 PICTURE = RNG.integers(256, size=(6, 6, 3), dtype=np.uint8)
@@ -117,7 +116,7 @@ def test_pixels_as_features(tmp_path):
     differ = pixels.std(0) > 0
     expected = (pixels - pixels.mean(0))[:, differ] / pixels.std(0)[differ]
     np.testing.assert_allclose(features[:, differ], expected, rtol=1e-4)
-    loaded = skops.io.loads(skops.io.dumps(encoder), trusted=list(TRUSTED))
+    loaded = through_json(encoder)
     np.testing.assert_array_equal(loaded.transform(X), features)
 
 
@@ -154,11 +153,11 @@ def test_a_pretrained_model(folder, tmp_path, monkeypatch):
         np.testing.assert_allclose(rows, F.normalize(trunk(x), dim=1), atol=1e-5)
     monkeypatch.setattr(images, "read_image", None)  # all are cached, by content
     shutil.copy(paths[0], tmp_path / "copy.png")
-    loaded = skops.io.loads(skops.io.dumps(encoder), trusted=list(TRUSTED))
+    loaded = through_json(encoder)
     np.testing.assert_array_equal(loaded.transform([str(tmp_path / "copy.png")]), rows[:1])
     (folder / "more").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
-    changed = skops.io.loads(skops.io.dumps(encoder), trusted=list(TRUSTED))
+    changed = through_json(encoder)
     with pytest.raises(ValueError, match=r"^Expected image encoder \S+resnet to be unchanged since training"):
         changed.transform(paths)
 

@@ -130,8 +130,8 @@ def test_codes_train_like_dense_inputs(path, monkeypatch):
     dense = fit(path, "no-pi")
     monkeypatch.setattr("lupi.tabular.encoding.MAX_DENSE_VALUES", 0)
     found = []
-    original = TableEncoder.encode
-    monkeypatch.setattr(TableEncoder, "encode", lambda *a, **k: found.append(original(*a, **k)) or found[-1])
+    original = TableEncoder.encode_frame
+    monkeypatch.setattr(TableEncoder, "encode_frame", lambda *a, **k: found.append(original(*a, **k)) or found[-1])
     coded = fit(path, "no-pi")
     assert isinstance(found[0], sparse_rows.CodedRows)
     for name, value in dense.estimator.method_.state_dict().items():

@@ -7,16 +7,15 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-import skops.io
 import torch
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
-from lupi.estimators.folder import TRUSTED
 from lupi.nn import pretrained
 from lupi.tabular import embeddings, text
 from lupi.tabular.kinds.embedded import embed
+from tests.estimators.helpers import through_json
 
 RNG = np.random.default_rng(0)
 WORDS = [f"word{i}" for i in range(400)]
@@ -55,10 +54,7 @@ def test_texts_without_words():
 
 def test_it_comes_back():
     encoder = text.TfidfEncoder(width=8).fit(TEXTS)
-    stored = skops.io.dumps(encoder)
-    assert skops.io.get_untrusted_types(data=stored) == ["lupi.tabular.text.TfidfEncoder"]
-    loaded = skops.io.loads(stored, trusted=list(TRUSTED))
-    np.testing.assert_array_equal(loaded.transform(TEXTS), encoder.transform(TEXTS))
+    np.testing.assert_array_equal(through_json(encoder).transform(TEXTS), encoder.transform(TEXTS))
 
 
 # -------------------------------------------------------------------------------- Hugging Face
@@ -153,11 +149,11 @@ def test_a_transformer(folder, tmp_path, monkeypatch):
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, rtol=1e-5)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
     np.testing.assert_allclose(encoder.transform(["bad"]), rows[1:2], atol=1e-6)  # padding does not count
-    loaded = skops.io.loads(skops.io.dumps(encoder), trusted=list(TRUSTED))
+    loaded = through_json(encoder)
     np.testing.assert_allclose(loaded.transform(["bad", "cast"])[:1], rows[1:2], atol=1e-6)
     (folder / "more").write_text("")
     monkeypatch.setattr(text.TransformerEncoder, "_load", None)  # the version is checked before anything is loaded
-    changed = skops.io.loads(skops.io.dumps(encoder), trusted=list(TRUSTED))
+    changed = through_json(encoder)
     with pytest.raises(ValueError, match=r"^Expected text encoder \S+bert to be unchanged since training, "):
         changed.transform(["new"])
 

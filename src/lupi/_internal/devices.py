@@ -107,7 +107,8 @@ def find_gpu(device: torch.device) -> int:
 def evaluation(module: nn.Module) -> Iterator[None]:
     """Set a module to evaluation mode and disable gradients; restore the mode of every submodule on exit."""
     training = [part for part in module.modules() if part.training]
-    module.eval()
+    if training:
+        module.eval()
     try:
         with torch.no_grad():
             yield

@@ -13,7 +13,7 @@ def run(
     onnx: Annotated[Path, typer.Option("--onnx", help="The ONNX file.")],
     overwrite: Overwrite = False,
 ) -> None:
-    """Export the predictor of a model of numerical inputs to ONNX, without the parts that learned from PI."""
+    """Export a model to ONNX, from the columns of a table to labels, without the parts that learned from PI."""
     from lupi.serving.model import export_onnx, load
 
     for line in export_onnx(load(model), onnx, overwrite=overwrite):

@@ -26,8 +26,8 @@ from lupi.data import Annotations, Batch, SparseRows
 from lupi.estimators import fit_arguments
 from lupi.estimators.fit_arguments import LabelledRows
 from lupi.estimators.folder import save_model_folder
-from lupi.estimators.onnx_export import Deployed, draw_inputs, export_onnx
-from lupi.estimators.packing import pack_model
+from lupi.estimators.onnx_export import export_onnx
+from lupi.estimators.packing import pack_model, pack_state, unpack_state
 from lupi.estimators.targets import Target
 from lupi.methods.ensemble import Ensemble
 from lupi.nn import MLP, Parts
@@ -318,6 +318,8 @@ class PrivilegedEstimator(BaseEstimator, ABC):
                 validate_data(self, named, reset=reset, skip_check_array=True)
             else:
                 X = validate_data(self, X, reset=reset, ensure_all_finite=False)
+                if not reset and self.input_encoder_ is not None and self.input_encoder_.takes_matrix(X):
+                    return X
             return as_frame(X, "x", "X")
         X = validate_data(self, X, reset=reset, ensure_all_finite=False, allow_nd=True)
         if not (finite := np.isfinite(X).reshape(len(X), -1).all(axis=1)).all():
@@ -326,7 +328,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
 
     def _encode_inputs(self, inputs: Any) -> Tensor | CodedRows:
         if self.input_encoder_ is not None:
-            return self.input_encoder_.encode(inputs)
+            return self.input_encoder_.encode_frame(inputs)
         x = torch.from_numpy(np.require(np.ascontiguousarray(inputs), requirements="W"))  # torch takes no other memory
         return x.float() if x.is_floating_point() else x
 
@@ -384,17 +386,26 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         return mixture
 
     def _outputs(self, X: Any) -> Tensor:
-        """Return the outputs of the network; in double precision probabilities sum to one as scikit-learn expects."""
-        check_is_fitted(self, "predictor_")
-        x = self._encode_inputs(self._read_inputs(X, reset=False))
-        return over_examples(self.predictor_, x).cpu().double()
+        """Return the outputs of the network."""
+        if "predictor_" not in vars(self):  # the check takes longer than a small network
+            check_is_fitted(self, "predictor_")
+        return self._outputs_of(self._read_inputs(X, reset=False))
 
-    def _predict(self, X: Any, *, names: Sequence[Any] | None = None, start: int = 0) -> NDArray[np.float64]:
-        """Return the expected y.
+    def _outputs_of(self, inputs: Any) -> Tensor:
+        """Return the outputs for inputs that have been read, in double precision so that probabilities sum to one."""
+        return over_examples(self.predictor_, self._encode_inputs(inputs)).cpu().double()
+
+    def _predict(self, X: Any) -> NDArray[np.float64]:
+        """Return the expected y."""
+        output = self._outputs(X)
+        return self._check_finite(self.target_.decode(output).numpy())
+
+    def _predict_frame(self, frame: Frame, names: Sequence[Any] | None, start: int) -> NDArray[np.float64]:
+        """Return the expected y of a table with the columns of training, which nobody has to check again.
 
         `names` are those of the classes or labels in messages, and `start` is the number of the first row.
         """
-        output = self._outputs(X)
+        output = self._outputs_of(as_frame(frame, "x", "X"))
         return self._check_finite(self.target_.decode(output).numpy(), names, start)
 
     def _check_finite(
@@ -436,6 +447,14 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             self.target_.decode(over_annotations(method, conditional, data).cpu().double()).numpy()
         )
 
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return pack_state(self, state) if "predictor_" in state else state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        unpack_state(self)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.trunk is None
@@ -451,24 +470,19 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         save_model_folder(path, pack_model(self, privileged=privileged))
 
     def export_onnx(self, path: str | Path, *, X: Any = None) -> None:
-        """Write the predictor as an ONNX file, from unscaled inputs `x` to probabilities or real numbers `y`.
+        """Write the model as an ONNX file, which onnxruntime runs without `lupi` and torch. Needs the extra `export`.
 
-        Both are of type float32, unless a trunk of your own takes integers. The file is compared with torch before it
-        is moved into place. Needs the extra `export`.
+        A model of a table has one input per column: numbers and booleans are float64 with NaN for missing ones, vectors
+        are float64 [rows, width], and categories, texts and dates in strings are strings, empty where missing. A model
+        of an array has the input `x`, float64 [rows, columns]; with a trunk of your own, `x` is what that takes. The
+        outputs are `label` and `probabilities`, or `prediction` for regression. The metadata have `classes`, `inputs`
+        and `versions` in JSON. The file is compared with the model before it is moved into place, on rows that are
+        drawn or on `X`.
         """
         check_is_fitted(self, "predictor_")
-        encoder = self.input_encoder_
-        if X is not None:
-            X = self._read_inputs(X, reset=False)
-        elif encoder is None:
+        if X is None and self.input_encoder_ is None:
             raise ValueError("Expected `X` to be a few inputs, since the trunk is your own, but got None.")
-        module = Deployed(copy.deepcopy(self.predictor_).cpu(), self.target_.decode, encoder)
-        if encoder is None:
-            x = self._encode_inputs(X)
-            assert isinstance(x, Tensor)
-        else:
-            x = draw_inputs(encoder) if X is None else torch.from_numpy(np.array(X, dtype=np.float32))
-        export_onnx(module, x, path)
+        export_onnx(self, path, X=X)
 
 
 def fit_together(models: Sequence[PrivilegedEstimator], sets: Sequence[Mapping[str, Any]]) -> None:

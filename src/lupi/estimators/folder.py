@@ -1,14 +1,11 @@
-"""The model folder: weights as safetensors, facts as JSON, encoders as skops. Reading a folder runs no code from it.
+"""The model folder: weights as safetensors, facts and encoders as JSON. Reading a folder runs no code from it.
 
 `model.json` holds the format number and the SHA-256 of every file, itself included, so that a truncated or changed
 file is found before it is used.
 """
 
 import hashlib
-import io
 import json
-import re
-import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -16,19 +13,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import safetensors.torch
+import torch
 from torch import Tensor
 
 from lupi._internal.files import current_folder, is_blank, replace_folder
-from lupi.estimators import targets
+from lupi.estimators import object_json, targets
 from lupi.tabular.encoding import TableEncoder
 from lupi.tabular.images import PixelEncoder, VisionEncoder
 from lupi.tabular.kinds import ENCODINGS, KINDS
 from lupi.tabular.text import TfidfEncoder, TransformerEncoder
 
-FORMAT = 4
+FORMAT = 5
 ATTEMPTS = 50
 """Number of attempts to read a model that is being replaced."""
-FACTS, WEIGHTS, ENCODERS = "model.json", "weights.safetensors", "encoders.skops"
+FACTS, WEIGHTS, ENCODERS = "model.json", "weights.safetensors", "encoders.json"
+ARRAY = "encoders/{}"
+"""Name of an array of the encoders among the weights."""
 STORED: tuple[type, ...] = (
     TableEncoder,
     *KINDS.values(),
@@ -42,10 +42,7 @@ STORED: tuple[type, ...] = (
     targets.SeveralLabels,
     targets.Numbers,
 )
-TRUSTED = tuple(f"{one.__module__}.{one.__qualname__}" for one in STORED)
 """Classes of lupi that a model folder may hold."""
-SCHEMA = "schema.json"
-NUMBERS = re.compile(r'(?<=[ {]"__id__": )\d+|(?<=[ {]"file": ")\d+')
 
 
 class StoredModel(NamedTuple):
@@ -70,7 +67,10 @@ def save_model_folder(path: str | Path, model: StoredModel, notes: Mapping[str, 
         raise FileExistsError(f"Expected {path} to be a new folder or a model to replace, but it is something else.")
     # Clone the weights, since safetensors refuses tensors that share memory, as tied weights do.
     weights = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in model.weights.items()}
-    files = {WEIGHTS: safetensors.torch.save(weights), ENCODERS: dump_encoders(model.encoders)}
+    arrays: list[Any] = []
+    encoders = json.dumps(object_json.to_json(model.encoders, STORED, arrays)).encode()
+    weights |= {ARRAY.format(i): torch.from_numpy(np.ascontiguousarray(array)) for i, array in enumerate(arrays)}
+    files = {WEIGHTS: safetensors.torch.save(weights), ENCODERS: encoders}
     digests = {name: hash_bytes(content) for name, content in files.items()}
     facts = {"format": FORMAT, **model.facts, "notes": sorted(notes), "sha256": digests}
     digests[FACTS] = hash_bytes(encode_facts(facts))
@@ -79,24 +79,6 @@ def save_model_folder(path: str | Path, model: StoredModel, notes: Mapping[str, 
     with replace_folder(path, drop={*files, *list_notes(path)}) as partial:
         for name, content in files.items():
             (partial / name).write_bytes(content)
-
-
-def dump_encoders(encoders: dict[str, Any]) -> bytes:
-    """Return encoders in the skops format.
-
-    skops names objects by their addresses in memory. Here they are numbered in the order of the schema instead, and
-    files have no date.
-    """
-    import skops.io  # slow to import, and training does not need it
-
-    numbers: dict[str, str] = {}
-    archive = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(skops.io.dumps(encoders))) as source, zipfile.ZipFile(archive, "w") as target:
-        schema = NUMBERS.sub(lambda id_: numbers.setdefault(id_[0], str(len(numbers))), source.read(SCHEMA).decode())
-        members = {re.sub(r"^\d+", lambda id_: numbers[id_[0]], name): name for name in source.namelist()}
-        for name in sorted(members):
-            target.writestr(zipfile.ZipInfo(name), schema if name == SCHEMA else source.read(members[name]))
-    return archive.getvalue()
 
 
 def list_notes(path: Path) -> list[str]:
@@ -115,8 +97,6 @@ def is_replaceable(path: Path) -> bool:
 
 def read_model_folder(path: str | Path) -> StoredModel:
     """Read a model folder, each file once, and check that it is complete and unchanged."""
-    import skops.io
-
     path, stored = read_snapshot(Path(path))
     try:
         facts = json.loads(stored[FACTS])
@@ -134,36 +114,18 @@ def read_model_folder(path: str | Path) -> StoredModel:
             raise ValueError(f"Expected {path / name} to be unchanged since it was written, but it differs.")
     try:
         weights = safetensors.torch.load(contents[WEIGHTS])
-        check_archive(contents[ENCODERS])
-        encoders = skops.io.loads(contents[ENCODERS], trusted=list(TRUSTED))
+        encoders = decode_encoders(contents[ENCODERS], weights)
     except Exception as error:  # the readers raise anything on content that `save_model_folder` did not write
         raise ValueError(f"Expected {path} to hold a model of lupi, but got: {error}") from error
     return StoredModel(facts, weights, encoders)
 
 
-def check_archive(content: bytes) -> None:
-    """Raise a `ValueError` if reading a skops file could take much more memory than the size of the file.
-
-    skops stores each array once, without compression. A file whose arrays are compressed, overlap or are used
-    repeatedly may take any amount of memory.
-    """
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        sizes = {member.filename: member.file_size for member in archive.infolist()}
-        stored = all(member.compress_type == zipfile.ZIP_STORED for member in archive.infolist())
-        if not stored or sum(sizes.values()) > len(content):
-            raise ValueError("Expected encoders that are stored without compression, but they are compressed.")
-        schema = json.loads(archive.read(SCHEMA))
-        for name in sizes.keys() - {SCHEMA}:
-            if not archive.read(name).startswith(b"\x93NUMPY"):
-                raise ValueError(f"Expected encoders to consist of arrays, but {name} is something else.")
-    used, open_nodes = 0, [schema]
-    while open_nodes:
-        node = open_nodes.pop()
-        children = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
-        open_nodes += [child for child in children if isinstance(child, dict | list)]
-        used += sizes.get(str(node["file"]), 0) if isinstance(node, dict) and "file" in node else 0
-    if used > len(content):
-        raise ValueError("Expected encoders that use each array once, but they use some again and again.")
+def decode_encoders(content: bytes, tensors: dict[str, Tensor]) -> dict[str, Any]:
+    """Return the encoders, and remove their arrays from the tensors of a file."""
+    names = [ARRAY.format(number) for number in range(len(tensors)) if ARRAY.format(number) in tensors]
+    arrays = [tensors.pop(name).numpy() for name in names]
+    encoders = object_json.from_json(json.loads(content), {one.__name__: one for one in STORED}, arrays)
+    return dict(encoders)
 
 
 def read_snapshot(path: Path) -> tuple[Path, dict[str, bytes]]:

@@ -1,5 +1,6 @@
 """Turn a fitted estimator into the contents of a model folder, and back, without trusting the folder."""
 
+import copy
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from lupi import __version__, methods
 from lupi._internal.checks import check_integer
-from lupi._internal.devices import seeded
+from lupi._internal.devices import check_device, seeded
 from lupi._internal.json_types import from_json
 from lupi.estimators.folder import StoredModel
 from lupi.estimators.targets import ClassTarget, Numbers, Target
@@ -131,21 +132,61 @@ def unpack_model(
     model = estimator(method or facts["method"] or "", trunk=trunk, device=device, **facts["parameters"])
     model.__dict__.update({name: value for name, value in stored.encoders.items() if name in FITTED})
     model.widths_ = facts["widths"]
-    own = trunk is not None or method is not None
-    with explain_contents(path), seeded(0):  # building a network draws weights
+    with explain_contents(path):
         model._check_parameters()
         folds = (model.method_options or {}).get("folds") or 1
         if model.members * folds * len(model.hidden) > max(LAYERS, len(stored.weights)):
             raise ValueError("the network has more layers than weights.")
-        if facts.get("privileged", True):
-            model.method_ = restore(model._build, stored.weights, own=own)
+        whole = facts.get("privileged", True)
+        restore_network(model, stored.weights, whole=whole, own=trunk is not None or method is not None, device=device)
+        if not whole:
+            model._mixture = facts.get("mixture")
+    return model  # type: ignore[no-any-return]
+
+
+def restore_network(model: Any, weights: Mapping[str, Tensor], *, whole: bool, own: bool, device: str) -> None:
+    """Build the network of an estimator, the whole or only its predictor, and load its weights."""
+    with seeded(0):  # building a network draws weights
+        if whole:
+            model.method_ = restore(model._build, weights, own=own)
             model.method_.to(device).eval()
             model.predictor_ = model.method_.predictor().eval()
         else:
-            model.predictor_ = restore(lambda: model._build().predictor(), stored.weights, own=own)
+            model.predictor_ = restore(lambda: model._build().predictor(), weights, own=own)
             model.predictor_.to(device).eval()
-            model._mixture = facts.get("mixture")
-    return model  # type: ignore[no-any-return]
+
+
+def pack_state(model: Any, state: dict[str, Any]) -> dict[str, Any]:
+    """Return the attributes of a fitted estimator for pickle, without a GPU's memory.
+
+    Weights are arrays, so that joblib and skops can store them too; networks with parts of the user's own stay
+    modules, on the CPU.
+    """
+    if isinstance(model.method, str) and model.trunk is None:
+        whole = "method_" in state
+        network = state["method_" if whole else "predictor_"]
+        weights = {name: tensor.detach().cpu().numpy() for name, tensor in network.state_dict().items()}
+        others = {name: value for name, value in state.items() if name not in ("method_", "predictor_")}
+        return others | {"_weights": weights, "_whole": whole}
+    networks = {name: state[name] for name in ("method_", "predictor_") if name in state}
+    networks = copy.deepcopy(networks)  # together, since they share weights
+    return state | {name: network.cpu() for name, network in networks.items()}
+
+
+def unpack_state(model: Any) -> None:
+    """Restore the network of an estimator with the attributes of `pack_state`, on its device if this machine has it."""
+    try:
+        check_device(model.device)
+        device = model.device
+    except ValueError:
+        device = "cpu"
+    if "_weights" not in vars(model):
+        for name in ("method_", "predictor_"):
+            if name in vars(model):
+                vars(model)[name].to(device)
+        return
+    weights = {name: torch.tensor(array) for name, array in vars(model).pop("_weights").items()}
+    restore_network(model, weights, whole=vars(model).pop("_whole"), own=False, device=device)
 
 
 def is_plain(value: Any) -> bool:

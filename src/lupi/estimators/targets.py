@@ -1,7 +1,7 @@
 """The targets of estimators, one class per mode: classes, several labels, class probabilities and numbers.
 
-A target learns from y how to code labels as tensors and how to decode outputs of a network. Instances are saved with
-skops, so they hold plain attributes.
+A target learns from y how to code labels as tensors and how to decode outputs of a network. Instances are saved as
+JSON and arrays, so they hold plain attributes.
 """
 
 from abc import ABC, abstractmethod

@@ -37,6 +37,9 @@ def over_examples(module: nn.Module, x: Source, size: int = ROWS_AT_ONCE, *, row
     >>> over_examples(nn.Linear(3, 2), torch.ones(5, 3), size=2).shape
     torch.Size([5, 2])
     """
+    if rows is None and isinstance(x, Tensor) and len(x) <= size:
+        with evaluation(module):
+            return module(x.to(device_of(module)))  # type: ignore[no-any-return]
     index = torch.arange(count_rows(x)) if rows is None else rows
     with evaluation(module):
         return torch.cat([module(inputs) for inputs in read_parts(x, torch.split(index, size), device_of(module))])

@@ -1,9 +1,8 @@
 """Models trained on a table: predict, save, load and export them."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from lupi._internal.devices import check_device
 from lupi._internal.files import claim_output, explain_os_errors, to_csv
 from lupi._internal.json_types import from_json
-from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor, folder
+from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor, folder, onnx_export
 from lupi.estimators.base import MethodMaker, Trunk
 from lupi.estimators.packing import explain_contents, pack_model, unpack_model
 from lupi.serving.card import write_card
@@ -133,7 +132,7 @@ class TableModel:
         """Return the expected y."""
         rows = table.set_axis(range(start, start + len(table)), axis="index")  # as messages name them
         X = self.schema.clean(rows, Path(folder))
-        return self.estimator._predict(X, names=self.record["classes"], start=start)
+        return self.estimator._predict_frame(X, self.record["classes"], start)
 
     def save(self, path: str | Path, *, privileged: bool = True) -> None:
         """Write the model to a folder that `lupi.load` reads, with a model card and the training record.
@@ -233,24 +232,20 @@ def list_encoders(estimator: Estimator) -> list[PretrainedEncoder]:
 
 
 def export_onnx(model: Estimator | TableModel, onnx: str | Path, *, overwrite: bool = False) -> list[str]:
-    """Write the predictor of a model as an ONNX file, without privileged information."""
+    """Write a model as an ONNX file, without privileged information, and describe its inputs and outputs."""
+    estimator, options = model, dict[str, Any]()
     if isinstance(model, TableModel):
-        estimator, classes = model.estimator, model.record["classes"]
-    else:
-        estimator, classes = model, getattr(model, "classes_", None)
+        stored = {name: column.stored for name, column in model.schema.inputs.items()}
+        estimator, options = model.estimator, {"stored": stored, "names": model.record["classes"]}
     with claim_output(onnx, argument="onnx", overwrite=overwrite), explain_os_errors(onnx, "onnx"):
-        estimator.export_onnx(onnx)
-    encoder = estimator.input_encoder_
-    columns = [] if encoder is None else [name for one in encoder.encodings_ for name in one.features[: one.numbers]]
-    y = "real numbers, [rows]"
-    if classes is not None:
-        y = f"probabilities, [rows, {len(classes)}]: {', '.join(map(str, classes))}"
-    x = f"unscaled float32 numbers, [rows, {len(columns)}]: {list_columns(columns)}"
-    return [f"x: {x}", f"y: float32 {y}"]
-
-
-def list_columns(names: Sequence[str]) -> str:
-    """List the columns of an input, with only the first and last numbers of a vector."""
-    runs = groupby(names, key=lambda name: name.rpartition("[")[0] if name.endswith("]") else name)
-    parts = [list(run) for _, run in runs]
-    return ", ".join(part[0] if len(part) == 1 else f"{part[0]} to {part[-1]}" for part in parts)
+        facts = onnx_export.export_onnx(estimator, onnx, **options)
+    types: dict[str, list[str]] = {}
+    for name, column in facts["inputs"].items():
+        missing = (
+            f", {column['missing'] or 'empty'} if missing" if "missing" in column else f" [rows, {column['width']}]"
+        )
+        types.setdefault(f"{column['type']}{missing}", []).append(name)
+    lines = [f"Input{'s' if len(names) > 1 else ''}: {', '.join(names)} ({what})" for what, names in types.items()]
+    if "classes" not in facts:
+        return [*lines, "Output: prediction (float64)"]
+    return [*lines, f"Outputs: label, probabilities (float32) of {', '.join(map(str, facts['classes']))}"]

@@ -1,12 +1,12 @@
 """Encode a table as numbers, column by column: inputs X as dense rows, privileged information A as sparse rows.
 
-A table that is read by column need not fit into memory. Fitted encoders are saved with skops.
+A table that is read by column need not fit into memory. Fitted encoders are saved as JSON and arrays.
 """
 
 import warnings
 from collections.abc import Mapping
 from itertools import groupby
-from typing import Self
+from typing import Any, Self, TypeGuard
 
 import numpy as np
 import pandas as pd
@@ -19,9 +19,10 @@ from torch import Tensor
 
 from lupi._internal.sparse_rows import CodedRows
 from lupi.data import MAX_DENSE_VALUES
-from lupi.tabular.frames import Frame, Table, as_frame, match_columns
+from lupi.tabular.frames import Columns, Frame, Table, as_frame, match_columns
 from lupi.tabular.kinds import Encoding, find_kind
 from lupi.tabular.kinds.category import OneHot
+from lupi.tabular.kinds.number import Standard
 from lupi.tabular.recognizing import PYTHON_ADVICE, check_kinds, recognize_inputs, recognize_privileged_column
 from lupi.tabular.values import check_not_all_missing
 
@@ -108,13 +109,26 @@ class TableEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         memory.
         """
         check_is_fitted(self)
-        frame = match_columns(self._read(table), self.columns_, *self._naming)
+        return self.encode_frame(table if self.takes_matrix(table) else self._read(table), dense=dense)
+
+    def takes_matrix(self, table: Any) -> TypeGuard[NDArray[Any]]:
+        """Return whether a table is an array of numbers that needs no names of columns."""
+        return (
+            isinstance(table, np.ndarray)
+            and table.dtype.kind in "biuf"
+            and len(self.encodings_) == 1
+            and type(self.encodings_[0]) is Standard
+            and table.shape[1:] == (len(self.columns_),)
+        )
+
+    def encode_frame(self, frame: Any, *, dense: bool = False) -> Tensor | CodedRows:
+        """Encode a table whose columns are typed, as by `lupi.tabular.frames.as_frame`, or an array of numbers."""
+        if not isinstance(frame, np.ndarray):
+            frame = match_columns(frame, self.columns_, *self._naming)
         widths = [one.width for one in self.encodings_]
         width, coded = sum(widths), any(isinstance(one, OneHot) for one in self.encodings_)
         dense = dense or not (self.privileged or (coded and len(frame) * width > MAX_DENSE_VALUES))
-        starts = np.cumsum([0, *widths[:-1]])
-        place = np.concatenate([at + np.arange(one.numbers) for one, at in zip(self.encodings_, starts, strict=True)])
-        numbers = np.zeros((len(frame), width if dense else len(place)), np.float32)
+        numbers = np.zeros((len(frame), width if dense else sum(one.numbers for one in self.encodings_)), np.float32)
         code_type = np.int16 if width < 2**15 else np.int32
         codes = np.empty((len(frame), sum(one.codes for one in self.encodings_)), code_type)
         new: list[tuple[str, str]] = []
@@ -125,11 +139,14 @@ class TableEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
             missing = one.fill(frame, numbers[:, here], codes[:, there], first, width)
             new += [(name, one.kind.when_missing) for name in missing if one.kind.when_missing]
             first, number, code = first + features, number + one.numbers, code + one.codes
-        if not self.privileged and isinstance(frame, pd.DataFrame):  # `Columns` are those of training
+        if not self.privileged and not isinstance(frame, Columns):  # which are those of training
             for name, what in new:
                 text = f"Input column {name!r} has missing values, but had none in training; {what}."
                 warnings.warn(text, MissingValuesWarning, stacklevel=5)
         if not dense:
+            starts = np.cumsum([0, *widths[:-1]])
+            parts = [at + np.arange(one.numbers) for one, at in zip(self.encodings_, starts, strict=True)]
+            place = np.concatenate(parts)
             return CodedRows(torch.from_numpy(numbers), torch.from_numpy(place), torch.from_numpy(codes), width)
         for column in codes.T:
             known = np.flatnonzero(column < width)

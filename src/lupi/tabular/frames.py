@@ -221,7 +221,8 @@ def as_frame(table: Table, prefix: str = "a", what: str = "privileged informatio
     if isinstance(table, pd.Series):
         table = table.to_frame(f"{prefix}0" if table.name in (None, "") else table.name)
     if isinstance(table, pd.DataFrame):
-        frame = table.set_axis([str(name) for name in table.columns], axis="columns")
+        named = all(isinstance(name, str) for name in table.columns)
+        frame = table if named else table.set_axis([str(name) for name in table.columns], axis="columns")
     else:
         # The object type keeps numbers in a list of mixed rows as numbers.
         array = np.asarray(table, dtype=object if isinstance(table, list | tuple) else None)
@@ -239,9 +240,10 @@ def as_frame(table: Table, prefix: str = "a", what: str = "privileged informatio
     if not frame.columns.is_unique:
         twice = frame.columns[frame.columns.duplicated()][0]
         raise ValueError(f"Expected {what} to have distinct column names, but got {twice!r} twice.")
-    others = [name for name, dtype in frame.dtypes.items() if dtype.kind not in "biuf"]
-    typed = {str(name): _convert_objects(frame[name]) for name in others}
-    return frame.assign(**typed) if typed else frame
+    others = {str(name): frame[name] for name, dtype in frame.dtypes.items() if dtype.kind not in "biuf"}
+    typed = {name: _convert_objects(column) for name, column in others.items()}
+    changed = {name: column for name, column in typed.items() if column is not others[name]}
+    return frame.assign(**changed) if changed else frame
 
 
 def match_columns(frame: Frame, columns: list[str], prefix: str, what: str) -> Frame:

@@ -13,6 +13,7 @@ from sklearn.preprocessing import normalize
 
 from lupi._internal.pretrained import NO_CODE, limit_tokens
 from lupi.tabular.embeddings import PretrainedEncoder, resolve_folder
+from lupi.tabular.onnx_graph import OnnxGraph
 
 
 class TfidfEncoder:
@@ -71,6 +72,33 @@ class TfidfEncoder:
         vectorizer.idf_ = self.idf_
         features: NDArray[np.float32] = normalize(vectorizer.transform(texts) @ self.axes_.T)
         return features
+
+    def to_onnx(self, graph: OnnxGraph, texts: str) -> str:
+        """Return the features of strings, [rows, width] float64."""
+        words = self.words_.split("\n")
+        ascii_only = self.words_.isascii()  # other letters need a locale, which some machines do not have
+        lower: dict[str, Any] = {"case_change_action": "LOWER", "locale": "C" if ascii_only else "C.UTF-8"}
+        tokens = graph.tokenize(graph.apply("StringNormalizer", texts, **lower), r"[\p{L}\p{N}_]{2,}", words[0], "")
+        options: dict[str, Any] = {
+            "mode": "TF",
+            "min_gram_length": 1,
+            "max_gram_length": 1,
+            "max_skip_count": 0,
+            "ngram_counts": [0],
+        }
+        counts = graph.apply("TfIdfVectorizer", tokens, ngram_indexes=range(len(words)), pool_strings=words, **options)
+        counts = graph.cast(graph.drop_last(counts), np.float64)
+        one = graph.constant(1.0)
+        sublinear = graph.apply("Add", graph.apply("Log", graph.apply("Max", counts, one)), one)
+        weights = graph.apply("Mul", graph.apply("Min", counts, one), sublinear)  # 0, 1, 1 + log 2, …
+        axes = self.axes_.T * np.asarray(self.idf_, np.float64)[:, None]  # lengths are normalized after them
+        return graph.apply("LpNormalization", graph.apply("MatMul", weights, graph.constant(axes)), axis=1, p=2)
+
+    def draw(self, rng: np.random.Generator, rows: int) -> list[str]:
+        """Draw texts of known words, some of them in capitals; the first is empty."""
+        words = self.words_.split("\n")
+        texts = [" ".join(rng.choice(words, 5)) for _ in range(rows - 1)]
+        return ["", *(text.upper() if i % 2 and text.isascii() else text for i, text in enumerate(texts))]
 
 
 class TransformerEncoder(PretrainedEncoder):

@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lupi.tabular.frames import Frame
+from lupi.tabular.onnx_graph import OnnxGraph
 from lupi.tabular.values import Column
 
 
 class Encoding(ABC):
     """A fitted encoding of a column, or of adjacent columns of one kind, as numbers and as codes of features.
 
-    A code is the position of a feature that is 1. Instances are saved with skops, so they hold plain attributes.
+    A code is the position of a feature that is 1. Instances are saved as JSON and arrays, so attributes are plain.
     """
 
     kind: "Kind"
@@ -49,6 +50,19 @@ class Encoding(ABC):
         `first` is the position of the first feature, and `none` the code of no feature. Returns the columns with
         missing values that had none in training.
         """
+
+    def to_onnx(self, graph: OnnxGraph) -> str:  # noqa: ARG002
+        """Add the operators that encode the columns, and return their features, [rows, width] float32."""
+        raise self.not_in_onnx()
+
+    def not_in_onnx(self) -> ValueError:
+        """Return the error for columns that ONNX cannot encode."""
+        name, kind = self.columns[0], self.kind.name + (":MODEL" if self.kind.argument else "")
+        return ValueError(f"Expected columns that an ONNX file can encode, but column {name!r} is of kind {kind!r}.")
+
+    def draw(self, rng: np.random.Generator, rows: int) -> dict[str, Any]:  # noqa: ARG002
+        """Draw values of the columns, to compare an ONNX file with the model."""
+        return {}
 
 
 class ColumnEncoder(Protocol):

@@ -1,12 +1,13 @@
 """Names: one feature per name."""
 
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lupi.tabular.frames import Frame
 from lupi.tabular.kinds.base import Encoding, Kind
+from lupi.tabular.onnx_graph import ML, OnnxGraph
 from lupi.tabular.values import Column, category_codes, category_labels
 
 
@@ -77,3 +78,13 @@ class OneHot(Encoding):
         found = self.code(frame[self.columns[0]])
         codes[:, 0] = feature[found]
         return self.columns if not self.missing and bool((found == len(self.labels)).any()) else []
+
+    def to_onnx(self, graph: OnnxGraph) -> str:
+        missing = "" if "" not in self.labels else "(missing)"
+        text = graph.read(self.columns[0], self.kind.name, missing=missing)
+        categories = [*self.labels, *([missing] if self.missing else [])]
+        return graph.apply("OneHotEncoder", text, domain=ML, cats_strings=categories, zeros=1)
+
+    def draw(self, rng: np.random.Generator, rows: int) -> dict[str, Any]:
+        values = [*self.labels, "an unseen category", *([None] if self.missing else [])]
+        return {self.columns[0]: np.array(values, dtype=object)[rng.integers(len(values), size=rows)]}

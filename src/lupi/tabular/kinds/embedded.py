@@ -12,6 +12,8 @@ from lupi.tabular.frames import Frame
 from lupi.tabular.images import UnreadableImageError
 from lupi.tabular.kinds.base import ColumnEncoder, Kind
 from lupi.tabular.kinds.vector import Features
+from lupi.tabular.onnx_graph import OnnxGraph
+from lupi.tabular.text import TfidfEncoder
 from lupi.tabular.values import Column, check_not_all_missing
 
 
@@ -30,6 +32,14 @@ class Embedded(Features):
 
     def values(self, column: Column) -> NDArray[Any]:
         return np.asfortranarray(embed(self.encoder, column))
+
+    def read_onnx(self, graph: OnnxGraph) -> str:
+        if not isinstance(self.encoder, TfidfEncoder):
+            raise self.not_in_onnx()
+        return self.encoder.to_onnx(graph, graph.read(self.columns[0], self.kind.name, missing=""))
+
+    def draw(self, rng: np.random.Generator, rows: int) -> dict[str, Any]:
+        return {self.columns[0]: self.encoder.draw(rng, rows)} if isinstance(self.encoder, TfidfEncoder) else {}
 
 
 def embed(encoder: ColumnEncoder, column: Column) -> NDArray[np.float32]:

@@ -14,6 +14,7 @@ from lupi._internal.sparse_rows import ROWS_AT_ONCE
 from lupi.tabular.frames import Frame, to_seconds
 from lupi.tabular.kinds.base import Encoding, Kind
 from lupi.tabular.kinds.category import OneHot
+from lupi.tabular.onnx_graph import OnnxGraph
 from lupi.tabular.values import Column, as_numbers, as_text, check_not_all_missing
 
 QUANTILES = 10
@@ -109,6 +110,8 @@ class Standard(Encoding):
     def __init__(self, kind: Kind, columns: list[str]) -> None:
         self.kind, self.columns = kind, columns
         self.mean, self.scale, self.missing = np.empty(len(columns)), np.empty(len(columns)), np.empty(0, np.int64)
+        self.texts: list[str] = []
+        """Columns that were strings in training, such as dates."""
 
     def fit(self, frame: Frame) -> Self:
         """Learn the means and scales of columns."""
@@ -120,6 +123,8 @@ class Standard(Encoding):
             missing += [int(place.start + i) for i in np.flatnonzero(absent.any(0))]
             self.mean[place], self.scale[place] = measure(values, self.columns[place])
         self.missing = np.array(missing, dtype=np.int64)
+        if isinstance(frame, pd.DataFrame):
+            self.texts = [name for name in self.columns if not is_numeric_dtype(frame[name].dtype)]
         return self
 
     @property
@@ -141,14 +146,22 @@ class Standard(Encoding):
     def read(self, frame: Frame) -> Iterator[tuple[slice, NDArray[Any]]]:
         """Yield the numbers of a table with their columns: all columns of a DataFrame at once, others one by one."""
         assert isinstance(self.kind, Number)
-        if isinstance(frame, pd.DataFrame):
-            part = frame if list(frame.columns) == self.columns else frame[self.columns]
-            if not (all(map(is_numeric_dtype, part.dtypes)) and not np.isinf(as_matrix(part)).any()):
-                part = pd.DataFrame({name: self.kind.clean(part[name]) for name in self.columns})
-            yield slice(0, len(self.columns)), self.kind.measure(as_matrix(part))
+        if isinstance(frame, pd.DataFrame | np.ndarray):
+            yield slice(0, len(self.columns)), self.kind.measure(self.read_matrix(frame))
             return
         for place, name in enumerate(self.columns):
             yield slice(place, place + 1), self.kind.measure(as_matrix(self.kind.clean(frame[name]).to_frame()))
+
+    def read_matrix(self, frame: pd.DataFrame | NDArray[Any]) -> NDArray[Any]:
+        """Return the numbers of all columns; values that are not finite numbers are refused."""
+        if isinstance(frame, np.ndarray):
+            if not np.isinf(frame).any():
+                return frame
+            frame = pd.DataFrame(frame, columns=self.columns)
+        part = frame if list(frame.columns) == self.columns else frame[self.columns]
+        if all(map(is_numeric_dtype, part.dtypes)) and not np.isinf(values := as_matrix(part)).any():
+            return values
+        return as_matrix(pd.DataFrame({name: self.kind.clean(part[name]) for name in self.columns}))
 
     def fill(
         self, frame: Frame, numbers: NDArray[Any], codes: NDArray[np.signedinteger], first: int, none: int
@@ -167,6 +180,42 @@ class Standard(Encoding):
                         codes[some, number] = np.where(absent[:, i - place.start], feature, none)
                 new += [int(place.start + i) for i in np.flatnonzero(absent.any(0))]
         return [self.features[i] for i in dict.fromkeys(new) if i not in self.missing]
+
+    def to_onnx(self, graph: OnnxGraph) -> str:
+        return self.scale_onnx(graph, self.read_onnx(graph))
+
+    def read_onnx(self, graph: OnnxGraph) -> str:
+        """Return the numbers that are standardized, [rows, numbers] float64."""
+        if getattr(type(self.kind), "measure", None) is not Number.measure:
+            raise self.not_in_onnx()
+        axis, kind = graph.constant([1]), self.kind.name
+        numbers = [graph.read_number(name, kind, text=name in self.texts) for name in self.columns]
+        return graph.apply("Concat", *(graph.apply("Unsqueeze", one, axis) for one in numbers), axis=1)
+
+    def scale_onnx(self, graph: OnnxGraph, numbers: str) -> str:
+        """Standardize numbers, and mark missing ones.
+
+        The operator Scaler of ONNX-ML has float32 parameters, which cannot hold a date in seconds.
+        """
+        absent, zero = graph.apply("IsNaN", numbers), graph.constant(0.0)
+        features = graph.apply("Sub", numbers, graph.constant(self.mean))
+        features = graph.apply("Where", absent, zero, graph.apply("Div", features, graph.constant(self.scale)))
+        features = graph.apply("Clip", features, graph.constant(-FARTHEST), graph.constant(FARTHEST))
+        features = graph.cast(features, np.float32)
+        if not len(self.missing):
+            return features
+        marks = graph.cast(graph.apply("Gather", absent, graph.constant(self.missing), axis=1), np.float32)
+        return graph.apply("Concat", features, marks, axis=1)
+
+    def draw_numbers(self, rng: np.random.Generator, rows: int) -> NDArray[np.float64]:
+        """Draw rows with the mean and scale of training; the first misses every value that was missing there."""
+        scale = np.where(np.isinf(self.scale), 0.0, self.scale)  # a constant column stays constant
+        numbers = rng.normal(self.mean, scale, size=(rows, self.numbers))
+        numbers[0, self.missing] = np.nan
+        return numbers
+
+    def draw(self, rng: np.random.Generator, rows: int) -> dict[str, Any]:
+        return dict(zip(self.columns, self.draw_numbers(rng, rows).T, strict=True))
 
 
 class Quantiles(OneHot):

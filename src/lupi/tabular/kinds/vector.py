@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from lupi.tabular.frames import Frame
 from lupi.tabular.kinds.base import Encoding, Kind
 from lupi.tabular.kinds.number import Standard, measure
+from lupi.tabular.onnx_graph import OnnxGraph
 from lupi.tabular.values import Column, RowNumbers, is_missing, to_vector
 
 
@@ -73,6 +74,12 @@ class Vectors(Features):
         rows = stack_vectors(column, column.index, width=self.length, may_be_missing=self.privileged)
         self.length = rows.shape[1]
         return np.asfortranarray(rows)
+
+    def read_onnx(self, graph: OnnxGraph) -> str:
+        return graph.read(self.columns[0], self.kind.name, width=self.length)
+
+    def draw(self, rng: np.random.Generator, rows: int) -> dict[str, Any]:
+        return {self.columns[0]: list(self.draw_numbers(rng, rows))}
 
 
 def stack_vectors(column: Column, rows: RowNumbers, *, width: int = -1, may_be_missing: bool = False) -> NDArray[Any]:
