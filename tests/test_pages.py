@@ -28,6 +28,7 @@ QUICK = {
     "compare": ["--epochs", "1", "--batch-size", "1024", "--jobs", "1", "--seeds", "2", "--methods", "tram"],
     "train": ["--epochs", "1", "--batch-size", "1024", "--overwrite"],
     "predict": ["--overwrite"],
+    "evaluate": ["--overwrite"],
     "import": ["--overwrite"],
     "demo": ["--epochs", "1", "--jobs", "1", "--seeds", "2", "--annotations", "1", "--methods", "tram"],
 }
