@@ -14,7 +14,7 @@ def run(
     tool: Annotated[str, typer.Argument(help="Labelling tool, such as label-studio; another name lists all.")],
     export: Annotated[Path, typer.Argument(metavar="EXPORT", help="File or folder that the tool has exported.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="File for the table, .parquet or .csv.")],
-    label: Annotated[str | None, typer.Option(help="Field of labels, if the export has several.")] = None,
+    label: Annotated[str | None, typer.Option(help="Question or field of labels; by default the first.")] = None,
     example: Annotated[str | None, typer.Option(help="Column of ids, for wide and huggingface.")] = None,
     annotators: Annotated[
         list[str] | None, typer.Option(help="Comma-separated columns of annotators, for wide.")

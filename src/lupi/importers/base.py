@@ -130,6 +130,9 @@ def make_table(
     taken = {EXAMPLE, GOLD, *map(str, labels), *map(str, privileged)}
     inputs, more = clean_fields([row.inputs for row in labelled], taken)
     example, unnamed = name_examples(labelled)
+    answers, answered = find_answers(inputs, example[EXAMPLE])
+    privileged, inputs = pd.concat([privileged, inputs[answers]], axis="columns"), inputs.drop(columns=answers)
+    more += answered
     gold = make_columns([{GOLD: first_label(row.gold)} for row in labelled]).dropna(axis="columns", how="all")
     if GOLD in gold and (len(labels.columns) > 1 or is_quantity(labels.iloc[:, 0])):
         gold = gold.drop(columns=GOLD)
@@ -156,6 +159,24 @@ def name_examples(rows: Sequence[LabelRow]) -> tuple[pd.DataFrame, list[str]]:
     missing = sum(row.example is None for row in rows)
     notes = [f"{missing:,} labels are of examples without id; those with equal inputs are one example."]
     return pd.DataFrame({EXAMPLE: ids}), notes if missing else []
+
+
+def find_answers(inputs: pd.DataFrame, example: "pd.Series[Any]") -> tuple[list[str], list[str]]:
+    """Return the columns that differ between labels of one example, so annotators gave them, and a note on them."""
+    groups = inputs.groupby(example.to_numpy())
+    found = [name for name in map(str, inputs) if groups[name].nunique().max() > 1]
+    if not found or len(found) == len(inputs.columns):  # without inputs, ids are rather not those of examples
+        return [], []
+    return found, [f"Privileged, since they differ between labels of one example: {', '.join(found)}."]
+
+
+def name_answers(answers: Mapping[str, Any], taken: Iterable[str] = ()) -> dict[str, Any]:
+    """Return an annotator's answers to other questions as privileged columns; several labels become one text."""
+    known = {EXAMPLE, LABEL, GOLD, *taken}
+    return {
+        f"answer_{name}" if name in known else name: "; ".join(map(str, value)) if isinstance(value, list) else value
+        for name, value in answers.items()
+    }
 
 
 def is_quantity(labels: "pd.Series[Any]") -> bool:
@@ -236,16 +257,15 @@ def to_seconds(value: Any) -> Any:
     return None if value is None else pd.to_datetime(value, unit=None if isinstance(value, str) else "s", utc=True)
 
 
-def choose_field(fields: Sequence[str], label: str | None, path: object, what: str) -> str:
-    """Return the field that holds the labels: the one the user names, or the only one."""
-    known = sorted(set(fields))
-    if label is not None and label in known:
-        return label
+def choose_field(fields: Sequence[str], label: str | None, path: object, what: str) -> tuple[str, list[str]]:
+    """Return the field that holds the labels, the one that the user names or the first, and a note on the choice."""
+    known = list(dict.fromkeys(fields))
     if not known:
         raise ValueError(f"Expected {path} to have labels, but it has none.")
-    listed = ", ".join(map(repr, known))
-    if label is not None:
+    if label is None:
+        others = ", ".join(known[1:])
+        return known[0], [f"Labels: {known[0]}, the first of the {what}; `label` can name {others}."] if others else []
+    if label not in known:
+        listed = ", ".join(map(repr, sorted(known)))
         raise ValueError(f"Expected `label` to be one of the {what} {listed}, but got {label!r}.")
-    if len(known) > 1:
-        raise ValueError(f"Expected `label` to name one of the {what} {listed}, since {path} has several.")
-    return known[0]
+    return label, []
