@@ -9,7 +9,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from lupi.importers.base import ImportedTable, Importer, LabelRow, choose_field, make_table, name_answers
+from lupi.importers.base import (
+    AGENT,
+    SUSPICION,
+    ImportedTable,
+    Importer,
+    LabelRow,
+    PreAnnotation,
+    choose_field,
+    make_table,
+    name_answers,
+)
 from lupi.tabular.formats import open_file
 from lupi.tabular.formats.json_files import read_records
 
@@ -54,6 +64,27 @@ class Argilla(Importer):
     )
     refuses = ("answers in free text", "rankings", "spans")
 
+    def add(
+        self, path: Path, found: Mapping[str, PreAnnotation], *, label: str | None = None
+    ) -> tuple[list[dict[str, Any]], list[str]]:
+        """Return records with suggestions, and the metadata `lupi_wrong` to filter by."""
+        records = load_records(path)
+        for number, record in enumerate(records):
+            if not isinstance(record.get("fields"), dict):
+                what = f"to have records as `to_json` and `to_disk` write them, but record {number} has no fields"
+                raise ValueError(f"Expected {path} {what}.")
+        given = {name: one for record in records for name, one in (record.get("responses") or {}).items() if one}
+        chosen, _ = choose_field(list(given), label, path, "questions")
+        for record in records:
+            more = found.get(str(record.get("id")), PreAnnotation())
+            if more.wrong is not None:
+                record["metadata"] = {**(record.get("metadata") or {}), SUSPICION: more.wrong}
+            if more.value is not None:
+                suggestion = {"value": convert(more.value, given[chosen][0].get("value")), "agent": AGENT}
+                suggestion |= {} if more.score is None else {"score": more.score}
+                record["suggestions"] = {**(record.get("suggestions") or {}), chosen: suggestion}
+        return records, [str(record.get("id")) for record in records]
+
     def read(self, path: Path, *, label: str | None = None) -> ImportedTable:
         """Read an export."""
         found = load_records(path)
@@ -91,6 +122,13 @@ class Argilla(Importer):
         if any(record.get("vectors") for record in found):
             notes.append("Fields of records that are not read: vectors.")
         return make_table(rows, path, left_out, may_be_none=True).with_notes(notes)
+
+
+def convert(value: Any, answer: Any) -> Any:
+    """Return a predicted label in the form of an answer: a list of labels, a rating or a label."""
+    if isinstance(answer, list):
+        return [str(one) for one in (value if isinstance(value, list) else [value])]
+    return round(float(value)) if isinstance(answer, int | float) else str(value)
 
 
 def find_answer(responses: list[Mapping[str, Any]], user: Any) -> Any:

@@ -12,10 +12,29 @@ import pandas as pd
 
 from lupi._internal.files import claim_output, explain_os_errors, replace_file
 
+AGENT, SUSPICION = "lupi", "lupi_wrong"
+"""Name of the model in pre-annotations, and of the field by which labelling tools filter suspicious labels."""
 EXAMPLE, LABEL, GOLD = "example", "label", "gold"
 """Names of the columns of ids, labels and true labels."""
 MANY_CLASSES, WORDS_OF_TEXT = 100, 3
 """Answers that mostly differ are free text if there are more of them, or if most have as many words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreAnnotation:
+    """What to add to an example of an export."""
+
+    value: Any = None
+    """The predicted label, or a list of several."""
+    score: float | None = None
+    """Its probability."""
+    wrong: float | None = None
+    """The probability that the most suspicious label of the example is wrong."""
+
+    def __or__(self, other: "PreAnnotation") -> "PreAnnotation":
+        """Return both, the other first."""
+        known = {name: value for name, value in vars(other).items() if value is not None}
+        return replace(self, **known)
 
 
 class Importer(ABC):
@@ -40,6 +59,16 @@ class Importer(ABC):
     @abstractmethod
     def read(self, path: Path) -> "ImportedTable":
         """Read an export. Subclasses may take options by keyword."""
+
+    def add(
+        self,
+        path: Path,
+        found: Mapping[str, PreAnnotation],  # noqa: ARG002 - some tools take it
+        *,
+        label: str | None = None,  # noqa: ARG002
+    ) -> tuple[list[dict[str, Any]], list[str]]:
+        """Return the records of an export with what was found about its examples, and the ids of all examples."""
+        raise ValueError(f"Expected `add` for label-studio or argilla, but got {path} of {self.name!r}.")
 
     def note_unread(self, records: Iterable[Mapping[str, Any]], read: Iterable[str], what: str) -> list[str]:
         """Return a note on the fields that are neither read nor ignored, unless they are empty."""

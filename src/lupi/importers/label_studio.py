@@ -8,7 +8,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from lupi.importers.base import ImportedTable, Importer, LabelRow, choose_field, make_table, name_answers, to_seconds
+from lupi.importers.base import (
+    AGENT,
+    SUSPICION,
+    ImportedTable,
+    Importer,
+    LabelRow,
+    PreAnnotation,
+    choose_field,
+    make_table,
+    name_answers,
+    to_seconds,
+)
 from lupi.tabular.formats.json_files import read_records
 
 OF_EXAMPLES = ("choices", "rating", "number", "taxonomy", "pairwise", "datetime")
@@ -88,15 +99,32 @@ class LabelStudio(Importer):
     )
     refuses = ("choices for regions or items of a task", "boxes, spans and other labels of parts of a task")
 
+    def add(
+        self, path: Path, found: Mapping[str, PreAnnotation], *, label: str | None = None
+    ) -> tuple[list[dict[str, Any]], list[str]]:
+        """Return tasks with predictions, and the field `lupi_wrong` of their data to filter by."""
+        tasks = read_records(path)
+        check_tasks(tasks, path)
+        results = [result for task in tasks for one in task["annotations"] for result in one.get("result") or []]
+        shown = {one["from_name"]: one for one in results if one.get("type") in OF_EXAMPLES and one.get("from_name")}
+        chosen, _ = choose_field(list(shown), label, path, "control tags")
+        records = []
+        for task in tasks:
+            more, task = found.get(str(task.get("id")), PreAnnotation()), dict(task)
+            if more.wrong is not None:
+                task["data"] = {**task["data"], SUSPICION: more.wrong}
+            if more.value is not None:
+                others = [one for one in task.get("predictions") or [] if one.get("model_version") != AGENT]
+                task["predictions"] = [*others, pre_annotate(shown[chosen], more)]
+            records.append(task)
+        return records, [str(task.get("id")) for task in tasks]
+
     def read(self, path: Path, *, label: str | None = None) -> ImportedTable:
         """Read an export."""
         tasks = read_records(path)
         if tasks and tasks[0].keys() >= MINIMAL:
             return read_minimal(tasks, label, path)
-        for number, task in enumerate(tasks):
-            if not isinstance(task.get("data"), dict) or not isinstance(task.get("annotations"), list):
-                what = f"task {number} has no annotations"
-                raise ValueError(f"Expected {path} to be an export of Label Studio, but {what}.")
+        check_tasks(tasks, path)
         annotations = [one for task in tasks for one in task["annotations"]]
         results = [result for one in annotations for result in one.get("result") or []]
         fields = [one["from_name"] for one in results if one.get("type") in OF_EXAMPLES and one.get("from_name")]
@@ -135,6 +163,27 @@ class LabelStudio(Importer):
         notes += self.note_unread(tasks, ("id", "data", "annotations", "predictions"), "tasks")
         own = ("id", "result", "completed_by", "lead_time", "created_at", "ground_truth", "was_cancelled", "prediction")
         return make_table(rows, path, left_out).with_notes([*notes, *self.note_unread(annotations, own, "annotations")])
+
+
+def check_tasks(tasks: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Raise a `ValueError` unless all tasks have data and annotations."""
+    for number, task in enumerate(tasks):
+        if not isinstance(task.get("data"), dict) or not isinstance(task.get("annotations"), list):
+            what = f"task {number} has no annotations"
+            raise ValueError(f"Expected {path} to be an export of Label Studio, but {what}.")
+
+
+def pre_annotate(shown: Mapping[str, Any], more: PreAnnotation) -> dict[str, Any]:
+    """Return a prediction by the control tag of a result."""
+    kind, value = str(shown["type"]), more.value
+    if kind in ("choices", "taxonomy"):
+        names = [str(one) for one in (value if isinstance(value, list) else [value])]
+        value = [name.split(" / ") for name in names] if kind == "taxonomy" else names
+    elif kind == "rating":
+        value = round(float(value))
+    result = {name: shown.get(name) for name in ("from_name", "to_name", "type")}
+    result |= {"id": AGENT, "value": {KEYS.get(kind, kind): value}}
+    return {"model_version": AGENT, "result": [result]} | ({} if more.score is None else {"score": more.score})
 
 
 def find_places(result: Mapping[str, Any]) -> list[str]:
