@@ -33,7 +33,7 @@ def trip(request, tmp_path_factory):
         ",".join(name for name in read_export(tool, export).privileged if name not in ("annotator", "confidence")),
     )
     roles = ("--target", "label", *known, "--example", "example")
-    succeed("diagnose", table, *roles, "--epochs", 1, "--batch-size", 64, "--jobs", 1, "--folds", 2, "-o", folder / "run")
+    succeed("diagnose", table, *roles, "--epochs", 1, "--jobs", 1, "--folds", 2, "-o", folder / "run")
     succeed("train", table, *roles, "--method", "no-pi", "--epochs", 2, "-o", folder / "model")
     succeed("predict", folder / "model", table, "-o", folder / "predictions.csv")
     added = ("--add", folder / "predictions.csv", "--add", folder / "run" / "labels.csv")

@@ -67,12 +67,13 @@ def read_additions(path: Path) -> dict[str, PreAnnotation]:
     found = {}
     for example, rows in table.groupby(table[EXAMPLE].astype(str), sort=False):
         first = rows.iloc[0]
-        chosen: Any = first[value] if value else None
+        chosen: Any = None if value is None or pd.isna(first[value]) else first[value]
         if several:
             chosen = [name.removeprefix(SEVERAL) for name in several if first[name] == 1]
+        wrong = rows["wrong"].max() if "wrong" in names else None
         found[str(example)] = PreAnnotation(
             value=chosen.item() if hasattr(chosen, "item") else chosen,
             score=round(float(first[scores].max()), 6) if scores and not several else None,
-            wrong=round(float(rows["wrong"].max()), 6) if "wrong" in names else None,
+            wrong=None if wrong is None or pd.isna(wrong) else round(float(wrong), 6),
         )
-    return {example: more for example, more in found.items() if not pd.isna(more.wrong or 0)}
+    return found
