@@ -29,6 +29,7 @@ QUICK = {
     "train": ["--epochs", "1", "--batch-size", "1024", "--overwrite"],
     "predict": ["--overwrite"],
     "export": ["--overwrite"],
+    "evaluate": ["--overwrite"],
     "import": ["--overwrite"],
     "demo": ["--epochs", "1", "--jobs", "1", "--seeds", "2", "--annotations", "1", "--methods", "tram"],
 }

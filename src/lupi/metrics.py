@@ -6,7 +6,7 @@ To add a metric, add it to `METRICS`.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -27,6 +27,10 @@ __all__ = [
 
 BINS = 15
 """Number of equally wide confidence bins for ECE and reliability diagrams."""
+SUMS = ["count", "confidence", "correct"]
+"""Columns of a reliability table that can be summed over runs."""
+BIN_COLUMNS = ["method", "low", "high", "confidence", "accuracy", "count"]
+"""Columns of a reliability diagram."""
 
 
 class Normal(NamedTuple):
@@ -113,6 +117,19 @@ def reliability(y: ArrayLike | Posterior, p: ArrayLike, bins: int = BINS) -> pd.
     weights = {"count": None, "confidence": confidence, "correct": correct}
     sums = {name: np.bincount(place, weight, minlength=bins) for name, weight in weights.items()}
     return pd.DataFrame({"low": edges[:-1], "high": edges[1:], **sums})
+
+
+def average_bins(sums: Mapping[str, Floats]) -> pd.DataFrame:
+    """Turn the sums in the bins of each method into means, and leave out empty bins."""
+    if not sums:
+        return pd.DataFrame(columns=BIN_COLUMNS)
+    edges = np.linspace(0, 1, BINS + 1)
+    bounds = {"low": edges[:-1], "high": edges[1:]}
+    parts = [pd.DataFrame(own, columns=SUMS).assign(method=name, **bounds) for name, own in sums.items()]
+    table = pd.concat(parts, ignore_index=True)
+    table = table[table["count"] > 0].astype({"count": int}).reset_index(drop=True)
+    means = {"confidence": table["confidence"] / table["count"], "accuracy": table["correct"] / table["count"]}
+    return table.assign(**means)[BIN_COLUMNS]
 
 
 def ece(y: ArrayLike | Posterior, p: ArrayLike, bins: int = BINS) -> float:

@@ -3,9 +3,10 @@
 import json
 
 import pandas as pd
+import pytest
 
 from tests.cli.helpers import refused, run
-from tests.importers.exports import EXPORTS, write_json
+from tests.importers.exports import EXPORTS, SEVERAL_QUESTIONS, write_json
 
 QUICK = ["--epochs", 1, "--jobs", 1, "--folds", 2]
 
@@ -63,3 +64,18 @@ def test_an_export_with_ground_truth_says_how_to_go_on(tmp_path):
     assert "--gold gold" in after
     arguments = after.removeprefix("Next: lupi ").removesuffix(" -o run/").split()
     succeed(*arguments, *QUICK, "-o", tmp_path / "run")
+
+
+@pytest.mark.parametrize("tool", EXPORTS)
+def test_three_commands_to_a_report_on_the_other_answers(tool, tmp_path):
+    export = SEVERAL_QUESTIONS[tool](tmp_path)
+    result = succeed("import", tool, export, "-o", tmp_path / "labels.csv")
+    command, *arguments = result.stdout.splitlines()[-1].removeprefix("Next: lupi ").removesuffix(" -o run/").split()
+    privileged = arguments[arguments.index("--privileged") + 1].split(",")
+    assert (command, "confidence" in privileged) == ("diagnose", True)
+    succeed(command, *arguments, *QUICK, "-o", tmp_path / "run")
+    columns = pd.read_csv(tmp_path / "run" / "information.csv")["column"].tolist()
+    assert "confidence" in columns
+    assert ">confidence<" in (tmp_path / "run" / "report.html").read_text()
+    succeed("train", *arguments, "--method", "tram", "--epochs", 1, "-o", tmp_path / "model")
+    assert "`confidence`" in (tmp_path / "model" / "README.md").read_text()

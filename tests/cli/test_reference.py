@@ -19,7 +19,7 @@ def test_the_page_is_up_to_date(script):
 
 def test_the_page_has_every_command(script):
     page = script["describe_commands"]()
-    commands = ["demo", "diagnose", "compare", "train", "predict", "export", "reproduce", "import"]
+    commands = ["demo", "diagnose", "compare", "train", "predict", "evaluate", "export", "reproduce", "import"]
     assert [name for name in commands if f"\n## lupi {name}\n" not in page] == []
     assert "| `--target` | required | Column of labels" in page
     assert "| `--method` | `auto` | Name of a method" in page

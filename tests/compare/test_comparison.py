@@ -11,9 +11,9 @@ from sklearn.model_selection import GroupShuffleSplit
 
 from lupi import PrivilegedClassifier, PrivilegedRegressor
 from lupi.compare import Plan, arms, compare_table
-from lupi.compare.arrays import predict_test
 from lupi.compare.results import format_table, write_results
 from lupi.crowd import infer
+from lupi.estimators.scoring import predict_test
 from lupi.metrics import clustered_error, evaluate
 from lupi.tabular import TableSpec
 

@@ -136,6 +136,79 @@ def huggingface(folder):
     return folder
 
 
+def answer(number, who, label):
+    """Return an annotator's other answers: how sure they are, and whether the text is relevant."""
+    return 1 + (number + len(label) + ANNOTATORS.index(who)) % 5, "yes" if number % 3 else "no"
+
+
+def ask_label_studio(folder):
+    tasks = json.loads(label_studio(folder).read_text())
+    for task, (i, _, given) in zip(tasks, by_text(), strict=True):
+        for annotation, (who, label, _) in zip(task["annotations"], given, strict=True):
+            sure, relevant = answer(i, who, label)
+            rating = {"from_name": "confidence", "to_name": "text", "type": "rating", "value": {"rating": sure}}
+            annotation["result"] += [choice(relevant, "relevant"), rating]
+    return write_json(folder / "export.json", tasks)
+
+
+def ask_argilla(folder):
+    records = json.loads(argilla(folder).read_text())
+    for record, (i, _, given) in zip(records, by_text(), strict=True):
+        answers = [(who, *answer(i, who, label)) for who, label, _ in given]
+        record["responses"]["relevant"] = [{"value": relevant, "user_id": who} for who, _, relevant in answers]
+        record["responses"]["confidence"] = [{"value": sure, "user_id": who} for who, sure, _ in answers]
+    return write_json(folder / "records.json", records)
+
+
+def ask_prodigy(folder):
+    tasks = [json.loads(line) for line in prodigy(folder).read_text().splitlines()]
+    answers = [answer(i, who, label) for i, _, who, label, _ in labels()]
+    asked = [
+        task | {"_view_id": "blocks", "confidence": sure, "relevant": relevant}
+        for task, (sure, relevant) in zip(tasks, answers, strict=True)
+    ]
+    return write_lines(folder / "films.jsonl", asked)
+
+
+def ask_doccano(folder):
+    folder = folder / "doccano"
+    folder.mkdir()
+    for one in ANNOTATORS:
+        rows = [
+            {"id": i, "text": text, "label": [label], "confidence": answer(i, who, label)[0]}
+            for i, text, who, label, _ in labels()
+            if who == one
+        ]
+        write_lines(folder / f"{one}.jsonl", rows)
+    return folder
+
+
+def ask_wide(folder):
+    table = pd.read_csv(wide(folder))
+    for who in ANNOTATORS:
+        table[f"{who}_confidence"] = [answer(i, who, str(table[who][i]))[0] for i in range(len(table))]
+    table.to_csv(folder / "wide.csv", index=False)
+    return folder / "wide.csv"
+
+
+def ask_huggingface(folder):
+    rows = [
+        {"doc_id": f"d{i}", "text": text, "worker": who, "label": label, "relevant": who[:1], "confidence": sure}
+        for i, text, who, label, _ in labels()
+        for sure, _ in [answer(i, who, label)]
+    ]
+    return write_lines(folder / "dataset.jsonl", rows)
+
+
+SEVERAL_QUESTIONS = {
+    "label-studio": ask_label_studio,
+    "argilla": ask_argilla,
+    "prodigy": ask_prodigy,
+    "doccano": ask_doccano,
+    "wide": ask_wide,
+    "huggingface": ask_huggingface,
+}
+"""Exports in which annotators also say how sure they are."""
 EXPORTS = {
     "label-studio": label_studio,
     "argilla": argilla,

@@ -73,11 +73,36 @@ def test_responses_that_were_not_submitted_are_left_out(tmp_path):
 
 def test_several_questions(tmp_path):
     record = NESTED | {"responses": {**NESTED["responses"], "rating": [{"value": 4, "user_id": "u1"}]}}
-    with pytest.raises(ValueError, match="`label` to name one of the questions 'mood', 'rating'"):
-        read(tmp_path, [record])
+    table = read(tmp_path, [record])
+    assert table.frame["label"].tolist() == ["a", "b"]
+    assert table.frame["rating"].fillna(-1).tolist() == [4, -1]
+    assert table.privileged[-1] == "rating"
+    assert table.notes == ["Labels: mood, the first of the questions; `label` can name rating."]
     table = read(tmp_path, [record], label="rating")
-    assert table.frame["label"].tolist() == [4]
-    assert table.notes == ["Questions that are not read: mood."]
+    assert table.frame[["label", "mood"]].to_numpy().tolist() == [[4, "a"]]
+    assert table.notes == []
+
+
+def test_other_answers_that_are_drafts_texts_rankings_or_nobodys(tmp_path):
+    more = {
+        "why": [{"value": "I like it", "user_id": "u1"}, {"value": "meh", "user_id": "u2", "status": "draft"}],
+        "order": [{"value": [{"value": "a", "rank": 1}], "user_id": "u1"}],
+        "tags": [{"value": ["x", "y"], "user_id": "u2"}, {"value": ["x"], "user_id": None}],
+    }
+    table = read(tmp_path, [NESTED | {"responses": {**NESTED["responses"], **more}}], label="mood")
+    assert table.frame[["why", "tags"]].fillna("").to_numpy().tolist() == [["I like it", ""], ["", "x; y"]]
+    assert table.notes == ["Questions that are not read: order."]
+
+
+def test_the_first_question_that_asks_for_labels(tmp_path):
+    record = NESTED | {"responses": {"why": [{"value": "I like it", "user_id": "u1"}], **NESTED["responses"]}}
+    write_json(tmp_path / "records.json", [record])
+    (tmp_path / ".argilla").mkdir()
+    settings = {"questions": [{"name": "why", "settings": {"type": "text"}}]}
+    write_json(tmp_path / ".argilla" / "settings.json", settings)
+    table = read_export("argilla", tmp_path)
+    assert table.frame["label"].tolist() == ["a", "b"]
+    assert "why" in table.privileged
 
 
 def test_several_labels_and_their_scores(tmp_path):

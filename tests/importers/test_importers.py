@@ -76,7 +76,7 @@ def test_tables_are_saved(name, tmp_path):
     [
         ("labelbox", {}, "`tool` to be one of label-studio, argilla, .* 'labelbox'"),
         ("prodigy", {"split": "train"}, "'prodigy' to take the options `label`, but got `split`"),
-        ("wide", {"label": "x"}, "'wide' to take the options `example`, `annotators`, but got `label`"),
+        ("wide", {"split": "x"}, "'wide' to take the options `label`, `example`, `annotators`, but got `split`"),
     ],
 )
 def test_importers_and_options_that_do_not_exist(tool, options, message):

@@ -37,15 +37,29 @@ def test_facts_of_an_annotation(tmp_path):
 
 def test_several_control_tags(tmp_path):
     tasks = [task(annotation(choice("a"), choice("x", name="topic")))]
-    with pytest.raises(
-        ValueError, match=r"`label` to name one of the control tags 'sentiment', 'topic', since .* several"
-    ):
-        read(tmp_path, tasks)
+    table = read(tmp_path, tasks)
+    assert table.frame[["label", "topic"]].to_numpy().tolist() == [["a", "x"]]
+    assert table.notes == ["Labels: sentiment, the first of the control tags; `label` can name topic."]
     table = read(tmp_path, tasks, label="topic")
-    assert table.frame["label"].tolist() == ["x"]
-    assert table.notes == ["Control tags that are not read: sentiment."]
+    assert table.frame[["label", "sentiment"]].to_numpy().tolist() == [["x", "a"]]
+    assert (table.privileged[3:], table.notes) == (("sentiment",), [])
     with pytest.raises(ValueError, match=r"`label` to be one of the control tags .*, but got 'topics'"):
         read(tmp_path, tasks, label="topics")
+
+
+def test_other_answers_are_privileged_unless_they_are_of_parts(tmp_path):
+    rating = {"from_name": "confidence", "type": "rating", "value": {"rating": 4}}
+    words = {"from_name": "seconds", "type": "textarea", "value": {"text": ["not sure", "at all"]}}
+    two = {**choice("x", name="topic"), "value": {"choices": ["x", "y"]}}
+    box = {"from_name": "box", "type": "rectanglelabels", "value": {"x": 1, "rectanglelabels": ["cat"]}}
+    part = {**choice("b", name="part"), "value": {"choices": ["b"], "start": 0}}
+    tasks = [task(annotation(choice("a"), rating, words, two, box, part), annotation(choice("b")))]
+    table = read(tmp_path, tasks, label="sentiment")
+    answers = table.frame[["confidence", "answer_seconds", "topic"]]
+    assert answers.iloc[0].tolist() == [4, "not sure; at all", "x; y"]
+    assert answers.iloc[1].isna().all()
+    assert table.privileged == ("annotator", "seconds", "timestamp", *answers)
+    assert table.notes == ["Control tags that are not read: box, part."]
 
 
 def test_several_choices_are_multi_label(tmp_path):
@@ -152,6 +166,19 @@ def test_true_labels_of_several_targets_are_left_out(tmp_path):
     table = read(tmp_path, [task(annotation(two, ground_truth=True), annotation(choice("a")))])
     assert table.gold is None
     assert table.notes == ["True labels are left out, since they must be classes of a single target."]
+
+
+def test_other_answers_in_json_min(tmp_path):
+    """Which fields are data and which are answers shows where annotators of a task differ."""
+    records = [
+        {"id": 7, "text": "good", "mood": mood, "sure": sure, "topic": {"choices": topic}}
+        | {"annotator": who, "annotation_id": who, "lead_time": 3.5}
+        for who, mood, sure, topic in ((1, "a", 5, ["x", "y"]), (2, "b", 2, ["x"]))
+    ]
+    table = read(tmp_path, records, label="mood")
+    assert table.privileged == ("annotator", "seconds", "sure", "topic")
+    assert table.frame[["sure", "topic"]].to_numpy().tolist() == [[5, "x; y"], [2, "x"]]
+    assert table.notes == ["Privileged, since they differ between labels of one example: sure, topic."]
 
 
 def test_parts_in_json_min(tmp_path):

@@ -30,11 +30,21 @@ def test_labels_are_accepted_or_rejected(tmp_path):
 
 def test_several_labels_that_are_accepted_or_rejected(tmp_path):
     tasks = [binary("SPORT", "accept"), binary("NEWS", "reject")]
-    with pytest.raises(ValueError, match="`label` to name one of the labels 'NEWS', 'SPORT'"):
-        read(tmp_path, tasks)
-    table = read(tmp_path, tasks, label="NEWS")
-    assert table.frame["label"].tolist() == ["reject"]
+    table = read(tmp_path, tasks)
+    assert table.frame[["label", "NEWS"]].to_numpy().tolist() == [["accept", "reject"]]
+    assert table.notes == ["Labels: SPORT, the first of the labels; `label` can name NEWS."]
+    other = binary("SPORT", "accept") | {"_annotator_id": "d-bob", "_session_id": "d-bob"}
+    table = read(tmp_path, [*tasks, other], label="NEWS")
+    assert table.frame[["label", "SPORT"]].to_numpy().tolist() == [["reject", "accept"]]
+    assert table.privileged[-1] == "SPORT"
     assert table.notes == ["1 other labels are left out."]
+
+
+def test_what_annotators_of_one_input_differ_in_is_privileged(tmp_path):
+    tasks = [chosen(["a"]) | {"user_input": "sure"}, chosen(["b"]) | {"user_input": "perhaps"}]
+    table = read(tmp_path, tasks)
+    assert "user_input" in table.privileged
+    assert table.notes == ["Privileged, since they differ between labels of one example: user_input."]
 
 
 def test_choices(tmp_path):

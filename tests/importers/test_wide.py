@@ -57,3 +57,35 @@ def test_minus_one_may_be_a_class():
 def test_tables_of_other_libraries():
     table = pd.DataFrame({"id": ["p", "q"], "ann": ["a", "b"], "bob": ["b", "b"]})
     pd.testing.assert_frame_equal(to_long(pl.from_pandas(table)).frame, to_long(table).frame)
+
+
+def test_other_answers_of_annotators_are_privileged():
+    columns = {"id": ["p", "q"], "ann": ["x", "y"], "ann_sure": [5, 1], "bob": ["x", "x"], "bob_sure": [2, None]}
+    table = to_long(pd.DataFrame({**columns, "size_ann": [1.5, 2.5]}))
+    assert table.privileged == ("annotator", "sure")
+    assert table.frame["label"].tolist() == ["x", "x", "y", "x"]
+    assert table.frame["sure"].fillna(-1).tolist() == [5, 2, 1, -1]
+    assert table.notes == ["Annotators: ann, bob; other answers: sure; inputs: size_ann."]
+
+
+@pytest.mark.parametrize("form", ["{who}_{question}", "{question} {who}"])
+def test_questions_that_name_their_annotators(form):
+    cells = {"ann": {"mood": ["x", "y"], "sure": [5, 1]}, "bob": {"mood": ["y", "y"], "sure": [2, 3]}}
+    columns = {form.format(who=who, question=q): cells[who][q] for who in cells for q in cells[who]}
+    frame = pd.DataFrame({"id": ["p", "q"], "size": [1, 2], **columns})
+    table = to_long(frame, annotators=["ann", "bob"])
+    assert table.frame[["label", "annotator", "sure"]].to_numpy().tolist() == [
+        ["x", "ann", 5],
+        ["y", "bob", 2],
+        ["y", "ann", 1],
+        ["y", "bob", 3],
+    ]
+    assert table.notes[0] == "Labels: mood, the first of the questions; `label` can name sure."
+    other = to_long(frame, annotators=["ann", "bob"], label="sure")
+    assert (other.frame["label"].tolist(), other.privileged) == ([5, 2, 1, 3], ("annotator", "mood"))
+    with pytest.raises(ValueError, match="`label` to be one of the questions 'mood', 'sure', but got 'size'"):
+        to_long(frame, annotators=["ann", "bob"], label="size")
+    with pytest.raises(ValueError, match="`label` to name a question"):
+        to_long(pd.DataFrame({"id": [1, 2], "ann": [0, 1], "bob": [1, 1]}), label="ann")
+    with pytest.raises(ValueError, match="'eve'"):
+        to_long(frame, annotators=["ann", "bob", "eve"])

@@ -14,7 +14,15 @@ def run(
     tool: Annotated[str, typer.Argument(help="Labelling tool, such as label-studio; another name lists all.")],
     export: Annotated[Path, typer.Argument(metavar="EXPORT", help="File or folder that the tool has exported.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="File for the table, .parquet or .csv.")],
-    label: Annotated[str | None, typer.Option(help="Field of labels, if the export has several.")] = None,
+    add: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="TABLE",
+            help="Instead, write the export to a .json file for label-studio or argilla, with pre-annotations from a "
+            "table of `predict` or of `diagnose` (consensus.csv, labels.csv); repeatable.",
+        ),
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="Question or field of labels; by default the first.")] = None,
     example: Annotated[str | None, typer.Option(help="Column of ids, for wide and huggingface.")] = None,
     annotators: Annotated[
         list[str] | None, typer.Option(help="Comma-separated columns of annotators, for wide.")
@@ -24,8 +32,17 @@ def run(
 ) -> None:
     """Turn the export of a labelling tool into a table with one row per label, and say how to go on."""
     from lupi._internal.files import check_not_input
-    from lupi.importers import read_export
+    from lupi.importers import IMPORTERS, read_export
+    from lupi.importers.pre_annotations import send_back
 
+    if add:
+        if example or annotators or split:
+            raise ValueError("Expected `add` without `example`, `annotators` and `split`, but got one of them.")
+        if tool not in IMPORTERS:
+            raise ValueError(f"Expected `tool` to be one of {', '.join(IMPORTERS)}, but got {tool!r}.")
+        sent, examples = send_back(IMPORTERS[tool], export, add, output, label=label, overwrite=overwrite)
+        print(f"For {tool}: {output}, {examples:,} examples, {sent:,} of them with pre-annotations or suspicions")
+        return
     check_not_input(output, export)
     given = {"label": label, "example": example, "annotators": annotators, "split": split}
     chosen = {name: value for name, value in given.items() if value}

@@ -16,6 +16,7 @@ MODULES = {
     "compare": "compare",
     "train": "train",
     "predict": "predict",
+    "evaluate": "evaluate",
     "export": "export",
     "reproduce": "reproduce",
 }

@@ -128,6 +128,22 @@ def split_trust(values: list[str] | None) -> dict[str, float]:
     return trust
 
 
+def model_options(
+    model: Model,
+    text_encoder: Annotated[
+        str | None, typer.Option(metavar="NAME_OR_FOLDER", help="Text encoder of the model, if it has one.")
+    ] = None,
+    image_encoder: Annotated[
+        str | None, typer.Option(metavar="NAME_OR_FOLDER", help="Image encoder of the model, if it has one.")
+    ] = None,
+    device: Device = "cpu",
+) -> tuple[Path, Any]:
+    """Return a model folder, and the model in it."""
+    from lupi import load
+
+    return model, load(model, text_encoder=text_encoder, image_encoder=image_encoder, device=device)
+
+
 def training_options(
     epochs: Annotated[int, typer.Option(min=1, help="Maximum number of epochs.")] = 50,
     batch_size: Annotated[

@@ -25,7 +25,7 @@ from lupi.compare.statistics import BASELINE
 from lupi.estimators import PrivilegedClassifier
 from lupi.estimators.table_estimator import TableEstimator, fit_tables
 from lupi.likelihoods import Categorical, Gaussian
-from lupi.metrics import Posterior, reliability
+from lupi.metrics import SUMS, Posterior, reliability
 from lupi.tabular.encoding import MissingValuesWarning
 from lupi.tabular.grouping import Rows
 from lupi.tabular.table_data import TableData
@@ -33,8 +33,6 @@ from lupi.tabular.table_data import TableData
 DEFAULT = ("tram", "pi-transition", "pi-dual", "mean-imputation", "label-posterior", "auto")
 """Methods to compare by default, if they are registered and support the target."""
 ZEROS, SHUFFLED, RANDOM = CONTROLS = ("PI zeros", "PI shuffled", "PI random")
-SUMS = ["count", "confidence", "correct"]
-"""Columns of a reliability table to sum over runs."""
 
 
 class Variant(NamedTuple):

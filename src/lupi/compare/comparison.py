@@ -6,29 +6,28 @@ saved, so that an interrupted comparison can be resumed with the same results.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
 
 from lupi import __version__
 from lupi._internal.checks import check_jobs
 from lupi._internal.progress import show_trainings
-from lupi.compare.arms import SUMS, Variant, list_variants, train_variant
+from lupi.compare.arms import Variant, list_variants, train_variant
 from lupi.compare.cache import RunFolder, open_run_folder
 from lupi.compare.consensus import infer_consensus, uses_consensus
 from lupi.compare.engine import Arm, Run, map_groups, run_arms
 from lupi.compare.plan import HELD_OUT, SEEDS_AT_ONCE, Plan, make_splits
-from lupi.compare.results import BIN_COLUMNS, Comparison, conclude
+from lupi.compare.results import Comparison, conclude
 from lupi.compare.statistics import Uncertainty
 from lupi.crowd.agreement import describe_agreement
 from lupi.estimators.table_estimator import check_trust
-from lupi.metrics import BINS, METRICS
+from lupi.metrics import METRICS, average_bins
 from lupi.tabular.embeddings import hash_folder, resolve_folder
 from lupi.tabular.table_data import TableData, read_data, read_test
 
@@ -72,6 +71,7 @@ def compare_table(
     Examples
     --------
     >>> import tempfile
+    >>> import pandas as pd
     >>> from lupi.tabular import TableSpec
     >>> table = pd.DataFrame({"x": np.arange(40.0), "worker": list("ab") * 20, "y": list("nnyn") * 10})
     >>> with tempfile.TemporaryDirectory() as name:
@@ -200,19 +200,6 @@ def add_arrays(runs: Sequence[Run], name: str) -> dict[str, NDArray[np.float64]]
         if name in run.values:
             sums[run.arm] = sums.get(run.arm, 0) + run.values[name]
     return sums
-
-
-def average_bins(sums: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:
-    """Turn the sums in the bins of each method into means, and leave out empty bins."""
-    if not sums:
-        return pd.DataFrame(columns=BIN_COLUMNS)
-    edges = np.linspace(0, 1, BINS + 1)
-    bounds = {"low": edges[:-1], "high": edges[1:]}
-    parts = [pd.DataFrame(own, columns=SUMS).assign(method=name, **bounds) for name, own in sums.items()]
-    table = pd.concat(parts, ignore_index=True)
-    table = table[table["count"] > 0].astype({"count": int}).reset_index(drop=True)
-    means = {"confidence": table["confidence"] / table["count"], "accuracy": table["correct"] / table["count"]}
-    return table.assign(**means)[BIN_COLUMNS]
 
 
 def describe_scoring(plan: Plan, data: TableData, test: TableData | None) -> list[str]:

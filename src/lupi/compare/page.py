@@ -8,7 +8,7 @@ import pandas as pd
 from lupi.compare.results import Comparison
 from lupi.compare.statistics import BASELINE
 from lupi.metrics import METRICS
-from lupi.report.figures import draw_calibration, draw_differences
+from lupi.report.figures import CALIBRATION, draw_calibration, draw_differences
 from lupi.report.page import Figure, Page, Section, Table, format_intervals, format_number
 
 
@@ -36,10 +36,8 @@ def comparison_page(comparison: Comparison) -> Page:
     bins = comparison.reliability[~comparison.reliability["method"].isin(control.index[control])]
     if len(bins):
         text = (
-            "A calibrated model is right 80% of the time when it is 80% confident: its points lie on the dashed line. "
-            "Below the line, the model is overconfident. Larger points stand for more predictions. The grey line is "
-            "No PI. ECE, the expected calibration error, is the mean distance to the dashed line: here over the "
-            "predictions of all runs together, and in the table above the mean over runs."
+            f"{CALIBRATION} The grey line is No PI. ECE is here over the predictions of all runs together, and in the "
+            "table above the mean over runs."
         )
         sections.append(Section(heading="Calibration", text=text, figures=draw_calibration(bins)))
     sections.append(Section(heading="Every run", tables=[_runs_table(comparison.runs)]))

@@ -12,10 +12,8 @@ from lupi._internal.files import to_csv, to_records, write_text
 from lupi.compare.engine import Run, to_frame
 from lupi.compare.statistics import BASELINE, RUNS_ONLY, Uncertainty, summarize
 from lupi.compare.verdict import write_verdict
-from lupi.metrics import METRICS
+from lupi.metrics import BIN_COLUMNS, METRICS
 from lupi.report.page import format_fragment
-
-BIN_COLUMNS = ["method", "low", "high", "confidence", "accuracy", "count"]
 
 
 @dataclass(frozen=True, kw_only=True)

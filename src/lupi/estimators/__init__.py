@@ -3,6 +3,7 @@
 from lupi.estimators.base import fit_together
 from lupi.estimators.classifier import PrivilegedClassifier
 from lupi.estimators.regressor import PrivilegedRegressor
+from lupi.estimators.scoring import LabelLikelihood
 from lupi.estimators.svm_plus import SVMPlusClassifier
 
-__all__ = ["PrivilegedClassifier", "PrivilegedRegressor", "SVMPlusClassifier", "fit_together"]
+__all__ = ["LabelLikelihood", "PrivilegedClassifier", "PrivilegedRegressor", "SVMPlusClassifier", "fit_together"]

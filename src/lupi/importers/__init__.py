@@ -44,8 +44,8 @@ def read_export(tool: str, path: str | Path, **options: Any) -> ImportedTable:
     path : str or Path
         The export.
     **options : Any
-        Options of the importer. `label` names the field of labels if an export has several; "wide" takes `example` and
-        `annotators`; "huggingface" takes `label`, `example` and `split`.
+        Options of the importer. `label` names the question or field of labels, by default the first; "wide" also takes
+        `example` and `annotators`; "huggingface" takes `label`, `example` and `split`.
 
     Examples
     --------

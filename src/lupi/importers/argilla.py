@@ -9,7 +9,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from lupi.importers.base import ImportedTable, Importer, LabelRow, choose_field, make_table
+from lupi.importers.base import (
+    AGENT,
+    SUSPICION,
+    ImportedTable,
+    Importer,
+    LabelRow,
+    PreAnnotation,
+    choose_field,
+    make_table,
+    name_answers,
+)
 from lupi.tabular.formats import open_file
 from lupi.tabular.formats.json_files import read_records
 
@@ -40,24 +50,52 @@ class Argilla(Importer):
         "id": "the example",
         "fields, metadata": "inputs",
         "responses": (
-            "the label: one, several or none of several labels, or a rating; `--label` names the question if there are "
-            "several"
+            "the label: one, several or none of several labels, or a rating, of the first question or that of "
+            "`--label`; the same user's answers to other questions, texts too, are privileged"
         ),
         "responses.user_id": "`annotator`",
         "suggestions": "`prediction`, `prediction_score` and `prediction_version` (the agent)",
     }
     ignores = ("external_id", "status", "_server_id", "_status", "inserted_at", "updated_at", "fields")
-    notes = ("drafts and discarded responses are left out", "other questions and vectors are not read")
+    notes = (
+        "drafts and discarded responses are left out",
+        "which question holds the labels, if there are several",
+        "rankings and spans as answers to other questions, and vectors, are not read",
+    )
     refuses = ("answers in free text", "rankings", "spans")
+
+    def add(
+        self, path: Path, found: Mapping[str, PreAnnotation], *, label: str | None = None
+    ) -> tuple[list[dict[str, Any]], list[str]]:
+        """Return records with suggestions, and the metadata `lupi_wrong` to filter by."""
+        records = load_records(path)
+        for number, record in enumerate(records):
+            if not isinstance(record.get("fields"), dict):
+                what = f"to have records as `to_json` and `to_disk` write them, but record {number} has no fields"
+                raise ValueError(f"Expected {path} {what}.")
+        given = {name: one for record in records for name, one in (record.get("responses") or {}).items() if one}
+        chosen, _ = choose_field(list(given), label, path, "questions")
+        for record in records:
+            more = found.get(str(record.get("id")), PreAnnotation())
+            if more.wrong is not None:
+                record["metadata"] = {**(record.get("metadata") or {}), SUSPICION: more.wrong}
+            if more.value is not None:
+                suggestion = {"value": convert(more.value, given[chosen][0].get("value")), "agent": AGENT}
+                suggestion |= {} if more.score is None else {"score": more.score}
+                record["suggestions"] = {**(record.get("suggestions") or {}), chosen: suggestion}
+        return records, [str(record.get("id")) for record in records]
 
     def read(self, path: Path, *, label: str | None = None) -> ImportedTable:
         """Read an export."""
         found = load_records(path)
         records = [parse_record(record) for record in found]
         answered = [name for record in records for name, responses in record.responses.items() if responses]
-        chosen = choose_field(answered, label, path, "questions")
-        kind = find_question_types(path).get(chosen)
-        if kind in UNSUPPORTED:
+        kinds = find_question_types(path)
+        first = [name for name in answered if kinds.get(name) not in UNSUPPORTED] if label is None else []
+        chosen, notes = choose_field(first or answered, label, path, "questions")
+        others = dict.fromkeys(name for name in answered if name != chosen)
+        unread = {name for name in others for one in records if has_objects(one.responses.get(name, []))}
+        if (kind := kinds.get(chosen)) in UNSUPPORTED:
             raise ValueError(f"Expected question {chosen!r} to ask for labels or a rating, but it asks for {kind}.")
         rows, left_out = [], Counter[str]()
         for record in records:
@@ -77,12 +115,32 @@ class Argilla(Importer):
                 answer = response.get("value")
                 if isinstance(answer, list) and any(isinstance(one, dict) and "rank" in one for one in answer):
                     raise ValueError(f"Expected question {chosen!r} to ask for labels, but it asks for ranking.")
+                answers = {name: find_answer(record.responses.get(name, []), user) for name in others.keys() - unread}
+                known |= name_answers({name: answers[name] for name in others if name in answers}, known)
                 rows.append(LabelRow(example=record.id, inputs=record.fields, label=answer, privileged=known))
-        others = sorted({*answered} - {chosen})
-        notes = [f"Questions that are not read: {', '.join(others)}."] if others else []
+        notes += [f"Questions that are not read: {', '.join(sorted(unread))}."] if unread else []
         if any(record.get("vectors") for record in found):
             notes.append("Fields of records that are not read: vectors.")
         return make_table(rows, path, left_out, may_be_none=True).with_notes(notes)
+
+
+def convert(value: Any, answer: Any) -> Any:
+    """Return a predicted label in the form of an answer: a list of labels, a rating or a label."""
+    if isinstance(answer, list):
+        return [str(one) for one in (value if isinstance(value, list) else [value])]
+    return round(float(value)) if isinstance(answer, int | float) else str(value)
+
+
+def find_answer(responses: list[Mapping[str, Any]], user: Any) -> Any:
+    """Return what a user has answered to a question; None if nothing was submitted, or nobody knows who answers."""
+    given = [one for one in responses if one.get("user_id") == user and one.get("status") in SUBMITTED]
+    return given[0].get("value") if given and user is not None else None
+
+
+def has_objects(responses: list[Mapping[str, Any]]) -> bool:
+    """Return whether some of the responses to a question are rankings or spans."""
+    values = [one.get("value") for one in responses]
+    return any(isinstance(part, dict) for value in values for part in (value if isinstance(value, list) else [value]))
 
 
 def find_question_types(path: Path) -> dict[str, str]:

@@ -12,10 +12,29 @@ import pandas as pd
 
 from lupi._internal.files import claim_output, explain_os_errors, replace_file
 
+AGENT, SUSPICION = "lupi", "lupi_wrong"
+"""Name of the model in pre-annotations, and of the field by which labelling tools filter suspicious labels."""
 EXAMPLE, LABEL, GOLD = "example", "label", "gold"
 """Names of the columns of ids, labels and true labels."""
 MANY_CLASSES, WORDS_OF_TEXT = 100, 3
 """Answers that mostly differ are free text if there are more of them, or if most have as many words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreAnnotation:
+    """What to add to an example of an export."""
+
+    value: Any = None
+    """The predicted label, or a list of several."""
+    score: float | None = None
+    """Its probability."""
+    wrong: float | None = None
+    """The probability that the most suspicious label of the example is wrong."""
+
+    def __or__(self, other: "PreAnnotation") -> "PreAnnotation":
+        """Return both, the other first."""
+        known = {name: value for name, value in vars(other).items() if value is not None}
+        return replace(self, **known)
 
 
 class Importer(ABC):
@@ -40,6 +59,16 @@ class Importer(ABC):
     @abstractmethod
     def read(self, path: Path) -> "ImportedTable":
         """Read an export. Subclasses may take options by keyword."""
+
+    def add(
+        self,
+        path: Path,
+        found: Mapping[str, PreAnnotation],  # noqa: ARG002 - some tools take it
+        *,
+        label: str | None = None,  # noqa: ARG002
+    ) -> tuple[list[dict[str, Any]], list[str]]:
+        """Return the records of an export with what was found about its examples, and the ids of all examples."""
+        raise ValueError(f"Expected `add` for label-studio or argilla, but got {path} of {self.name!r}.")
 
     def note_unread(self, records: Iterable[Mapping[str, Any]], read: Iterable[str], what: str) -> list[str]:
         """Return a note on the fields that are neither read nor ignored, unless they are empty."""
@@ -130,6 +159,9 @@ def make_table(
     taken = {EXAMPLE, GOLD, *map(str, labels), *map(str, privileged)}
     inputs, more = clean_fields([row.inputs for row in labelled], taken)
     example, unnamed = name_examples(labelled)
+    answers, answered = find_answers(inputs, example[EXAMPLE])
+    privileged, inputs = pd.concat([privileged, inputs[answers]], axis="columns"), inputs.drop(columns=answers)
+    more += answered
     gold = make_columns([{GOLD: first_label(row.gold)} for row in labelled]).dropna(axis="columns", how="all")
     if GOLD in gold and (len(labels.columns) > 1 or is_quantity(labels.iloc[:, 0])):
         gold = gold.drop(columns=GOLD)
@@ -156,6 +188,24 @@ def name_examples(rows: Sequence[LabelRow]) -> tuple[pd.DataFrame, list[str]]:
     missing = sum(row.example is None for row in rows)
     notes = [f"{missing:,} labels are of examples without id; those with equal inputs are one example."]
     return pd.DataFrame({EXAMPLE: ids}), notes if missing else []
+
+
+def find_answers(inputs: pd.DataFrame, example: "pd.Series[Any]") -> tuple[list[str], list[str]]:
+    """Return the columns that differ between labels of one example, so annotators gave them, and a note on them."""
+    groups = inputs.groupby(example.to_numpy())
+    found = [name for name in map(str, inputs) if groups[name].nunique().max() > 1]
+    if not found or len(found) == len(inputs.columns):  # without inputs, ids are rather not those of examples
+        return [], []
+    return found, [f"Privileged, since they differ between labels of one example: {', '.join(found)}."]
+
+
+def name_answers(answers: Mapping[str, Any], taken: Iterable[str] = ()) -> dict[str, Any]:
+    """Return an annotator's answers to other questions as privileged columns; several labels become one text."""
+    known = {EXAMPLE, LABEL, GOLD, *taken}
+    return {
+        f"answer_{name}" if name in known else name: "; ".join(map(str, value)) if isinstance(value, list) else value
+        for name, value in answers.items()
+    }
 
 
 def is_quantity(labels: "pd.Series[Any]") -> bool:
@@ -236,16 +286,15 @@ def to_seconds(value: Any) -> Any:
     return None if value is None else pd.to_datetime(value, unit=None if isinstance(value, str) else "s", utc=True)
 
 
-def choose_field(fields: Sequence[str], label: str | None, path: object, what: str) -> str:
-    """Return the field that holds the labels: the one the user names, or the only one."""
-    known = sorted(set(fields))
-    if label is not None and label in known:
-        return label
+def choose_field(fields: Sequence[str], label: str | None, path: object, what: str) -> tuple[str, list[str]]:
+    """Return the field that holds the labels, the one that the user names or the first, and a note on the choice."""
+    known = list(dict.fromkeys(fields))
     if not known:
         raise ValueError(f"Expected {path} to have labels, but it has none.")
-    listed = ", ".join(map(repr, known))
-    if label is not None:
+    if label is None:
+        others = ", ".join(known[1:])
+        return known[0], [f"Labels: {known[0]}, the first of the {what}; `label` can name {others}."] if others else []
+    if label not in known:
+        listed = ", ".join(map(repr, sorted(known)))
         raise ValueError(f"Expected `label` to be one of the {what} {listed}, but got {label!r}.")
-    if len(known) > 1:
-        raise ValueError(f"Expected `label` to name one of the {what} {listed}, since {path} has several.")
-    return known[0]
+    return label, []

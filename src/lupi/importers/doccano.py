@@ -32,7 +32,7 @@ class Doccano(Importer):
         "label, labels, cats, annotations": "the label, or several; `--label` names another field",
         "Comments": "`comment`",
         "annotations.user, created_at": "`annotator` and `timestamp`, in doccano 1.0",
-        "meta, others": "inputs",
+        "meta, others": "inputs; privileged, if they differ between annotators of an example, as a confidence",
     }
     ignores = ("annotation_approver",)
     notes = ("examples without a label are left out", "without a file per annotator, annotators are unknown")
@@ -63,7 +63,7 @@ def read_files(place: Path, label: str | None, path: Path) -> ImportedTable:
         records = read_file(file)
         names = [name for record in records for name in record]
         known = [name for name in LABELS if name in names]
-        chosen = choose_field(names if label else known[:1], label, file, "fields")
+        chosen, _ = choose_field(names if label else known[:1], label, file, "fields")
         who = None if file.stem == TOGETHER else file.stem
         for record in records:
             rows += read_record(record, chosen, who)

@@ -16,7 +16,7 @@ import pyarrow.ipc
 
 from lupi._internal.checks import check_name
 from lupi._internal.files import resolve
-from lupi.importers.base import EXAMPLE, LABEL, ImportedTable, Importer
+from lupi.importers.base import EXAMPLE, LABEL, ImportedTable, Importer, find_answers
 from lupi.tabular.formats import open_file
 from lupi.tabular.frames import to_pandas
 from lupi.tabular.targets import find_unlabelled
@@ -43,7 +43,7 @@ class HuggingFace(Importer):
         ),
         "example, id, item_id, …": "the example; `--example` names another column",
         "annotator, worker_id, seconds, confidence, …": "privileged, by name",
-        "lists as long as those of labels": "privileged",
+        "lists as long as those of labels, columns that differ between rows of one example": "privileged",
         "others": "inputs; `--split` names the split",
     }
     notes = (
@@ -97,7 +97,11 @@ class HuggingFace(Importer):
             notes.append(f"{none.sum():,} of {len(frame):,} rows have no label and are left out.")
         columns = [str(name) for name in frame]
         about = [name for name in columns if ID.search(name) or name.lower() in KNOWN_FOR_LABELS or name in aligned]
-        privileged = tuple(name for name in about if name not in (LABEL, EXAMPLE))
+        answers, answered = find_answers(
+            frame[[n for n in columns if n not in (LABEL, EXAMPLE, *about)]], frame[EXAMPLE]
+        )
+        privileged = tuple(name for name in columns if name in (*about, *answers) and name not in (LABEL, EXAMPLE))
+        notes += answered
         inputs = [name for name in columns if name not in (LABEL, EXAMPLE, *privileged)]
         if not inputs:
             raise ValueError(f"Expected {path} to have inputs, but all columns are about labels: {', '.join(columns)}.")

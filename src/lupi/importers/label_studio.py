@@ -8,11 +8,24 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from lupi.importers.base import ImportedTable, Importer, LabelRow, choose_field, make_table, to_seconds
+from lupi.importers.base import (
+    AGENT,
+    SUSPICION,
+    ImportedTable,
+    Importer,
+    LabelRow,
+    PreAnnotation,
+    choose_field,
+    make_table,
+    name_answers,
+    to_seconds,
+)
 from lupi.tabular.formats.json_files import read_records
 
 OF_EXAMPLES = ("choices", "rating", "number", "taxonomy", "pairwise", "datetime")
 """Types of results that label a whole task; others, such as rectangles, label parts of it."""
+KEYS = {"pairwise": "selected", "textarea": "text"}
+"""Keys of the values of results, where they differ from the type."""
 BOOKKEEPING = (
     "agreement",
     "allow_skip",
@@ -66,8 +79,8 @@ class LabelStudio(Importer):
     reads: ClassVar[Mapping[str, str]] = {
         "id, data": "the example and its inputs",
         "annotations.result": (
-            "the label: choices, ratings, numbers, taxonomies, pairwise or dates of a whole task; `--label` names the "
-            "control tag if there are several, and always for JSON-MIN"
+            "the label: choices, ratings, numbers, taxonomies, pairwise or dates of a whole task, by the first control "
+            "tag or that of `--label`, which JSON-MIN always needs; other control tags, texts too, are privileged"
         ),
         "annotations.completed_by": "`annotator`",
         "annotations.lead_time": "`seconds`",
@@ -81,26 +94,46 @@ class LabelStudio(Importer):
     ignores = BOOKKEEPING
     notes = (
         "cancelled and empty annotations are left out",
-        "other control tags are not read, nor are drafts and metadata",
+        "which control tag holds the labels, if there are several",
+        "other control tags that label parts of a task are not read, nor are drafts and metadata",
     )
     refuses = ("choices for regions or items of a task", "boxes, spans and other labels of parts of a task")
+
+    def add(
+        self, path: Path, found: Mapping[str, PreAnnotation], *, label: str | None = None
+    ) -> tuple[list[dict[str, Any]], list[str]]:
+        """Return tasks with predictions, and the field `lupi_wrong` of their data to filter by."""
+        tasks = read_records(path)
+        check_tasks(tasks, path)
+        results = [result for task in tasks for one in task["annotations"] for result in one.get("result") or []]
+        shown = {one["from_name"]: one for one in results if one.get("type") in OF_EXAMPLES and one.get("from_name")}
+        chosen, _ = choose_field(list(shown), label, path, "control tags")
+        records = []
+        for task in tasks:
+            more, task = found.get(str(task.get("id")), PreAnnotation()), dict(task)
+            if more.wrong is not None:
+                task["data"] = {**task["data"], SUSPICION: more.wrong}
+            if more.value is not None:
+                others = [one for one in task.get("predictions") or [] if one.get("model_version") != AGENT]
+                task["predictions"] = [*others, pre_annotate(shown[chosen], more)]
+            records.append(task)
+        return records, [str(task.get("id")) for task in tasks]
 
     def read(self, path: Path, *, label: str | None = None) -> ImportedTable:
         """Read an export."""
         tasks = read_records(path)
         if tasks and tasks[0].keys() >= MINIMAL:
             return read_minimal(tasks, label, path)
-        for number, task in enumerate(tasks):
-            if not isinstance(task.get("data"), dict) or not isinstance(task.get("annotations"), list):
-                what = f"task {number} has no annotations"
-                raise ValueError(f"Expected {path} to be an export of Label Studio, but {what}.")
+        check_tasks(tasks, path)
         annotations = [one for task in tasks for one in task["annotations"]]
         results = [result for one in annotations for result in one.get("result") or []]
         fields = [one["from_name"] for one in results if one.get("type") in OF_EXAMPLES and one.get("from_name")]
         if not fields and results:
             what = f"to label whole tasks, by one of {', '.join(OF_EXAMPLES)}"
             raise ValueError(f"Expected {path} {what}, but it does not.")
-        chosen = choose_field(fields, label, path, "control tags")
+        chosen, notes = choose_field(fields, label, path, "control tags")
+        others = dict.fromkeys(str(one["from_name"]) for one in results if one.get("from_name") not in (chosen, None))
+        unread = {name for name in others if any(is_of_parts(one.get("result") or [], name) for one in annotations)}
         several = any(len(task.get("predictions") or []) > 1 for task in tasks)
         rows, left_out = [], Counter[str]()
         for task in tasks:
@@ -115,35 +148,67 @@ class LabelStudio(Importer):
                     "seconds": annotation.get("lead_time"),
                     "timestamp": to_seconds(annotation.get("created_at")),
                 }
+                given = annotation.get("result") or []
+                answers = {name: read_result(given, name) for name in others if name not in unread}
                 rows.append(
                     LabelRow(
                         example=task.get("id"),
                         inputs=task["data"],
-                        label=read_result(annotation.get("result") or [], chosen),
-                        privileged=known | predicted,
+                        label=read_result(given, chosen),
+                        privileged=known | name_answers(answers, {*known, *predicted}) | predicted,
                         gold=read_result(trusted[0].get("result") or [], chosen) if trusted else None,
                     )
                 )
-        others = sorted({str(one.get("from_name")) for one in results if one.get("from_name") not in (chosen, None)})
-        notes = [f"Control tags that are not read: {', '.join(others)}."] if others else []
+        notes += [f"Control tags that are not read: {', '.join(sorted(unread))}."] if unread else []
         notes += self.note_unread(tasks, ("id", "data", "annotations", "predictions"), "tasks")
         own = ("id", "result", "completed_by", "lead_time", "created_at", "ground_truth", "was_cancelled", "prediction")
         return make_table(rows, path, left_out).with_notes([*notes, *self.note_unread(annotations, own, "annotations")])
 
 
+def check_tasks(tasks: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Raise a `ValueError` unless all tasks have data and annotations."""
+    for number, task in enumerate(tasks):
+        if not isinstance(task.get("data"), dict) or not isinstance(task.get("annotations"), list):
+            what = f"task {number} has no annotations"
+            raise ValueError(f"Expected {path} to be an export of Label Studio, but {what}.")
+
+
+def pre_annotate(shown: Mapping[str, Any], more: PreAnnotation) -> dict[str, Any]:
+    """Return a prediction by the control tag of a result."""
+    kind, value = str(shown["type"]), more.value
+    if kind in ("choices", "taxonomy"):
+        names = [str(one) for one in (value if isinstance(value, list) else [value])]
+        value = [name.split(" / ") for name in names] if kind == "taxonomy" else names
+    elif kind == "rating":
+        value = round(float(value))
+    result = {name: shown.get(name) for name in ("from_name", "to_name", "type")}
+    result |= {"id": AGENT, "value": {KEYS.get(kind, kind): value}}
+    return {"model_version": AGENT, "result": [result]} | ({} if more.score is None else {"score": more.score})
+
+
+def find_places(result: Mapping[str, Any]) -> list[str]:
+    """Return the keys of a result that name a part of a task."""
+    value, key = result.get("value") or {}, KEYS.get(str(result.get("type")), result.get("type"))
+    return sorted(value.keys() - {key}) or [one for one in ("item_index",) if one in result]
+
+
+def is_of_parts(results: Sequence[Mapping[str, Any]], name: str) -> bool:
+    """Return whether a control tag labels parts of a task, rather than giving the task a label or a text."""
+    own = [one for one in results if one.get("from_name") == name]
+    return len(own) > 1 or any(one.get("type") not in (*OF_EXAMPLES, "textarea") or find_places(one) for one in own)
+
+
 def read_result(results: Sequence[Mapping[str, Any]], name: str) -> Any:
-    """Return the label that a control tag gives a task; None if it gives none."""
+    """Return the label, or the text, that a control tag gives a task; None if it gives none."""
     label = None
     for result in results:
-        kind = result.get("type")
-        if result.get("from_name") == name and kind in OF_EXAMPLES:
-            value = result.get("value") or {}
-            key = "selected" if kind == "pairwise" else str(kind)
-            places = sorted(value.keys() - {key}) or [one for one in ("item_index",) if one in result]
+        kind = str(result.get("type"))
+        if result.get("from_name") == name and kind in (*OF_EXAMPLES, "textarea"):
+            places = find_places(result)
             if places or label is not None:
                 where = f" ({', '.join(places)})" if places else ""
                 raise ValueError(f"Expected control tag {name!r} to label whole tasks, but it labels parts{where}.")
-            label = value.get(key)
+            label = (result.get("value") or {}).get(KEYS.get(kind, kind))
             label = [" / ".join(path) for path in label] if kind == "taxonomy" and label else label
     return label
 
@@ -185,8 +250,8 @@ def read_minimal(records: Sequence[Mapping[str, Any]], label: str | None, path: 
         rows.append(
             LabelRow(
                 example=record.get("id"),
-                inputs={name: value for name, value in record.items() if name not in {*own, label}},
-                label=value["choices"] if isinstance(value, dict) else value,
+                inputs=name_answers({name: read_choices(record[name]) for name in record if name not in {*own, label}}),
+                label=read_choices(value),
                 privileged={
                     "annotator": name_user(record.get("annotator")),
                     "seconds": record.get("lead_time"),
@@ -195,3 +260,8 @@ def read_minimal(records: Sequence[Mapping[str, Any]], label: str | None, path: 
             )
         )
     return make_table(rows, path)
+
+
+def read_choices(value: Any) -> Any:
+    """Return the choices of a field of JSON-MIN that has several; return any other value unchanged."""
+    return value["choices"] if isinstance(value, dict) and set(value) == {"choices"} else value

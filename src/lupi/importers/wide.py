@@ -9,13 +9,15 @@ import numpy as np
 import pandas as pd
 
 from lupi._internal.checks import check_name, split_names
-from lupi.importers.base import EXAMPLE, LABEL, ImportedTable, Importer
+from lupi.importers.base import EXAMPLE, LABEL, ImportedTable, Importer, choose_field, name_answers
 from lupi.tabular.formats import open_file
 from lupi.tabular.frames import as_pandas, to_pandas
 from lupi.tabular.targets import find_unlabelled
 from lupi.tabular.values import as_text, is_number
 
 NAMES_OF_IDS = re.compile(r"^$|^unnamed|^index$|id$|^item|^example$|^task$|^question$", re.IGNORECASE)
+PARTS = re.compile(r"[ _.:-]+")
+"""Separators between the name of an annotator and that of a question."""
 MOST_LABELS = 100
 """Columns with more distinct values are not labels."""
 
@@ -27,21 +29,41 @@ class Wide(Importer):
     export = "any table with one row per example and one column per annotator"
     reads: ClassVar[Mapping[str, str]] = {
         "columns of labels": "`annotator` (the name) and the label (the cell); `--annotators` names them",
+        "ann_confidence, confidence_ann, … for annotators ann, …": (
+            "`confidence`, privileged; without a column *ann*, which `--annotators` names, the first of them, or "
+            "that of `--label`, is the label"
+        ),
         "the first column, if its name is that of ids": "the example; `--example` names another",
         "others": "inputs",
     }
-    notes = ("which columns are annotators and which are inputs", "cells that are empty or −1 are no labels")
+    notes = (
+        "which columns are annotators, their other answers and inputs",
+        "cells that are empty or −1 are no labels",
+    )
     refuses = ("tables in which no columns look like labels",)
 
-    def read(self, path: Path, *, example: str | None = None, annotators: Sequence[str] | None = None) -> ImportedTable:
+    def read(
+        self,
+        path: Path,
+        *,
+        label: str | None = None,
+        example: str | None = None,
+        annotators: Sequence[str] | None = None,
+    ) -> ImportedTable:
         """Read a table."""
         table = open_file(path)
-        found = to_long(to_pandas(table.read(table.schema.names)), example=example, annotators=annotators, of=path)
+        frame = to_pandas(table.read(table.schema.names))
+        found = to_long(frame, label=label, example=example, annotators=annotators, of=path)
         return found.with_notes([table.note] if table.note else [])
 
 
 def to_long(
-    table: Any, *, example: str | None = None, annotators: Sequence[str] | None = None, of: object = "the table"
+    table: Any,
+    *,
+    label: str | None = None,
+    example: str | None = None,
+    annotators: Sequence[str] | None = None,
+    of: object = "the table",
 ) -> ImportedTable:
     """Convert a wide table to one with one row per label."""
     matrix, frame = isinstance(table, np.ndarray), pd.DataFrame(as_pandas(table))
@@ -51,32 +73,72 @@ def to_long(
         example = names[0]
     if example is not None:
         check_name(example, names, "example")
-    found = names if matrix else find_annotators(frame.drop(columns=[] if example is None else example))
+    cells = frame.drop(columns=[] if example is None else example)
+    answered = {column for columns in find_questions(names, names).values() for column in columns.values()}
+    found = names if matrix else find_annotators(cells.drop(columns=answered & set(cells)))
     chosen = split_names(annotators or [], names) or found
+    questions = {} if matrix else find_questions(chosen, [name for name in map(str, cells) if name not in chosen])
+    notes: list[str] = []
+    if questions and not set(chosen) & set(names):
+        target, notes = choose_field(list(questions), label, of, "questions")
+        given = questions.pop(target)
+    elif label is not None:
+        raise ValueError(f"Expected `label` to name a question, but {chosen[:1]} are columns of labels.")
+    else:
+        given = {name: name for name in chosen}
     for name in chosen:
-        check_name(name, names, "annotators")
+        check_name(given.get(name, name), names, "annotators")
     if not chosen:
         raise ValueError(
             f"Expected `annotators` to name the columns of labels, since no columns of {of} look like them."
         )
     ids = frame[example].astype(str) if example is not None else pd.Series(map(str, range(len(frame))))
-    inputs = frame.drop(columns=[*chosen, *([example] if example is not None else [])])
-    inputs = inputs.rename(columns={n: f"input_{n}" for n in inputs if n in (EXAMPLE, LABEL, "annotator")})
+    used = {*given.values(), *(column for columns in questions.values() for column in columns.values())}
+    inputs = cells.drop(columns=used & set(cells))
+    new = name_answers(dict.fromkeys(questions), {"annotator"})
+    taken = (EXAMPLE, LABEL, "annotator", *new)
+    inputs = inputs.rename(columns={n: f"input_{n}" for n in inputs if n in taken})
     long = pd.concat([ids.rename(EXAMPLE), inputs], axis="columns").loc[lambda t: t.index.repeat(len(chosen))]
     long = long.reset_index(drop=True)
-    labels = frame[chosen].to_numpy(object).reshape(-1)
-    long[LABEL] = pd.Series(labels, dtype=object).replace("", None).infer_objects().convert_dtypes()
+    long[LABEL] = stack_cells(frame, [given[name] for name in chosen])
     long["annotator"] = pd.Series(chosen * len(frame))
+    for name, columns in zip(new, questions.values(), strict=True):
+        long[name] = stack_cells(frame, [columns.get(who) for who in chosen])
     none = find_unlabelled(long[[LABEL]], classes=True)
     if none.all():
         raise ValueError(f"Expected {of} to have labels, but it has none.")
-    notes = [f"Annotators: {', '.join(chosen)}; inputs: {', '.join(map(str, inputs))}."] if len(inputs.columns) else []
+    if len(inputs.columns) or questions:
+        roles = {"Annotators": chosen, "other answers": list(new), "inputs": [*map(str, inputs)]}
+        listed = "; ".join(f"{role}: {', '.join(columns)}" for role, columns in roles.items() if columns)
+        notes.append(f"{listed}.")
     return ImportedTable(
         frame=long[~none].reset_index(drop=True),
         target=(LABEL,),
-        privileged=("annotator",),
+        privileged=("annotator", *new),
         notes=[*notes, f"{none.sum():,} of {len(long):,} cells have no label."] if none.any() else notes,
     )
+
+
+def find_questions(annotators: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return the columns of each question to at least two annotators, such as ann_confidence and bob_confidence."""
+    found: dict[str, dict[str, str]] = {}
+    for name in names:
+        for match in PARTS.finditer(name):
+            for who, question in (
+                (name[: match.start()], name[match.end() :]),
+                (name[match.end() :], name[: match.start()]),
+            ):
+                if who in annotators and question and question not in annotators:
+                    found.setdefault(question, {})[who] = name
+    return {question: columns for question, columns in found.items() if len(columns) > 1}
+
+
+def stack_cells(frame: pd.DataFrame, columns: Sequence[str | None]) -> "pd.Series[Any]":
+    """Return the cells of columns row by row; a column that is not there has no values."""
+    cells = np.stack(
+        [np.full(len(frame), None) if name is None else frame[name].to_numpy(object) for name in columns], 1
+    )
+    return pd.Series(cells.reshape(-1), dtype=object).replace("", None).infer_objects().convert_dtypes()
 
 
 def find_annotators(frame: pd.DataFrame) -> list[str]:

@@ -21,6 +21,12 @@ WIDTH = 5.0
 """Width of a figure in inches."""
 NAME = 25
 """Maximum length of a name in a figure."""
+CALIBRATION = (
+    "A calibrated model is right 80% of the time when it is 80% confident: its points lie on the dashed line. Below "
+    "the line, the model is overconfident. Larger points stand for more predictions. ECE, the expected calibration "
+    "error, is the mean distance to the dashed line."
+)
+"""How to read a reliability diagram."""
 MARKS = {False: ("pi", "o"), True: ("control", "D")}
 """Colour and marker of ordinary points and of highlighted points."""
 
@@ -144,6 +150,21 @@ def _draw_reliability(name: str, own: pd.DataFrame, no_pi: pd.DataFrame) -> Figu
     svg = inline_svg(axes.figure, f"Calibration of {name}", "; ".join(points) + ".")
     error = np.average((confidence - accuracy).abs(), weights=count)
     return Figure(svg, f"{name}: ECE {error:.3f}", small=True)
+
+
+@mpl.rc_context(INLINE)
+def draw_means(table: pd.DataFrame) -> Figure:
+    """Draw the mean true value of groups of rows, with its interval, against their mean prediction."""
+    x, y = table["prediction"], table["truth"]
+    ends = [min(x.min(), table["low"].min()), max(x.max(), table["high"].max())]
+    axes: Any = plots.Figure(figsize=(WIDTH, 3.9)).subplots()
+    axes.plot(ends, ends, color=COLOURS["truth"], linewidth=0.8, linestyle=(0, (4, 3)))
+    axes.vlines(x, table["low"], table["high"], color=COLOURS["pi"], linewidth=1.6)
+    axes.plot(x, y, "o", color=COLOURS["pi"], markersize=5)
+    axes.set(xlabel="mean prediction", ylabel="mean true value")
+    points = [f"prediction {a:.4g}, truth {b:.4g}, {n:,} rows" for a, b, n in zip(x, y, table["count"], strict=True)]
+    svg = inline_svg(axes.figure, "True values against predictions", "; ".join(points) + ".")
+    return Figure(svg, "Means of groups with their intervals. Correct predictions lie on the dashed line.")
 
 
 @mpl.rc_context(INLINE)

@@ -332,22 +332,31 @@ def find_examples(data: TableData) -> tuple[TableData, list[str]]:
 
 
 def read_test(path: Path, data: TableData) -> TableData:
-    """Read a test table with the inputs and the target of training, and return it with notes on it."""
-    schema = data.schema
+    """Read a test table with the inputs and the target of training, and note rows that training has seen."""
+    test = read_labelled(path, data.schema, data.classes)
+    seen = np.isin(hash_rows(test.inputs), hash_rows(data.inputs))
+    if not seen.any():
+        return test
+    note = f"{seen.sum():,} of {len(seen):,} rows of the test table have the inputs of training rows."
+    return replace(test, notes=[*test.notes, note])
+
+
+def read_labelled(path: Path, schema: Schema, classes: Sequence[Any]) -> TableData:
+    """Read the labelled rows of another table with the inputs, the target and the classes of training."""
     stored, target = read_schema(open_file(path)), schema.roles.target
     for name in target:
         if name not in stored.names:
             raise ValueError(f"Expected {path} to have the target {name!r}, but it has no such column.")
     schema.check_table(stored, path)
     example = [name for name in (schema.roles.example,) if name and name in stored.names]
-    trained = pa.Schema.from_pandas(pd.DataFrame({name: data.columns[name].head(1000) for name in target}))
-    families = {name: stored_as(trained.field(name).type) for name in target}
-    strings = [*example, *(name for name, family in families.items() if family == "string")]
-    rows = read_table(path, [*target, *example, *schema.inputs], schema.csv_types(strings))
+    of_classes = schema.task == "classification" and len(target) == 1
+    family = stored_as(pa.array(list(classes)).type) if of_classes else "number"
+    strings = [*example, *(target if family == "string" else ())]
+    rows = read_table(path, list(dict.fromkeys([*target, *example, *schema.inputs])), schema.csv_types(strings))
     frame, notes = drop_unlabelled(to_pandas(rows), target, classes=schema.task == "classification", of=str(path))
-    for name, family in families.items():
+    for name in target:
         got = stored_as(rows.schema.field(name).type)
-        if family != got:
+        if got != family and not (got == "boolean" and schema.several):
             raise ValueError(f"Expected target {name!r} of {path} to be a {family} as in training, but it is a {got}.")
         targets.check_target(frame[name], binary=schema.several, of=f" of {path}")
     if schema.soft:
@@ -355,10 +364,10 @@ def read_test(path: Path, data: TableData) -> TableData:
     test = TableData(
         schema=replace(schema, roles=replace(schema.roles, example=example[0] if example else None), privileged={}),
         columns=frame,
-        classes=data.classes,
+        classes=tuple(classes),
         folder=folder_of(path),
     )
-    if schema.task == "classification" and len(target) == 1 and (test.y < 0).any():
+    if of_classes and (test.y < 0).any():
         place = int((test.y < 0).argmax())
         got = f"row {frame.index[place]} has {frame[target[0]].iloc[place]!r}"
         raise ValueError(f"Expected {path} to have labels of the training table, but {got}.")
@@ -366,9 +375,6 @@ def read_test(path: Path, data: TableData) -> TableData:
         row = frame.index[int(missing.argmax())]
         raise ValueError(f"Expected example {example[0]!r} to have an id in every row, but row {row} has none.")
     ids = frame[example[0]] if example else group_equal_inputs(test.inputs)[0]
-    seen = np.isin(hash_rows(test.inputs), hash_rows(data.inputs))
-    if seen.any():
-        notes.append(f"{seen.sum():,} of {len(seen):,} rows of the test table have the inputs of training rows.")
     return replace(test, example=number_examples(ids, len(frame)), notes=notes)
 
 
