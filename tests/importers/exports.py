@@ -136,6 +136,14 @@ def huggingface(folder):
     return folder
 
 
+def judges(folder):
+    lines = [
+        {"item": i, "judge": who, "verdict": label, "seconds": seconds, "text": text}
+        for i, text, who, label, seconds in labels()
+    ]
+    return write_lines(folder / "log.jsonl", lines)
+
+
 EXPORTS = {
     "label-studio": label_studio,
     "argilla": argilla,
@@ -143,6 +151,7 @@ EXPORTS = {
     "doccano": doccano,
     "wide": wide,
     "huggingface": huggingface,
+    "judges": judges,
 }
 
 
