@@ -31,7 +31,7 @@ def test_the_first_examples_and_what_they_buy_are_named():
     table = pd.DataFrame({"example": list("cab"), "label": 1, "probability": [0.6, 0.7, 0.9], "labels": 2})
     outlook = [Outlook(0, 0.8, 0.7, 0.9), Outlook(2, 0.85, 0.8, 0.9), Outlook(3, 0.86, 0.8, 0.9)]
     found = describe_next(
-        table.assign(agreement=0.5, gain=[0.3, 0.2, 0.1]), outlook, pd.DataFrame({"label": ["text"] * 3})
+        table.assign(agreement=0.5, given=True, gain=[0.3, 0.2, 0.1]), outlook, pd.DataFrame({"label": ["text"] * 3})
     )
     assert found.sentence == (
         "Label examples c, a, b next. One more label for each of the first 3 examples is expected to raise the "

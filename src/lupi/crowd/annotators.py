@@ -18,6 +18,9 @@ from lupi.crowd.tempering import weigh_evidence
 from lupi.crowd.trusted import clamp, count_checked, find_trusted, log_trust
 from lupi.crowd.votes import Votes
 
+WIDER = 1.15
+"""Factor of the intervals' widths, for what is not sampled. Without it, they covered 88 to 93 % in simulations."""
+
 
 def summarize_annotators(inference: Inference) -> dict[str, NDArray[Any]]:
     """Summarize each annotator. The result has the columns of a table, in the order of `inference.names`.
@@ -84,8 +87,9 @@ def sample_reliability(
     rng = np.random.default_rng(random_state)
     whole = round(sweeps * (1 - weigh_evidence(inference.votes)) / 2)
     draws = _draw(inference, inference.exponent, sweeps - whole, rng) + _draw(inference, 1.0, whole, rng)
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return np.mean(draws, 0), low, high
+    mean = np.mean(draws, 0)
+    low, high = (mean + WIDER * (end - mean) for end in np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0))
+    return mean, low.clip(0, 1), high.clip(0, 1)
 
 
 def _draw(inference: Inference, exponent: float, sweeps: int, rng: np.random.Generator) -> list[Floats]:

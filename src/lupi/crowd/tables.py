@@ -31,7 +31,8 @@ class Aggregation:
 
     consensus: pd.DataFrame
     """One row per example. example: the id; label: the most probable true label; probability: that of this label;
-    labels: the number of labels; agreement: the share of labels that equal the consensus."""
+    labels: the number of labels; agreement: the share of labels that equal the consensus; given: whether any label
+    does."""
     annotators: pd.DataFrame
     """One row per annotator, the least reliable first. annotator: the id; labels: the number of labels; agreement: the
     share of labels that equal the consensus; reliability: the probability that a label is correct, with an approximate
@@ -178,6 +179,7 @@ def tabulate_consensus(inference: Inference, examples: NDArray[Any], classes: ND
             "probability": inference.truth[row, best],
             "labels": total.astype(np.int64),
             "agreement": counts[row, best] / np.maximum(total, 1),
+            "given": counts[row, best] > 0,
         }
     )
 

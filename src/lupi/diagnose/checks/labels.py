@@ -54,7 +54,7 @@ class Labels(Check):
 
 
 class Consensus(Check):
-    """The most probable label of each example: example, label, probability, labels and agreement.
+    """The most probable label of each example: example, label, probability, labels, agreement and given.
 
     Examples without ids are identified by the row of their first label.
     """
@@ -68,10 +68,17 @@ class Consensus(Check):
         table = tabulate_examples(problem)
         uncertain = int((table["probability"] < CERTAIN).sum())
         few, percent = f"{uncertain:,} of {len(table):,} examples", f"{100 * CERTAIN:.0f} %"
+        notes, new = [], int((~table["given"]).sum())
+        if new:
+            notes.append(
+                f"For {new:,} examples, the most probable label is one that no annotator gave: the model contradicts "
+                "all labels. Look at those with `given` False in consensus.csv before you use them."
+            )
         return Finding(
             sentence=f"The true label of {few} is uncertain (below {percent})." if uncertain else "",
             table=table,
-            numbers={"uncertain": uncertain},
+            numbers={"uncertain": uncertain, "given by nobody": new},
+            notes=notes,
         )
 
 

@@ -26,9 +26,9 @@ MOST_SHOWN = 500
 class Next(Check):
     """Examples in the order in which one more label is expected to tell most.
 
-    Its table has one row per example: example, label, probability, labels and agreement, as for `consensus`; gain: by
-    how many nats one more label of a typical annotator is expected to reduce the entropy of its true label; ask: the
-    most reliable annotator who has not labelled it, of those with 20 labels or more.
+    Its table has one row per example: the columns of `consensus`; gain: by how many nats one more label of a typical
+    annotator is expected to reduce the entropy of its true label; ask: the most reliable annotator who has not labelled
+    it, of those with 20 labels or more.
     """
 
     name = "next"
@@ -77,10 +77,10 @@ def describe_next(table: pd.DataFrame, outlook: Sequence[Outlook], content: pd.D
         "Examples in the order in which one more label, by a typical annotator, is expected to reduce the uncertainty "
         "about the true label most (gain, in nats). Ask names the most reliable annotator who has not labelled the "
         "example.\nThe second table has the expected accuracy of the consensus after one more label for each of the "
-        "first examples, with a 95% interval. It is as good as the model of the annotators: errors that all annotators share "
-        "are not in it. Labels of annotators who are better than most buy more."
+        "first examples, with a 95% interval. It is as good as the model of the annotators: errors that all share are "
+        "not in it. Labels of annotators who are better than most buy more."
     )
-    frame = table.head(MOST_SHOWN).drop(columns="agreement")
+    frame = table.head(MOST_SHOWN).drop(columns=["agreement", "given"])
     names = {name: f"input_{name}" if name in frame else name for name in content}
     frame = pd.concat([frame, content.rename(columns=names)], axis=1)
     first = Table(
