@@ -144,6 +144,7 @@ def test_commands_from_an_export_to_a_report_a_model_and_predictions(tool, progr
         "argilla": "annotator,prediction,prediction_score,prediction_version",
         "prodigy": "annotator,timestamp,prediction_score",
         "huggingface": "annotator,seconds",
+        "judges": "annotator,seconds",
     }.get(tool, "annotator")
     roles = ["--target", "label", "--privileged", privileged, "--example", "example", "--epochs", "1"]
     commands = [

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from lupi.crowd import Votes, dawid_skene, majority_vote
 from lupi.crowd.confusions import expected_counts
-from lupi.crowd.labels_alone import HARDLY, approximate_reliability, expected_confusions, infer_alone
+from lupi.crowd.labels_alone import HARDLY, Z, approximate_reliability, expected_confusions, infer_alone
 
 
 @pytest.fixture(scope="module")
@@ -51,11 +51,10 @@ def test_interval_is_that_of_a_logistic_regression_if_the_truth_is_certain():
     label = np.where(rng.random(2400) < 0.8, truth[example], 1 - truth[example])
     votes = Votes(example=example, annotator=annotator, label=label, examples=200, annotators=12, classes=2)
     found = infer_alone(votes)
-    _, low, high = approximate_reliability(found)
-    eta = found.mean + found.effects
-    deviation = 1 / np.sqrt(1 / found.variances[0] + 200 * expit(eta) * expit(-eta))
-    width = (1 - found.model.share) * (expit(eta + 1.96 * deviation) - expit(eta - 1.96 * deviation))
-    np.testing.assert_allclose(high - low, width, rtol=0.1)
+    reliability, low, high = approximate_reliability(found)
+    eta, spread = logit(reliability), reliability * (1 - reliability)
+    deviation = Z / np.sqrt(1 / found.variances[0] + 200 * spread)
+    np.testing.assert_allclose(high - low, expit(eta + deviation) - expit(eta - deviation), rtol=0.1)
 
 
 def test_confusions_are_the_expected_counts(crowd):
@@ -73,3 +72,31 @@ def test_confusions_do_not_depend_on_chunks(crowd, monkeypatch):
     monkeypatch.setattr("lupi.crowd.likelihood.CHUNK", 7)
     for one, other in zip(whole, expected_confusions(votes, found.truth), strict=True):
         np.testing.assert_allclose(one, other)
+
+
+def cover(seed, examples=300, people=20, each=3):
+    """Return whether intervals cover the accuracies of annotators, and the errors of their reliabilities."""
+    rng = np.random.default_rng(seed)
+    truth, accuracy = rng.integers(3, size=examples), rng.beta(6, 2, people)
+    who = np.argsort(rng.random((examples, people)))[:, :each]
+    wrong = (truth[:, None] + rng.integers(1, 3, who.shape)) % 3
+    label = np.where(rng.random(who.shape) < accuracy[who], truth[:, None], wrong)
+    example = np.arange(examples).repeat(each)
+    votes = Votes(
+        example=example, annotator=who.ravel(), label=label.ravel(), examples=examples, annotators=people, classes=3
+    )
+    reliability, low, high = approximate_reliability(infer_alone(votes))
+    return (low <= accuracy) & (accuracy <= high), reliability - accuracy
+
+
+def test_intervals_of_reliability_cover_without_bias():
+    covered, error = map(np.array, zip(*(cover(seed) for seed in range(10)), strict=True))
+    assert covered.mean() >= 0.9
+    assert abs(error.mean()) < 0.03
+
+
+@pytest.mark.nightly
+def test_intervals_of_reliability_cover_in_many_simulations():
+    covered, error = map(np.array, zip(*(cover(seed) for seed in range(200)), strict=True))
+    assert covered.mean() >= 0.9
+    assert abs(error.mean()) < 0.01

@@ -16,7 +16,7 @@ from lupi.crowd.annotators import sample_reliability
 from lupi.crowd.confusions import compute_posterior, run_em
 from lupi.crowd.habits import start_model
 from lupi.crowd.inference import infer_votes, negative_log_posterior
-from lupi.crowd.labels_alone import approximate_reliability, infer_alone
+from lupi.crowd.labels_alone import Z, approximate_reliability, infer_alone
 from lupi.crowd.likelihood import marginal_log_likelihood
 from lupi.crowd.trusted import STRENGTH, average_rows
 
@@ -130,7 +130,7 @@ def test_trust_is_the_reliability_where_nothing_tells(trust):
     assert found.votes.mean_by_annotator(found.right)[2] == pytest.approx(trust, abs=0.01)
     mean, low, high = approximate_reliability(found)
     assert mean[2] == pytest.approx(trust, abs=0.01)
-    expected = 1.96 / np.sqrt(STRENGTH * trust * (1 - trust))  # the interval of 100 labels
+    expected = Z / np.sqrt(STRENGTH * trust * (1 - trust))  # the interval of 100 labels
     assert low[2] == pytest.approx(expit(np.log(trust / (1 - trust)) - expected), abs=0.03)
     assert low[2] < sample_reliability(replace(found, exponent=1.0), sweeps=300)[0][2] < high[2]
 

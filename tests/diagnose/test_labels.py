@@ -6,7 +6,7 @@ from sklearn.metrics import roc_auc_score
 from lupi.crowd import infer
 from lupi.datasets import load_digits_annotated
 from lupi.diagnose import predict_out_of_fold
-from lupi.diagnose.checks.labels import describe_consensus, rank_labels
+from lupi.diagnose.checks.labels import rank_labels
 
 
 @pytest.fixture(scope="module")
@@ -51,13 +51,3 @@ def test_the_table_is_sorted_and_names_labels():
     assert table["row"].iloc[0] == 0
     assert table["wrong"].is_monotonic_decreasing
     assert table.set_index("row")["given"].loc[[0, 1, 2]].tolist() == ["dog", "dog", "cat"]
-
-
-def test_uncertain_examples_are_to_be_labelled_again():
-    table = pd.DataFrame({"example": list("abc"), "label": 1, "probability": [0.7, 0.9, 0.6], "labels": 2})
-    found = describe_consensus(table.assign(agreement=0.5))
-    expected = "The true label of 2 of 3 examples is uncertain (below 80 %). First label examples c, a again."
-    assert found.sentence == expected
-    assert found.section.tables[0].frame["example"].tolist() == ["c", "a"]
-    assert found.table["example"].tolist() == ["a", "b", "c"]
-    assert describe_consensus(found.table.assign(probability=1.0)).section is None

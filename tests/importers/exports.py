@@ -136,6 +136,14 @@ def huggingface(folder):
     return folder
 
 
+def judges(folder):
+    lines = [
+        {"item": i, "judge": who, "verdict": label, "seconds": seconds, "text": text}
+        for i, text, who, label, seconds in labels()
+    ]
+    return write_lines(folder / "log.jsonl", lines)
+
+
 def answer(number, who, label):
     """Return an annotator's other answers: how sure they are, and whether the text is relevant."""
     return 1 + (number + len(label) + ANNOTATORS.index(who)) % 5, "yes" if number % 3 else "no"
@@ -209,6 +217,7 @@ SEVERAL_QUESTIONS = {
     "huggingface": ask_huggingface,
 }
 """Exports in which annotators also say how sure they are."""
+
 EXPORTS = {
     "label-studio": label_studio,
     "argilla": argilla,
@@ -216,6 +225,7 @@ EXPORTS = {
     "doccano": doccano,
     "wide": wide,
     "huggingface": huggingface,
+    "judges": judges,
 }
 
 

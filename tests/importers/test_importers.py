@@ -55,6 +55,7 @@ def test_what_is_known_about_labels_is_privileged(tmp_path):
         "prodigy": ("annotator", "timestamp", "prediction_score"),
         "doccano": ("annotator",),
         "huggingface": ("annotator", "seconds"),
+        "judges": ("annotator", "seconds"),
     }
 
 
@@ -89,7 +90,7 @@ def test_an_export_that_does_not_exist():
         read_export("prodigy", "none.json")
 
 
-@pytest.mark.parametrize("tool", ["label-studio", "argilla", "prodigy", "doccano"])
+@pytest.mark.parametrize("tool", ["label-studio", "argilla", "prodigy", "doccano", "judges"])
 @pytest.mark.parametrize("text", ["[]", '[{"a": 1}]', "{", '[{"data": {}, "annotations": []}]'])
 def test_files_that_are_no_exports(tool, text, tmp_path):
     (tmp_path / "e.json").write_text(text)

@@ -1,8 +1,9 @@
 """Estimate true labels and the reliability of annotators from labels, with or without the predictions of a model.
 
-`aggregate` takes a table of labels. `infer` estimates the true labels and the reliability of each label without any
-true labels, and `summarize_annotators` ranks the annotators. `dawid_skene` and `majority_vote` are simpler
-alternatives. Nothing here trains a network, and everything except `aggregate` needs only numpy and scipy.
+`aggregate` takes a table of labels, and `estimate_rate` also a few true ones. `infer` estimates the true labels and the
+reliability of each label without any true labels, and `summarize_annotators` ranks the annotators. `dawid_skene` and
+`majority_vote` are simpler alternatives. Nothing here trains a network, and everything except the first two needs only
+numpy and scipy.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from lupi.crowd.inference import Inference, infer
 from lupi.crowd.votes import Votes
 
 if TYPE_CHECKING:
+    from lupi.crowd.rates import estimate_rate
     from lupi.crowd.tables import Aggregation, aggregate
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "Votes",
     "aggregate",
     "dawid_skene",
+    "estimate_rate",
     "infer",
     "majority_vote",
     "summarize_annotators",
@@ -30,8 +33,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import the names that need pandas when they are first used."""
-    if name in ("Aggregation", "aggregate"):
-        from lupi.crowd import tables
+    if name in ("Aggregation", "aggregate", "estimate_rate"):
+        from lupi.crowd import rates, tables
 
-        return getattr(tables, name)
+        return getattr(rates if name == "estimate_rate" else tables, name)
     raise AttributeError(f"module 'lupi.crowd' has no attribute {name!r}")

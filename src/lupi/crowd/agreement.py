@@ -1,6 +1,7 @@
 """Majority votes, and how often annotators agree."""
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -73,6 +74,13 @@ def krippendorff_alpha(label: ArrayLike, example: ArrayLike) -> float:
     share = np.bincount(of_label) / total
     by_chance = (1 - (share**2).sum()) * total / (total - 1)
     return float(1 - unequal / by_chance) if by_chance > 0 else 1.0
+
+
+def wilson_interval(share: Any, size: Any, z: float = 1.96) -> tuple[Any, Any]:
+    """Return Wilson's interval of a share of `size` independent cases."""
+    middle = (share + z**2 / (2 * size)) / (1 + z**2 / size)
+    reach = z * np.sqrt(share * (1 - share) / size + (z / size) ** 2 / 4) / (1 + z**2 / size)
+    return middle - reach, middle + reach
 
 
 def _count_pairs(group: NDArray[np.int64]) -> int:

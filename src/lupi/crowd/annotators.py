@@ -17,6 +17,9 @@ from lupi.crowd.likelihood import error_evidence, log_errors, softmax
 from lupi.crowd.trusted import clamp, count_checked, find_trusted, log_trust
 from lupi.crowd.votes import Votes
 
+WIDER = 1.15
+"""Factor of the intervals' widths, for what is not sampled. Without it, they covered 88 to 93 % in simulations."""
+
 
 def summarize_annotators(inference: Inference) -> dict[str, NDArray[Any]]:
     """Summarize each annotator. The result has the columns of a table, in the order of `inference.names`.
@@ -77,8 +80,9 @@ def sample_reliability(
     different examples and are not tempered.
     """
     draws = _draw(inference, sweeps, np.random.default_rng(random_state))
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return np.mean(draws, 0), low, high
+    mean = np.mean(draws, 0)
+    low, high = (mean + WIDER * (end - mean) for end in np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0))
+    return mean, low.clip(0, 1), high.clip(0, 1)
 
 
 def _draw(inference: Inference, sweeps: int, rng: np.random.Generator) -> list[Floats]:

@@ -2,7 +2,7 @@
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from lupi._internal.arrays import Floats
 from lupi.crowd.inference import Inference, infer_votes
@@ -10,8 +10,9 @@ from lupi.crowd.likelihood import split_rows
 from lupi.crowd.trusted import count_checked
 from lupi.crowd.votes import Integers, Votes
 
-Z = 1.96
-"""Half the width of a 95 % interval, in standard deviations."""
+Z = 2.4
+"""Half the width of an interval, in standard deviations. The other estimates are treated as known, so that 1.96 would
+cover 84 to 92 % in simulations with two to five labels per example; this covers 91 to 97 %."""
 ROUNDS = 10
 """Maximum number of EM steps for the shares of the classes."""
 CONVERGED = 0.003
@@ -39,26 +40,18 @@ def infer_alone(votes: Votes) -> Inference:
 def approximate_reliability(inference: Inference) -> tuple[Floats, Floats, Floats]:
     """Return the reliability of each annotator and the limits of an approximate 95 % interval.
 
-    The interval is computed for the log-odds of the annotator, from the curvature of the log-posterior. A label that is
-    not a habit contributes the information σ(η)(1 − σ(η)) if the truth is known, and q (1 − q) less if the label is
-    correct with probability q. This takes one pass over the labels, where `sample_reliability` takes a thousand. The
-    interval is narrower, because the other estimates are treated as known.
+    The interval is computed for the log-odds that a label is correct, from the curvature of the log-posterior. A label
+    that is correct with prior probability r contributes the information r (1 − r) if the truth is known, and q (1 − q)
+    less if it is correct with posterior probability q. This takes one pass over the labels, where `sample_reliability`
+    takes a thousand.
     """
-    v, share = inference.votes, inference.model.share
-    right, q = expit(inference.model.log_odds), 1 - inference.wrong
-    told = (1 - share[v.annotator]) * (right * (1 - right) - q * (1 - q))
-    own = np.where(
-        checked := count_checked(v), checked * v.mean_by_annotator(right * (1 - right)), 1 / inference.variances[0]
-    )
-    precision = own + np.bincount(v.annotator, told, v.annotators).clip(0)
-    away = (Z / np.sqrt(precision))[v.annotator]
-    lucky = inference.right - (1 - share[v.annotator]) * right  # habits that are correct by chance
-
-    def mean(log_odds: Floats) -> Floats:
-        return v.mean_by_annotator((1 - share[v.annotator]) * expit(log_odds) + lucky)
-
-    eta = inference.model.log_odds
-    return mean(eta), mean(eta - away), mean(eta + away)
+    v, right, q = inference.votes, inference.right.clip(1e-9, 1 - 1e-9), 1 - inference.wrong
+    spread = right * (1 - right)
+    checked = count_checked(v)
+    own = np.where(checked, checked * v.mean_by_annotator(spread), 1 / inference.variances[0])
+    precision = own + np.bincount(v.annotator, spread - q * (1 - q), v.annotators).clip(0)
+    log_odds, away = logit(right), (Z / np.sqrt(precision))[v.annotator]
+    return v.mean_by_annotator(right), *(v.mean_by_annotator(expit(log_odds + side * away)) for side in (-1, 1))
 
 
 def expected_confusions(votes: Votes, truth: Floats) -> tuple[Integers, Integers, Integers, Floats, Floats]:

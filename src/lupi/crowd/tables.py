@@ -1,6 +1,6 @@
 """Aggregate a table of labels, either long (one row per label) or wide (one column per annotator)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from lupi._internal.arrays import Floats
 from lupi._internal.checks import check_name
 from lupi.crowd.agreement import count_labels, krippendorff_alpha
 from lupi.crowd.inference import Inference
@@ -30,7 +31,8 @@ class Aggregation:
 
     consensus: pd.DataFrame
     """One row per example. example: the id; label: the most probable true label; probability: that of this label;
-    labels: the number of labels; agreement: the share of labels that equal the consensus."""
+    labels: the number of labels; agreement: the share of labels that equal the consensus; given: whether any label
+    does."""
     annotators: pd.DataFrame
     """One row per annotator, the least reliable first. annotator: the id; labels: the number of labels; agreement: the
     share of labels that equal the consensus; reliability: the probability that a label is correct, with an approximate
@@ -132,14 +134,14 @@ def aggregate(
     """
     truth: Any = gold
     if isinstance(gold, str):
-        table, truth = _split_gold(as_pandas(table), gold, example or LONG["example"])
-    frame, notes = _read(table, example, annotator, label)
-    of_example, examples = _number(frame["example"])
-    of_annotator, annotators = _number(frame["annotator"])
-    of_label, classes = _number(frame["label"], sort=True)
+        table, truth = split_gold(table, gold, example)
+    frame, notes = read_labels(table, {"example": example, "annotator": annotator, "label": label})
+    of_example, examples = number_values(frame["example"])
+    of_annotator, annotators = number_values(frame["annotator"])
+    of_label, classes = number_values(frame["label"], sort=True)
     if len(classes) < 2:
         raise ValueError(f"Expected at least two classes of labels, but all labels are {classes[0]!r}.")
-    known = None if truth is None else _number_gold(truth, examples, classes)
+    known = None if truth is None else number_gold(truth, examples, classes)
     if known is not None:
         notes.append(f"The true labels of {(known >= 0).sum():,} of {len(known):,} examples are known.")
     found = infer_alone(
@@ -177,6 +179,7 @@ def tabulate_consensus(inference: Inference, examples: NDArray[Any], classes: ND
             "probability": inference.truth[row, best],
             "labels": total.astype(np.int64),
             "agreement": counts[row, best] / np.maximum(total, 1),
+            "given": counts[row, best] > 0,
         }
     )
 
@@ -204,15 +207,22 @@ def _tabulate_annotators(inference: Inference, annotators: NDArray[Any]) -> pd.D
     return pd.DataFrame(columns).sort_values(["reliability", "labels"], kind="stable", ignore_index=True)
 
 
-def _read(table: Any, example: str | None, annotator: str | None, label: str | None) -> tuple[pd.DataFrame, list[str]]:
-    """Return a long table of examples, annotators and labels, and notes on the input table."""
-    frame, given = as_pandas(table), {"example": example, "annotator": annotator, "label": label}
+def read_labels(table: Any, given: Mapping[str, str | None]) -> tuple[pd.DataFrame, list[str]]:
+    """Return a long table with a column for each role, and notes on the input table.
+
+    `given` are the roles of columns with their names, None for the default name.
+    """
+    frame = as_pandas(table)
     names = list(map(str, frame.columns)) if isinstance(frame, pd.DataFrame) else []
-    if annotator is None and label is None and not {LONG["annotator"], LONG["label"]} & set(names):
+    if (
+        given.get("annotator") is None
+        and given["label"] is None
+        and not {LONG["annotator"], LONG["label"]} & set(names)
+    ):
         from lupi.importers.wide import to_long  # only for wide tables
 
-        long = to_long(frame, example=example)
-        return long.frame[list(LONG)], list(long.notes)
+        long = to_long(frame, example=given["example"])
+        return long.frame[list(given)], list(long.notes)
     for role, name in given.items():
         check_name(name or LONG[role], names, role)
     frame = pd.DataFrame({role: frame[name or LONG[role]] for role, name in given.items()})
@@ -227,28 +237,38 @@ def _read(table: Any, example: str | None, annotator: str | None, label: str | N
     return frame, notes
 
 
-def _split_gold(table: Any, gold: str, example: str) -> tuple[Any, "pd.Series[Any]"]:
+def split_gold(table: Any, gold: str, example: str | None) -> tuple[Any, "pd.Series[Any]"]:
     """Return the table without its column of true labels, and that column indexed by example."""
+    table, example = as_pandas(table), example or LONG["example"]
     names = list(map(str, getattr(table, "columns", [])))
     check_name(gold, names, "gold")
     ids = table[example] if example in names else np.arange(len(table))
     return table.drop(columns=gold), pd.Series(table[gold].to_numpy(), index=np.asarray(ids))
 
 
-def _number_gold(gold: Mapping[Any, Any], examples: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
+def number_gold(gold: Mapping[Any, Any], examples: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
     """Return the class number of each example's true label, −1 where it is unknown."""
-    numbers, known = {as_text(name): place for place, name in enumerate(classes)}, dict[str, int]()
+    numbers = {as_text(name): place for place, name in enumerate(classes)}
+    known = match_gold(gold, examples, lambda value: numbers.get(as_text(value)), "labels of the table")
+    return np.where(np.isnan(known), -1, known).astype(np.int64)
+
+
+def match_gold(
+    gold: Mapping[Any, Any], examples: NDArray[Any], number: Callable[[Any], float | None], kind: str
+) -> Floats:
+    """Return each example's true label as a number, NaN where it is unknown; `number` returns None for others."""
+    known = dict[str, float]()
     for one, value in pd.Series(gold).items():
         if pd.isna(value):
             continue
-        if (number := numbers.get(as_text(value))) is None:
-            raise ValueError(f"Expected `gold` to have labels of the table, but got {value!r} of example {one!r}.")
-        if known.setdefault(as_text(one), number) != number:
+        if (found := number(value)) is None:
+            raise ValueError(f"Expected `gold` to have {kind}, but got {value!r} of example {one!r}.")
+        if known.setdefault(as_text(one), found) != found:
             raise ValueError(f"Expected `gold` to have one true label per example, but example {one!r} has several.")
-    return np.array([known.get(as_text(one), -1) for one in examples], dtype=np.int64)
+    return np.array([known.get(as_text(one), np.nan) for one in examples])
 
 
-def _number(column: Any, *, sort: bool = False) -> tuple[NDArray[np.int64], NDArray[Any]]:
+def number_values(column: Any, *, sort: bool = False) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Number the distinct values of a column, by first appearance or sorted; return the numbers and the values."""
     if is_number(column) and not column.isna().any() and (column % 1 == 0).all():
         column = column.astype(np.int64)  # missing values make pandas store integers as floats

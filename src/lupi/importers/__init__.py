@@ -13,6 +13,7 @@ from lupi.importers.argilla import Argilla
 from lupi.importers.base import ImportedTable, Importer
 from lupi.importers.doccano import Doccano
 from lupi.importers.huggingface import HuggingFace
+from lupi.importers.judges import Judges
 from lupi.importers.label_studio import LabelStudio
 from lupi.importers.prodigy import Prodigy
 from lupi.importers.wide import Wide
@@ -29,6 +30,7 @@ IMPORTERS: dict[str, Importer] = {
         Doccano(),
         Wide(),
         HuggingFace(),
+        Judges(),
     )
 }
 """Importers by the name of the tool."""
@@ -40,7 +42,7 @@ def read_export(tool: str, path: str | Path, **options: Any) -> ImportedTable:
     Parameters
     ----------
     tool : str
-        One of `IMPORTERS`: label-studio, argilla, prodigy, doccano, wide or huggingface.
+        One of `IMPORTERS`: label-studio, argilla, prodigy, doccano, wide, huggingface or judges.
     path : str or Path
         The export.
     **options : Any

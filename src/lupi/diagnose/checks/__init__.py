@@ -5,7 +5,9 @@ from lupi.diagnose.checks.agreement import Agreement
 from lupi.diagnose.checks.annotators import Annotators, Confusion
 from lupi.diagnose.checks.balance import Balance
 from lupi.diagnose.checks.columns import Capacity, Information, Leaks
+from lupi.diagnose.checks.judges import Judges
 from lupi.diagnose.checks.labels import Consensus, Labels
+from lupi.diagnose.checks.next import Next
 from lupi.diagnose.checks.periods import Periods
 from lupi.diagnose.checks.scores import Scores
 
@@ -14,6 +16,8 @@ CHECKS: list[Check] = [
     Labels(),
     Annotators(),
     Consensus(),
+    Next(),
+    Judges(),
     Agreement(),
     Confusion(),
     Balance(),

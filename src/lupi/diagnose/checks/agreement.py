@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from lupi.crowd.agreement import krippendorff_alpha
+from lupi.crowd.agreement import krippendorff_alpha, wilson_interval
 from lupi.diagnose.base import MOST_ROWS, Brief, Check, Finding
 from lupi.diagnose.problem import Problem
 from lupi.report import Section, Table
@@ -99,9 +99,7 @@ def compare_pairs(label: NDArray[np.int64], example: NDArray[np.int64], annotato
     n, agreement = shared["size"].to_numpy(), shared["mean"].to_numpy()
     by_chance = np.minimum(product.reindex(shared.index).to_numpy() / n**2, 1 - 1e-12)
     kappa = np.where(agreement == 1, 1.0, (agreement - by_chance) / (1 - by_chance))
-    middle, square = (agreement + 1.96**2 / (2 * n)) / (1 + 1.96**2 / n), 1.96**2 / (4 * n**2)
-    error = 1.96 * np.sqrt(agreement * (1 - agreement) / n + square) / (1 + 1.96**2 / n)
-    low, high = (np.maximum(-1, (middle + side * error - by_chance) / (1 - by_chance)) for side in (-1, 1))
+    low, high = (np.maximum(-1, (end - by_chance) / (1 - by_chance)) for end in wilson_interval(agreement, n))
     columns = {"one": names[shared.index.get_level_values(0)], "other": names[shared.index.get_level_values(1)]}
     columns |= {"examples": n, "agreement": agreement, "kappa": kappa, "low": low, "high": np.minimum(1, high)}
     return pd.DataFrame(columns).sort_values("kappa", kind="stable", ignore_index=True)

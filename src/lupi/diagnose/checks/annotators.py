@@ -81,8 +81,8 @@ def describe_annotators(
         numbers={"count": len(table), "flagged": len(flagged)},
         notes=[
             "Annotators are ranked by `support`, which beat majority vote on two real data sets. The interval is that "
-            "of `reliability`, given the model. It covered about 90 % in simulation, and on those data sets 75 to "
-            "95 % of the shares of correct labels of annotators with 20 labels or more."
+            "of `reliability`, given the model. In simulation it covers 90 % or more. Errors that annotators share "
+            "look correct, so real annotators may be less reliable than their intervals say."
         ],
     )
 

@@ -3,16 +3,19 @@
 import numpy as np
 import pandas as pd
 
+from lupi.crowd.rates import FEWEST, tabulate_rates
 from lupi.diagnose.base import Check, Finding
 from lupi.diagnose.problem import Problem
 from lupi.report import Section, Table
+from lupi.report.page import format_intervals
 
 
 class Balance(Check):
     """The frequency of each class among labels, and its expected frequency among true labels.
 
     Its table has one row per class. labels, share: the number and share of its labels; examples, true_share: the
-    expected number and share of its examples.
+    expected number and share of its examples; rate, low, high: if some true labels are known, its share among true
+    labels with a 95 % interval, by prediction-powered inference (see `lupi.crowd.estimate_rate`).
     """
 
     name = "balance"
@@ -24,14 +27,43 @@ class Balance(Check):
         labels, examples = np.bincount(problem.codes), problem.inference.truth.sum(0)
         shares = {"share": labels / labels.sum(), "examples": examples, "true_share": examples / examples.sum()}
         table = pd.DataFrame({"class": problem.classes, "labels": labels, **shares})
-        text = (
-            "The number of labels of each class, and the expected number of examples for which it is the true label. A "
-            "class with a larger share of labels than of examples is given too often."
+        gold = problem.inference.votes.gold
+        known = 0 if gold is None else int((gold >= 0).sum())
+        if gold is None or known < FEWEST:
+            return describe_balance(table)
+        truth = np.where(gold[:, None] < 0, np.nan, np.eye(len(problem.classes))[gold])
+        rates = tabulate_rates(problem.classes, problem.blind_inference.truth, truth)  # predictions must not know truth
+        return describe_balance(pd.concat([table, rates[["rate", "low", "high"]]], axis=1), known)
+
+
+def describe_balance(table: pd.DataFrame, known: int = 0) -> Finding:
+    """Describe the table of classes; it has rates if some true labels are `known`."""
+    text = (
+        "The number of labels of each class, and the expected number of examples for which it is the true label. A "
+        "class with a larger share of labels than of examples is given too often."
+    )
+    names = {"true_share": "share of examples", "share": "share of labels", "rate": "true rate"}
+    texts, sentence, numbers = {}, "", {}
+    if known:
+        text += (
+            f"\nThe true rate is the share of the class in truth, with its 95% interval, from {known:,} true labels "
+            "and the estimates for all examples. However wrong the labels are, it holds if the examples with a true "
+            "label were drawn at random."
         )
-        shown_table = Table(
-            caption="Classes.",
-            frame=table.rename(columns={"true_share": "share of examples", "share": "share of labels"}),
-            formats={"labels": ",d", "examples": ",.1f", "share of labels": ".1%", "share of examples": ".1%"},
-            hints={"examples": "expected"},
+        texts = {names["rate"]: format_intervals(table["rate"], table["low"], table["high"], ".1%")}
+        far = table.iloc[int((table["rate"] - table["share"]).abs().argmax())]
+        sentence = (
+            f"{str(far['class'])!r} is the truth for {far['rate']:.1%} [{far['low']:.1%}, {far['high']:.1%}] of the "
+            f"examples, but {far['share']:.1%} of the labels (if the {known:,} true labels were drawn at random)."
         )
-        return Finding(table=table, section=Section(heading="Classes", text=text, tables=[shown_table]))
+        rates = table[["rate", "low", "high"]].to_dict("records")
+        numbers = dict(zip(table["class"].map(str), rates, strict=True))
+    shown_table = Table(
+        caption="Classes.",
+        frame=table.drop(columns=["low", "high"], errors="ignore").rename(columns=names),
+        formats={"labels": ",d", "examples": ",.1f", "share of labels": ".1%", "share of examples": ".1%"},
+        texts=texts,
+        hints={"examples": "expected"},
+    )
+    section = Section(heading="Classes", text=text, tables=[shown_table])
+    return Finding(sentence=sentence, table=table, section=section, numbers=numbers)

@@ -54,7 +54,7 @@ class Labels(Check):
 
 
 class Consensus(Check):
-    """The most probable label of each example: example, label, probability, labels and agreement.
+    """The most probable label of each example: example, label, probability, labels, agreement and given.
 
     Examples without ids are identified by the row of their first label.
     """
@@ -65,37 +65,30 @@ class Consensus(Check):
         """Tabulate the most probable labels."""
         if not problem.has_classes:
             return None
-        first = np.unique(problem.group, return_index=True)[1]
-        if problem.ids is not None:
-            return describe_consensus(tabulate_consensus(problem.inference, problem.ids[first], problem.classes))
-        table = tabulate_consensus(problem.inference, problem.rows[first], problem.classes)
-        return describe_consensus(table.rename(columns={"example": "row"}))
+        table = tabulate_examples(problem)
+        uncertain = int((table["probability"] < CERTAIN).sum())
+        few, percent = f"{uncertain:,} of {len(table):,} examples", f"{100 * CERTAIN:.0f} %"
+        notes, new = [], int((~table["given"]).sum())
+        if new:
+            notes.append(
+                f"For {new:,} examples, the most probable label is one that no annotator gave: the model contradicts "
+                "all labels. Look at those with `given` False in consensus.csv before you use them."
+            )
+        return Finding(
+            sentence=f"The true label of {few} is uncertain (below {percent})." if uncertain else "",
+            table=table,
+            numbers={"uncertain": uncertain, "given by nobody": new},
+            notes=notes,
+        )
 
 
-def describe_consensus(table: pd.DataFrame) -> Finding:
-    """Describe the most probable labels: the least certain examples should be labelled again."""
-    again = table[table["probability"] < CERTAIN].sort_values("probability", kind="stable")
-    if again.empty:
-        return Finding(table=table, numbers={"uncertain": 0})
-    name = str(table.columns[0])
-    few, percent = f"{len(again):,} of {len(table):,} examples", f"{100 * CERTAIN:.0f} %"
-    first = list_first(again[name])
-    text = (
-        f"No label of these examples has a probability of {percent} according to the model, the labels and the "
-        "reliability of their annotators. One more label for each is likely to settle more than for other examples."
-    )
-    shown = Table(
-        caption="Examples, the least certain first.",
-        frame=again,
-        formats={"probability": ".2f", "agreement": ".2f"},
-        sorted_by="probability",
-    )
-    return Finding(
-        sentence=f"The true label of {few} is uncertain (below {percent}). First label {first} again.",
-        table=table,
-        section=Section(heading="Examples to label again", text=text, tables=[shown]),
-        numbers={"uncertain": len(again)},
-    )
+def tabulate_examples(problem: Problem) -> pd.DataFrame:
+    """Return the most probable label of each example; without ids, examples are named by the row of a label."""
+    first = np.unique(problem.group, return_index=True)[1]
+    if problem.ids is not None:
+        return tabulate_consensus(problem.inference, problem.ids[first], problem.classes)
+    table = tabulate_consensus(problem.inference, problem.rows[first], problem.classes)
+    return table.rename(columns={"example": "row"})
 
 
 def list_first(values: "pd.Series[Any]") -> str:

@@ -1,0 +1,71 @@
+"""The share of a class from LLM judges and a few people, over and over: coverage and width of the intervals.
+
+``python -m benchmarks.rates DATA``. DATA holds `civil_judges`. Each of 500 draws takes the human labels of some
+comments at random; the share among all human labels is the truth. The predictions are the share of judges with the
+verdict "toxic", or the mean of their scores of 0 to 9.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from lupi.crowd.rates import correct_shares, estimate_mean
+
+DRAWS = 500
+SIZES = (20, 50, 100, 200)
+
+
+def main(folder: Path) -> None:
+    table = pd.read_parquet(folder / "civil_judges" / "judgements.parquet")
+    examples = table.groupby("example").agg(gold=("gold", "first"), verdict=("label", "mean"), score=("score", "mean"))
+    gold = examples["gold"].to_numpy(float)
+    print(f"{len(gold):,} comments, {gold.mean():.1%} toxic; {DRAWS} draws\n")
+    for size in SIZES:
+        found: dict[str, list[tuple[float, float, float]]] = {}
+        corrected = []
+        for seed in range(DRAWS):
+            truth = np.full(len(gold), np.nan)
+            known = np.random.default_rng(seed).choice(len(gold), size, replace=False)
+            truth[known] = gold[known]
+            for name, values in {"people alone": 0 * gold, **examples[["verdict", "score"]]}.items():
+                found.setdefault(str(name), []).append(estimate_mean(np.asarray(values), truth, share=True))
+            verdict, true = examples["verdict"].to_numpy(), np.stack([1 - truth, truth], 1)
+            corrected.append(correct_shares(np.stack([1 - verdict, verdict], 1), true)[1])
+        alone = np.ptp(np.array(found["people alone"])[:, 1:], axis=1).mean()
+        for name, rows in found.items():
+            rate, low, high = np.array(rows).T
+            error, covered = (
+                np.sqrt(np.mean((rate - gold.mean()) ** 2)),
+                np.mean((low <= gold.mean()) & (gold.mean() <= high)),
+            )
+            print(
+                f"{size} human labels, {name:<12} covered {covered:.1%}, width {np.mean(high - low):.3f} "
+                f"({np.mean(high - low) / alone:.2f} of people alone), error {error:.3f}"
+            )
+        print(
+            f"{size} human labels, Rogan–Gladen error {np.sqrt(np.mean((np.array(corrected) - gold.mean()) ** 2)):.3f}"
+        )
+    print(f"the judges' verdicts alone: {examples['verdict'].mean():.1%} toxic")
+    print(
+        f"correlation with people: verdicts {np.corrcoef(gold, examples['verdict'])[0, 1]:.2f}, "
+        f"scores {np.corrcoef(gold, examples['score'])[0, 1]:.2f}, {limit(table, gold):.2f} for the best combination"
+    )
+
+
+def limit(table: pd.DataFrame, gold: np.ndarray) -> float:
+    """Return the correlation of a regression on all verdicts and scores that learns from all other human labels."""
+    from sklearn.linear_model import RidgeCV
+    from sklearn.model_selection import cross_val_predict
+
+    wide = table.pivot_table(index="example", columns="annotator", values=["label", "score"])
+    wide = wide.fillna(wide.mean())
+    model = RidgeCV(np.logspace(0, 4, 9))
+    return float(np.corrcoef(cross_val_predict(model, (wide - wide.mean()) / wide.std(), gold, cv=10), gold)[0, 1])
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

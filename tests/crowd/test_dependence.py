@@ -1,0 +1,56 @@
+"""How far annotators err together."""
+
+import numpy as np
+import pytest
+
+from lupi.crowd import Votes
+from lupi.crowd.dependence import measure_dependence
+
+
+def simulate(seed, together, judges=6, examples=300, error=0.3):
+    """Each label copies a common error with probability `together`: errors have the correlation together²."""
+    rng = np.random.default_rng(seed)
+    truth, common = rng.integers(2, size=examples), rng.random(examples) < error
+    wrong = np.where(rng.random((examples, judges)) < together, common[:, None], rng.random((examples, judges)) < error)
+    example, annotator = np.divmod(np.arange(examples * judges), judges)
+    label = np.where(wrong.ravel(), 1 - truth[example], truth[example])
+    votes = Votes(example=example, annotator=annotator, label=label, examples=examples, annotators=judges, classes=2)
+    return votes, truth, wrong
+
+
+@pytest.mark.parametrize("together", [0.0, 0.5, 0.9])
+def test_intervals_cover_the_correlation_of_errors(together):
+    covered = 0
+    for seed in range(200):
+        votes, truth, _ = simulate(seed, together)
+        found = measure_dependence(votes, np.eye(2)[truth])
+        covered += found.low <= together**2 <= found.high
+    assert covered >= 180
+
+
+def test_correlations_of_pairs_are_those_of_residuals():
+    votes, truth, wrong = simulate(0, 0.6)
+    found = measure_dependence(votes, np.eye(2)[truth])
+    rest = wrong.astype(float)
+    for k in (0, 1):
+        rest[truth == k] -= rest[truth == k].mean(0)
+    expected = np.corrcoef(rest.T)
+    np.testing.assert_allclose(found.pairs[~np.eye(6, dtype=bool)], expected[~np.eye(6, dtype=bool)], atol=1e-12)
+    assert (found.shared == 300 * (1 - np.eye(6))).all()
+    assert found.mean == pytest.approx(np.nanmean(found.pairs))
+
+
+def test_copies_are_one_vote_and_strangers_are_all():
+    votes, truth, _ = simulate(0, 1.0)
+    assert measure_dependence(votes, np.eye(2)[truth]).votes[0] == pytest.approx(1)
+    votes, truth, _ = simulate(0, 0.0, examples=20_000)
+    assert measure_dependence(votes, np.eye(2)[truth]).votes[0] > 5.7
+
+
+def test_only_known_examples_count():
+    votes, truth, _ = simulate(0, 0.6)
+    known = np.eye(2)[truth]
+    known[100:] = np.nan
+    assert (measure_dependence(votes, known).shared.max()) == 100
+    known[:] = np.nan
+    assert measure_dependence(votes, known) is None

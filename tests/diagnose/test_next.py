@@ -1,0 +1,43 @@
+"""The section on what to label next."""
+
+import numpy as np
+import pandas as pd
+
+from lupi.crowd import infer
+from lupi.crowd.next_labels import Outlook
+from lupi.diagnose.checks.next import choose_annotators, describe_next
+
+
+def test_the_most_reliable_annotator_who_has_not_labelled_an_example_is_asked():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(2, size=60)
+    example = np.arange(60).repeat(3)
+    who = np.tile(["good", "fair", "poor"], 60)
+    right = rng.random(180) < np.select([who == "good", who == "fair"], [0.99, 0.85], 0.55)
+    use = rng.random(180) < 0.8
+    use[:3] = True
+    label = np.where(right, truth[example], 1 - truth[example])
+    p = np.where(truth[example][:, None] == np.arange(2), 0.8, 0.2)
+    found = infer(p[use], label[use], example=example[use], annotator=who[use])
+    asked = choose_annotators(found)
+    assert asked[0] is None  # all have labelled it
+    kept = pd.DataFrame({"example": example[use], "who": who[use]})
+    for number, (_, own) in enumerate(kept.groupby("example", sort=False)):
+        left = [name for name in ("good", "fair", "poor") if name not in set(own["who"])]
+        assert asked[number] == (left[0] if left else None)
+
+
+def test_the_first_examples_and_what_they_buy_are_named():
+    table = pd.DataFrame({"example": list("cab"), "label": 1, "probability": [0.6, 0.7, 0.9], "labels": 2})
+    outlook = [Outlook(0, 0.8, 0.7, 0.9), Outlook(2, 0.85, 0.8, 0.9), Outlook(3, 0.86, 0.8, 0.9)]
+    found = describe_next(
+        table.assign(agreement=0.5, given=True, gain=[0.3, 0.2, 0.1]), outlook, pd.DataFrame({"label": ["text"] * 3})
+    )
+    assert found.sentence == (
+        "Label examples c, a, b next. One more label for each of the first 3 examples is expected to raise the "
+        "accuracy of the consensus from 80.0% to 86.0% [80.0%, 90.0%]."
+    )
+    first, second = found.section.tables
+    assert first.frame["input_label"].tolist() == ["text"] * 3
+    assert second.frame["more labels"].tolist() == [0, 2, 3]
+    assert found.numbers["2 more"] == {"accuracy": 0.85, "low": 0.8, "high": 0.9}
