@@ -69,8 +69,8 @@ class TableModel:
 
         Parameters
         ----------
-        table : DataFrame
-            A pandas, polars or Arrow table with the input columns; other columns are ignored.
+        table : DataFrame, list of dict or dict
+            A pandas, polars or Arrow table with the input columns, or records; other columns are ignored.
         start : int
             Number of the first row in a larger table, for messages.
         folder : str or Path
@@ -99,8 +99,8 @@ class TableModel:
 
         Parameters
         ----------
-        table : DataFrame
-            A pandas, polars or Arrow table with the input columns; other columns are ignored.
+        table : DataFrame, list of dict or dict
+            A pandas, polars or Arrow table with the input columns, or records; other columns are ignored.
         folder : str or Path
             Folder of the images that the table names.
 
@@ -132,7 +132,8 @@ class TableModel:
     def _predict(self, table: pd.DataFrame, start: int, folder: str | Path) -> NDArray[np.float64]:
         """Return the expected y."""
         rows = table.set_axis(range(start, start + len(table)), axis="index")  # as messages name them
-        X = self.schema.clean(rows, Path(folder))
+        X: Any = self.schema.clean(rows, Path(folder))
+        X = X if hasattr(self.estimator, "feature_names_in_") else X.to_numpy()  # as in training
         return self.estimator._predict(X, names=self.record["classes"], start=start)
 
     def save(self, path: str | Path, *, privileged: bool = True) -> None:
@@ -187,7 +188,8 @@ def load(
     Returns
     -------
     PrivilegedClassifier, PrivilegedRegressor or TableModel
-        The saved estimator, or a `TableModel` if the model was trained on a table.
+        The saved estimator, or a `TableModel` if the model was trained on a table. Both take DataFrames and records,
+        and `lupi predict` takes both.
 
     Examples
     --------

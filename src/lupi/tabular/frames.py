@@ -123,12 +123,22 @@ def explain_strings(name: str, column: pa.ChunkedArray) -> Iterator[None]:
 
 
 def as_pandas(table: Any) -> Any:
-    """Convert a table or column of another library to pandas; return anything else unchanged."""
+    """Convert a table or column of another library, or records, to pandas; return anything else unchanged.
+
+    Records are a list of dicts, one dict of columns, or one of values, which is a single row.
+    """
     library = type(table).__module__.partition(".")[0]
     if library == "datasets" and isinstance(table, Mapping):
         raise ValueError(f"Expected one split of a Hugging Face dataset, but got {', '.join(map(str, table))}.")
     if library == "datasets" and not hasattr(table, "to_pandas"):
         return list(table)  # a column
+    if isinstance(table, Mapping):
+        rows = {name: len(values) for name, values in table.items() if pd.api.types.is_list_like(values)}
+        if len(rows) == len(table) and len(set(rows.values())) > 1:
+            raise ValueError(f"Expected columns of one length, but got {rows}.")
+        return pd.DataFrame(dict(table) if rows.keys() == table.keys() else [table])
+    if isinstance(table, list) and table and all(isinstance(row, Mapping) for row in table):
+        return pd.DataFrame(table)
     if library == "polars" and hasattr(table, "collect"):
         table = table.collect()  # a LazyFrame
     if isinstance(table, pa.RecordBatch):
