@@ -21,8 +21,8 @@ from lupi.tabular.values import Column
 
 EXACT = 2**53
 """Floats hold all integers up to this one."""
-NULLABLE = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype()}
-"""Types of pandas that hold missing values and larger integers."""
+NULLABLE = {pa.bool_(): pd.BooleanDtype(), pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype()}
+"""Types of pandas that hold missing values, and larger integers than floats do."""
 
 
 def to_pandas(table: pa.Table) -> pd.DataFrame:
@@ -42,7 +42,7 @@ def to_pandas(table: pa.Table) -> pd.DataFrame:
                 table.column(place).validate(full=True)
     frame: pd.DataFrame = table.to_pandas(date_as_object=False, ignore_metadata=True)
     for place, column in enumerate(table.columns):
-        if column.type in NULLABLE and column.null_count and is_large(column):
+        if column.type in NULLABLE and column.null_count and (pa.types.is_boolean(column.type) or is_large(column)):
             frame.isetitem(place, column.to_pandas(types_mapper=NULLABLE.get))
     return frame
 
