@@ -386,8 +386,12 @@ def test_a_column_that_csv_cannot_hold(table, model):
 def test_what_is_no_model(table, tmp_path):
     refused(run("predict", tmp_path, table, "-o", tmp_path / "p.csv"), "to be a model folder, but it has no model.json")
     refused(run("export", tmp_path / "none", "--onnx", tmp_path / "m.onnx"), "a model folder, but it does not exist")
+
+
+def test_a_model_that_was_saved_in_python(table, tmp_path):
     PrivilegedClassifier("no-pi", epochs=1).fit(TABLE[["size"]], TABLE["label"]).save(tmp_path / "model")
-    refused(run("predict", tmp_path / "model", table, "-o", tmp_path / "p.csv"), "`model` to be trained on a table")
+    good("predict", tmp_path / "model", table, "-o", tmp_path / "p.csv")
+    assert len(pd.read_csv(tmp_path / "p.csv")) == len(TABLE)
     good("export", tmp_path / "model", "--onnx", tmp_path / "m.onnx")
 
 

@@ -1,6 +1,7 @@
 """A case is a command line in a folder of files, drawn from its name: the command and a number."""
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -18,6 +19,7 @@ from tests.faults.arguments import (
     pick_method,
     render,
 )
+from tests.faults.exports import SHAPES, TOOLS, Export
 from tests.faults.folders import copy_folder, damage_export, damage_model, damage_results
 from tests.faults.tables import TARGETS, hostile_table, small_table, to_csv, write_table
 from tests.faults.values import FLOATS, HUGE_INTEGERS, INTEGERS, hostile_text
@@ -31,8 +33,18 @@ SHARES = {
     "export": 8,
     "reproduce": 6,
     "demo": 1,
+    "import": 12,
+    # Relations:
+    "same-file": 5,
+    "formats": 3,
+    "permuted": 2,
+    "renamed": 2,
+    "repeated": 1,
+    "constant": 1,
+    "libraries": 2,
+    "changed": 1,
 }
-"""How often a command is drawn; others 6."""
+"""How often a command or a relation is drawn; others 6."""
 MODELS = ["tram", "regression", "multi-label", "pi-dual", "numbers", "auto"]
 """Models that the cases start from."""
 OUTPUTS = [*(f"model-{name}" for name in MODELS), "compare", "diagnose", "demo", "reproduce"]
@@ -61,6 +73,12 @@ class Case:
         A command line that runs at the same time. One of the two must succeed, the other must say why not.
     real : bool
         Whether to run `python -m lupi` instead of a fork of this process.
+    table : str, optional
+        The table that the command reads, whose rows are counted.
+    answers, labels : int, list, optional
+        What an export holds: the number of answers, and how often each annotator gave each label.
+    relate : callable, optional
+        What to run instead of a command: a relation between several commands (`tests.faults.relations.relate`).
     """
 
     command: str
@@ -72,22 +90,30 @@ class Case:
     again: bool = False
     rival: list[str] | None = None
     real: bool = False
+    table: str | None = None
+    answers: int | None = None
+    labels: list[tuple[str, str, int]] | None = None
+    relate: Callable[[str], tuple[list[str], list[int]]] | None = None
 
 
 def pick_command(number: int) -> str:
-    """Return the command of a case by its number."""
-    names = list(COMMANDS)
+    """Return the command or the relation of a case by its number."""
+    names = list(dict.fromkeys([*COMMANDS, *SHARES]))
     return Random(f"command {number}").choices(names, [SHARES.get(name, 6) for name in names])[0]
 
 
 @dataclass
 class Scene:
-    """What a command line is drawn from: a generator, an empty folder, earlier outputs, and how hostile to be."""
+    """What a command line is drawn from: a generator, an empty folder, earlier outputs, and how hostile to be.
+
+    `export` is the export of a labelling tool whose content is known.
+    """
 
     rng: Random
     folder: Path
     bases: Path
     hostile: dict[str, float]
+    export: Export | None = None
 
 
 def make_case(name: str, folder: Path, bases: Path) -> Case:
@@ -107,7 +133,8 @@ def make_case(name: str, folder: Path, bases: Path) -> Case:
     mode = rng.choices(["plain", "table", "options", "folder", "all"], [2, 4, 4, 3, 1])[0]
     hostile = {name: float(mode in (name, "all")) for name in ("table", "options", "folder")}
     make = MAKERS.get(command, make_unknown)
-    arguments = make(Scene(rng, folder, bases, hostile))
+    scene = Scene(rng, folder, bases, hostile)
+    arguments = make(scene)
     huge = bool(hostile["options"]) and change_arguments(command, arguments, rng)
     huge = huge or (command == "reproduce" and not arguments.get("changes"))  # a whole experiment takes minutes
     output = prepare_output(command, arguments, rng, folder, bases, hostile["folder"])
@@ -115,6 +142,12 @@ def make_case(name: str, folder: Path, bases: Path) -> Case:
     if hostile["options"] and rng.random() < 0.03:
         words = misuse_last(command, words, rng)
     case = Case(command, clean(words), output, interrupt=HUGE_WORK if huge else None)
+    if len(tables := arguments.get("table", [])) == 1:
+        case.table = tables[0]
+    if scene.export is not None and not hostile["options"]:
+        case.answers = scene.export.answers
+        labels = scene.export.labels
+        case.labels = None if labels is None else [(*key, count) for key, count in sorted(labels.items())]
     surround(case, rng)
     return case
 
@@ -272,6 +305,10 @@ def hostile_setting(value: Any, rng: Random) -> str:
 def make_import(scene: Scene) -> Arguments:
     rng, folder, hostile = scene.rng, scene.folder, scene.hostile
     tool = rng.choice(list(EXPORTS))
+    output = [rng.choice(["out.parquet", "out.csv"])]
+    if not hostile["folder"] and rng.random() < 0.6:
+        scene.export = TOOLS[tool](folder, rng, rng.choice(list(SHAPES)))
+        return {"tool": [tool], "export": [scene.export.path], "output": output, **scene.export.options}
     (folder / "export").mkdir()
     export = EXPORTS[tool](folder / "export")
     if rng.random() < max(hostile["table"], hostile["folder"]):
@@ -280,7 +317,7 @@ def make_import(scene: Scene) -> Arguments:
     return {
         "tool": [tool],
         "export": [str(export.relative_to(folder))],
-        "output": [rng.choice(["out.parquet", "out.csv"])],
+        "output": output,
     }
 
 

@@ -25,9 +25,12 @@ import torch
 
 from tests.faults.cases import OUTPUTS, Case, base_command, make_case, pick_command
 from tests.faults.forks import Outcome, run_cases
+from tests.faults.relations import RELATIONS, make_relation
 from tests.faults.scenarios import FULL_DISK, REAL, TWO_WRITERS, list_scenarios, make_scenario
 from tests.faults.verdicts import check_outputs, find_problems
 
+KINDS = ("hang", "exit code", "traceback", "masked error", "partial output", "leftover", "rows")
+"""How the descriptions of problems begin that are counted by kind."""
 TIMEOUT = 60.0
 """Seconds after which a case counts as hung."""
 
@@ -67,6 +70,8 @@ def import_modules(names: list[str]) -> None:
 
 def make_any(name: str, folder: Path, bases: Path) -> Case:
     """Write the files of a case of any kind."""
+    if name.partition(":")[0] in RELATIONS:
+        return make_relation(name)
     return (make_scenario if name.startswith((FULL_DISK, TWO_WRITERS, REAL)) else make_case)(name, folder, bases)
 
 
@@ -92,9 +97,7 @@ def summarize(counts: Counter[str], codes: Counter[str], failures: Counter[str],
         ended = [codes[f"{command} {code}"] for code in (0, 2, 130)]
         lines.append(f"{command:22}{counts[command]:8}" + "".join(f"{n:10}" for n in (*ended, failures[command])))
     total = sum(counts.values())
-    kinds = {
-        kind: failures[f"kind {kind}"] for kind in ("hang", "exit code", "traceback", "partial output", "leftover")
-    }
+    kinds = {kind: failures[f"kind {kind}"] for kind in KINDS}
     lines.append(f"{total} cases in {seconds / 60:.1f} minutes, {sum(failures[name] for name in counts)} failed")
     lines.append(", ".join(f"{kind}: {count}" for kind, count in kinds.items()))
     return "\n".join(lines)
@@ -136,7 +139,7 @@ def main() -> None:
             if problems:
                 failures[command] += 1
                 for problem in problems:
-                    for kind in ("hang", "exit code", "traceback", "partial output", "leftover"):
+                    for kind in KINDS:
                         failures[f"kind {kind}"] += problem.startswith(kind)
                 print(describe(outcome, problems), flush=True)
             if sum(counts.values()) % 1000 == 0:

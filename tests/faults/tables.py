@@ -4,6 +4,8 @@ import csv
 import datetime
 import gzip
 import io
+import json
+import math
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -11,14 +13,18 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import openpyxl
 import pyarrow as pa
 import pyarrow.parquet
+from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
 
 from tests.faults.values import NUMBERS, hostile_text, mutate_bytes
 
 Columns = list[tuple[str, Any]]
 """Names, which may repeat, and lists of Python values or Arrow arrays."""
 
+KINDS = {"parquet": 5, "csv": 4, "xlsx": 1, "json": 1, "jsonl": 1, "tsv": 1, "csv.gz": 0.5, "folder": 0.5}
+"""File formats, and how often they are drawn."""
 TARGETS = {"label": "classification", "grade": "regression", "flag": "multi-label"}
 """Targets of the small table; `flag` goes with `mark`."""
 
@@ -89,6 +95,10 @@ PLAIN = {
     "unique",
     "booleans",
     "rare",
+    "names of missing",
+    "quotes",
+    "dates in text",
+    "hexadecimal",
 }
 COLUMNS: dict[str, Callable[[Random, int], Any]] = {
     "numbers": lambda rng, rows: [float(rng.choice(NUMBERS)) for _ in range(rows)],
@@ -110,6 +120,11 @@ COLUMNS: dict[str, Callable[[Random, int], Any]] = {
     "decimals": of_type(
         pa.decimal128(38, 5), lambda rng: Decimal(rng.choice(["1.5", "-7", "123456789012345678901234567.5"]))
     ),
+    "whole decimals": of_type(pa.decimal128(20, 0), lambda rng: Decimal(10**19 + rng.randrange(4))),
+    "names of missing": each(lambda rng: rng.choice(["NA", "N/A", "NULL", "nan", "null", "yes", "no"])),
+    "quotes": each(lambda rng: rng.choice(['"begins', 'ends"', 'in"side', '"both"', 'say ""it""', "none"])),
+    "dates in text": each(lambda rng: day(rng).isoformat() + rng.choice(["", "Z", "+05:30"])),
+    "hexadecimal": each(lambda rng: hex(rng.randrange(10**4))),
     "dates": of_type(pa.date32(), lambda rng: day(rng).date()),
     "microseconds": of_type(pa.timestamp("us"), day),
     "zoned": of_type(pa.timestamp("us", "Asia/Kolkata"), day),
@@ -245,12 +260,16 @@ def to_arrow(table: Columns) -> pa.Table:
     return pa.Table.from_arrays(arrays, names=[name for name, _ in table])
 
 
-def to_csv(table: Columns, rng: Random, plain: bool) -> bytes:
-    """Write a CSV file in one of many dialects."""
+def to_csv(table: Columns, rng: Random, plain: bool, delimiter: str = ",") -> bytes:
+    """Write a CSV file, in one of many dialects unless it is `plain`."""
     rows = [[name for name, _ in table]]
     lists = [values if isinstance(values, list) else to_texts(values) for _, values in table]
     rows += [["" if value is None else value for value in row] for row in zip(*lists, strict=True)]
-    dialect = {} if plain else {"delimiter": rng.choice(",,,;\t|"), "lineterminator": rng.choice(["\n", "\r\n", "\r"])}
+    dialect = (
+        {"delimiter": delimiter}
+        if plain
+        else {"delimiter": rng.choice(",,,;\t|"), "lineterminator": rng.choice(["\n", "\r\n", "\r"])}
+    )
     quoting = csv.QUOTE_MINIMAL if plain else rng.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC])
     text = io.StringIO(newline="")
     writer = csv.writer(text, quoting=quoting, **dialect)
@@ -264,6 +283,48 @@ def to_csv(table: Columns, rng: Random, plain: bool) -> bytes:
     return text.getvalue().encode(encoding, "replace")
 
 
+def write_as(kind: str, table: Columns, rng: Random) -> bytes:
+    """Write a table in a file format, in its usual form."""
+    if kind in ("csv", "tsv"):
+        return to_csv(table, rng, plain=True, delimiter="\t" if kind == "tsv" else ",")
+    if kind == "parquet":
+        return to_parquet(to_arrow(table), rng)
+    return to_workbook(table) if kind == "xlsx" else to_json(table, lines=kind == "jsonl")
+
+
+def to_cells(table: Columns) -> list[list[Any]]:
+    """Return the rows of a table as Python values; what is neither a number nor a text becomes a text."""
+    lists = [values if isinstance(values, list) else to_texts(values) for _, values in table]
+    plain = (str, int, float, bool, type(None))
+    return [[cell if isinstance(cell, plain) else str(cell) for cell in row] for row in zip(*lists, strict=True)]
+
+
+def to_json(table: Columns, *, lines: bool) -> bytes:
+    """Write JSON Lines, or a list of objects."""
+    names = [name for name, _ in table]
+    rows = [json.dumps(dict(zip(names, row, strict=True))) for row in to_cells(table)]
+    return ("\n".join(rows) if lines else f"[{', '.join(rows)}]").encode("utf-8", "replace")
+
+
+def to_workbook(table: Columns) -> bytes:
+    """Write an Excel workbook, which holds neither control characters nor infinities."""
+    book = openpyxl.Workbook(write_only=True)
+    sheet = book.create_sheet()
+    for row in [[name for name, _ in table], *to_cells(table)]:
+        sheet.append([to_cell(value) for value in row])
+    content = io.BytesIO()
+    book.save(content)
+    return content.getvalue()
+
+
+def to_cell(value: Any) -> Any:
+    """Return a value as a workbook holds it."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    text = ILLEGAL_CHARACTERS_RE.sub("?", value)[:32_000] if isinstance(value, str) else value
+    return f"'{text}" if isinstance(text, str) and text.startswith("=") else text  # else it is a formula
+
+
 def to_texts(values: pa.Array) -> list[str | None]:
     """Return the values of an Arrow array as texts; what Python cannot hold becomes a question mark."""
     try:
@@ -274,9 +335,12 @@ def to_texts(values: pa.Array) -> list[str | None]:
 
 def write_table(folder: Path, name: str, table: Columns, rng: Random, hostile: float) -> str:
     """Write a table to a file or folder, with damaged bytes with some probability, and return its path."""
-    kind = rng.choices(["parquet", "csv", "csv.gz", "folder"], [6, 4, 0.5, 0.5])[0]
+    kind = rng.choices(list(KINDS), list(KINDS.values()))[0]
     damaged, plain = rng.random() < 0.2 * hostile, rng.random() > 0.25 * hostile
-    if "csv" in kind:
+    if kind in ("tsv", "xlsx", "json", "jsonl"):
+        content = write_as(kind, table, rng)
+        content = mutate_bytes(content, rng) if damaged else content
+    elif "csv" in kind:
         content = to_csv(table, rng, plain)
         content = mutate_bytes(content, rng) if damaged and rng.random() < 0.7 else content
         content = gzip.compress(content, 1) if kind == "csv.gz" else content

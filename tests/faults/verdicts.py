@@ -1,10 +1,12 @@
 """What must hold after every case, whatever the input was."""
 
 import csv
+import gzip
 import io
 import json
 import math
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,8 @@ BARE = re.compile(
     r"\w+Error:|\w+Error\(|DefaultCPUAllocator|Out of bounds|cannot be cast|Cannot interpret"
 )
 """What Python, numpy, torch or pyarrow would say, which tells users nothing about their input."""
+MASKED = re.compile(r"lupi: Expected `lupi .*` to succeed")
+"""What the command line says of an error that nobody foresaw."""
 KEPT = re.compile(r"(^|/)(runs/[^/]+\.(npz|pt|json)|comparison\.json|[^/]*checkpoint[^/]*)$")
 """Files of an interrupted command that a rerun continues from."""
 LEFTOVER = re.compile(r"(^|/)\.[^/]*[0-9a-f]{8,}|\.lupi-|\.old$|\.partial|\.tmp|(^|/)\.writable")
@@ -41,8 +45,14 @@ def find_problems(outcome: Outcome) -> list[str]:
         problems.append(f"exit code {outcome.code}")
     if "Traceback" in outcome.stderr or "Traceback" in outcome.stdout:
         problems.append("traceback")
-    if outcome.code == 2 and not problems and not facts["rival"]:
+    if facts["relation"]:
+        parts = outcome.stderr.split(AGAIN)[1:]
+        for code, text in zip(facts["codes"], parts, strict=False):
+            problems += judge_message(text) if code == 2 else []
+    elif outcome.code == 2 and not problems and not facts["rival"]:
         problems += judge_message(outcome.stderr.partition(AGAIN)[0])
+    elif outcome.code == 0:
+        problems += check_rows(outcome)
     if facts["rival"] and facts["codes"] != [0, 2]:
         problems.append(f"two writers with exit codes {facts['codes']}")
     if facts.get("rerun"):
@@ -78,6 +88,8 @@ def judge_message(stderr: str) -> list[str]:
     ours, *detail = re.split(r"but got(?: another)?: ", last, maxsplit=1)
     if not re.match(r"lupi: [A-Z]\w* .*", ours) or not (detail or re.search(r"[.:!?)…]$", last)):
         return [f"not a sentence: {last[:300]}"]
+    if MASKED.match(last):
+        return [f"masked error: {last[:300]}"]
     if BARE.search(ours):
         return [f"a bare error: {last[:300]}"]
     if not last.startswith("lupi: Expected ") and not re.search(r"[`'\"/]", last):
@@ -85,6 +97,95 @@ def judge_message(stderr: str) -> list[str]:
     if len(last) > 2000:
         return [f"a long message: {len(last)} characters"]
     return []
+
+
+# ------------------------------------------------------------------------------ rows
+
+LEFT_OUT = re.compile(r"([\d,]+) (?:of [\d,]+ (?:cells|rows of the table|rows) have no label|\w+ labels are left out)")
+"""Notes on rows that are not used, with their number."""
+JOINED = re.compile(r"; ([\d,]+) lines are no rows of their own")
+SAMPLED = re.compile(r"A random sample of ([\d,]+) of ([\d,]+) annotations")
+
+
+def sum_counts(pattern: re.Pattern[str], text: str) -> int:
+    """Add up the numbers that a pattern finds."""
+    return sum(int(found[1].replace(",", "")) for found in pattern.finditer(text))
+
+
+def check_rows(outcome: Outcome) -> list[str]:
+    """Check that every row of a table, or every answer of an export, is used or counted in a note."""
+    facts = outcome.facts
+    if facts["stdout"] not in ("utf-8", "ascii"):  # nobody reads the notes
+        return []
+    if facts["command"] == "import" and facts["answers"] is not None:
+        return check_answers(outcome)
+    if facts["table"] is None:
+        return []
+    output, notes = outcome.folder / facts["output"], outcome.stdout
+    if facts["command"] == "predict":
+        used, notes = count_table(output, ""), ""
+    elif facts["command"] in ("train", "diagnose"):
+        results = json.loads((output / "results.json").read_bytes())
+        used, notes = results["rows"], "\n".join(results["reading" if facts["command"] == "diagnose" else "notes"])
+    elif (found := re.search(r"trainings of ([\d,]+) annotations", outcome.stderr)) is not None:
+        used = int(found[1].replace(",", ""))
+    else:
+        return []  # all runs were there already
+    if (sample := SAMPLED.search(notes)) is not None:
+        used = int(sample[2].replace(",", ""))
+    rows, left_out = count_table(outcome.folder / facts["table"], outcome.stdout), sum_counts(LEFT_OUT, notes)
+    return [] if rows == used + left_out else [f"rows: {rows} in, {used} used, {left_out} named"]
+
+
+def count_table(path: Path, notes: str) -> int:
+    """Count the rows of a table without lupi; lines of a CSV file that a note names are no rows."""
+    import openpyxl
+    import pyarrow.parquet as parquet
+
+    if path.is_dir():
+        return sum(count_table(file, notes) for file in path.iterdir())
+    name = path.name.lower()
+    if name.endswith((".parquet", ".pq")):
+        return int(parquet.read_metadata(path).num_rows)
+    if name.endswith(".xlsx"):
+        sheet = openpyxl.load_workbook(path, read_only=True).worksheets[0]
+        return sum(any(cell is not None for cell in row) for row in sheet.values) - 1
+    content = gzip.decompress(path.read_bytes()) if name.endswith(".gz") else path.read_bytes()
+    if ".json" in name and not name.endswith((".jsonl", ".jsonl.gz")):
+        return len(json.loads(content))
+    lines = sum(bool(line.strip()) for line in re.split(rb"\r\n|\r|\n", content))
+    return lines if ".jsonl" in name else lines - 1 - sum_counts(JOINED, notes)
+
+
+def check_answers(outcome: Outcome) -> list[str]:
+    """Check that an imported table has the labels of its export, and that a note counts the other answers."""
+    facts, path = outcome.facts, outcome.folder / outcome.facts["output"]
+    if path.suffix == ".csv":
+        with path.open(newline="", encoding="utf-8") as file:
+            rows: list[dict[str, Any]] = list(csv.DictReader(file))
+    else:
+        import pyarrow.parquet as parquet
+
+        rows = parquet.read_table(path).to_pylist()
+    left_out = sum_counts(LEFT_OUT, outcome.stdout)
+    problems = []
+    if len(rows) + left_out != facts["answers"]:
+        problems.append(f"rows: {facts['answers']} answers, {len(rows)} rows, {left_out} named")
+    if facts["labels"] is not None:
+        expected = {(who, label): count for who, label, count in facts["labels"]}
+        found = Counter((row["annotator"], read_label(row)) for row in rows)
+        if expected != found:
+            problems.append(f"labels: {sorted(expected.items())} became {sorted(found.items())}"[:600])
+    return problems
+
+
+def read_label(row: dict[str, Any]) -> str:
+    """Return the label of an imported row as a text: one, or the names of columns that are 1."""
+    if "label" in row:
+        number = to_number(row["label"])
+        return str(row["label"]) if math.isnan(number) else f"{number:g}"
+    names = [name.removeprefix("label_") for name, value in row.items() if name.startswith("label_") and int(value)]
+    return " + ".join(names)
 
 
 # ------------------------------------------------------------------------------ complete outputs

@@ -48,6 +48,25 @@ def test_tables_of_other_libraries_are_predicted(model, frame):
         pd.testing.assert_frame_equal(model.predict(table), expected)
 
 
+def test_records_are_predicted_and_a_missing_column_is_named(model, frame):
+    """By the model of a table and by its estimator."""
+    inputs = frame[["size", "note"]]
+    rows, columns = inputs.to_dict("records"), inputs.to_dict("list")
+    expected = model.predict(inputs)
+    for table in (rows, columns):
+        pd.testing.assert_frame_equal(model.predict(table), expected)
+        np.testing.assert_array_equal(model.estimator.predict(table), expected["prediction"])
+    pd.testing.assert_frame_equal(model.predict(rows[0]), expected[:1])
+    assert model.estimator.predict(rows[0]) == expected["prediction"][:1].to_numpy()
+    for table in (frame[["size"]], {"size": 1.5}, [{"size": 1.5}]):
+        with pytest.raises(ValueError, match="the table to have the model's input columns, but it has no 'note'"):
+            model.predict(table)
+        with pytest.raises(ValueError, match=r"now missing:\s- note"):
+            model.estimator.predict(table)
+    with pytest.raises(ValueError, match=r"columns of one length, but got {'size': 1, 'note': 2}"):
+        model.predict({"size": [1.0], "note": ["good", "bad"]})
+
+
 def test_a_probability_that_is_not_a_number_names_row_and_class(model, frame):
     broken = copy.deepcopy(model)
     broken.estimator.predictor_.register_forward_hook(lambda *given: given[-1] * torch.nan)

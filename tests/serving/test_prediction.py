@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 
+import lupi
 from lupi.serving import TableModel, prediction, train
 from lupi.serving.prediction import predict_table
 from lupi.tabular import TableSpec
@@ -48,9 +51,92 @@ def test_an_existing_file_is_replaced_only_if_asked(model, table, tmp_path):
     assert (tmp_path / "p.csv").read_text() == "mine"
 
 
-def test_an_estimator_without_a_table_is_refused(model, table, tmp_path):
-    with pytest.raises(ValueError, match=r"`model`.* PrivilegedClassifier"):
-        predict_table(model.estimator, table, tmp_path / "p.csv")
+def save_estimator(X, folder, y=None, **options):
+    """Fit an estimator in Python, save it and return it."""
+    y = np.arange(len(X)) % 3 if y is None else y
+    estimator = lupi.PrivilegedClassifier("no-pi", epochs=1, random_state=0, **options).fit(X, y)
+    estimator.save(folder / "model")
+    return estimator
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "xlsx", "jsonl"])
+def test_a_folder_saved_in_python_predicts_tables(suffix, tmp_path):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"size": rng.normal(size=60), "code": rng.choice(["007", "7", "NA"], 60)})
+    X = X.assign(
+        open=rng.random(60) < 0.5,
+        day=pd.Timestamp("2026-01-01") + pd.to_timedelta(rng.integers(100, size=60), "D"),
+        note=[" ".join(rng.choice(["good", "bad", "dull", "bright"], 5)) for _ in range(60)],
+    )
+    expected = save_estimator(X, tmp_path).predict_proba(X)
+    shuffled = X[["note", "day", "size", "open", "code"]].assign(worker="ann")
+    path = tmp_path / f"t.{suffix}"
+    write = {
+        "csv": partial(shuffled.to_csv, index=False),
+        "parquet": shuffled.to_parquet,
+        "xlsx": partial(shuffled.to_excel, index=False),
+        "jsonl": partial(shuffled.to_json, orient="records", lines=True, date_format="iso", double_precision=15),
+    }
+    write[suffix](path)
+    assert predict_table(lupi.load(tmp_path / "model"), path, tmp_path / "p.parquet", keep=["worker"]) == 60
+    found = pd.read_parquet(tmp_path / "p.parquet")
+    assert list(found) == ["worker", "prediction", "probability_0", "probability_1", "probability_2"]
+    np.testing.assert_allclose(found.filter(like="probability"), expected, atol=1e-6)
+
+
+def test_a_number_saved_in_python_is_predicted(tmp_path):
+    X = pd.DataFrame({"size": np.arange(20.0)})
+    lupi.PrivilegedRegressor("no-pi", epochs=1).fit(X, X["size"]).save(tmp_path / "model")
+    X.to_csv(tmp_path / "t.csv", index=False)
+    model = lupi.load(tmp_path / "model")
+    predict_table(model, tmp_path / "t.csv", tmp_path / "p.parquet")
+    np.testing.assert_allclose(pd.read_parquet(tmp_path / "p.parquet")["prediction"], model.predict(X))
+
+
+def test_an_estimator_of_arrays_takes_columns_in_their_order_with_a_warning(frame, tmp_path):
+    X = frame[["size", "worker"]].assign(height=frame["size"] ** 2)
+    expected = save_estimator(X.to_numpy(), tmp_path).predict_proba(X.to_numpy())
+    X.to_csv(tmp_path / "t.csv", index=False)
+    model = lupi.load(tmp_path / "model")
+    with pytest.warns(UserWarning, match=r"fitted on an array, .* in their order: size, worker, height\.") as warned:
+        predict_table(model, tmp_path / "t.csv", tmp_path / "p.parquet")
+    assert len(warned) == 1
+    np.testing.assert_allclose(pd.read_parquet(tmp_path / "p.parquet").filter(like="probability"), expected, atol=1e-6)
+    X.assign(id=1).to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(
+        ValueError, match=r"t\.csv to have 3 columns, as the array .*, but it has 4: fitted on a DataFrame"
+    ):
+        predict_table(model, tmp_path / "t.csv", tmp_path / "p.parquet", overwrite=True)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (
+            pd.DataFrame({"code": ["a"], "open": [True]}),
+            r"t\.parquet to have the model's input columns, .* no 'size'\.",
+        ),
+        (
+            pd.DataFrame({"size": ["large"], "code": ["a"], "open": [True]}),
+            "'size' to be finite numbers, .*'large' in row",
+        ),
+        (pd.DataFrame({"size": [1.0], "code": [[1, 2]], "open": [True]}), "'code' .* to be a number .* is a vector"),
+        (pd.DataFrame({"size": [1.0], "code": ["a"], "open": ["no"]}), "'open' .* to be a boolean .* is a string"),
+    ],
+    ids=["missing", "no numbers", "a vector", "no booleans"],
+)
+def test_columns_that_do_not_fit_an_estimator_are_named(table, message, tmp_path):
+    X = pd.DataFrame({"size": np.arange(30.0), "code": list("abc") * 10, "open": [True, False] * 15})
+    estimator = save_estimator(X, tmp_path)
+    table.to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match=message):
+        predict_table(estimator, tmp_path / "t.parquet", tmp_path / "p.csv")
+
+
+def test_a_trunk_of_ones_own_takes_no_table(table, tmp_path):
+    estimator = save_estimator(np.ones((9, 2), np.float32), tmp_path, trunk=torch.nn.Linear(2, 4))
+    with pytest.raises(ValueError, match=r"`model` .* trunk of its own"):
+        predict_table(estimator, table, tmp_path / "p.csv")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 
 import lupi
 from lupi.serving import train
+from lupi.serving.prediction import predict_table
 from lupi.tabular import TableSpec
 from lupi.tabular.table_data import read_data
 
@@ -149,3 +150,28 @@ def test_a_row_takes_the_memory_of_its_codes(tmp_path):
         program = [sys.executable, PROGRAM, tmp_path / "t.parquet"]
         peaks.append(int(subprocess.run(program, capture_output=True, check=True, text=True).stdout))
     assert (peaks[1] - peaks[0]) * 1024 / (sizes[1] - sizes[0]) < 250
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
+def test_booleans_may_be_missing_and_dates_may_be_texts(suffix, tmp_path):
+    """The table of training is predicted, and so is another one that stores its dates otherwise."""
+    days = pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(40) % 7, "D")
+    table = pd.DataFrame({"size": np.arange(40.0), "open": [True, False, None, True] * 10, "day": days})
+    table["y"] = list("nyyn") * 10
+    table.to_parquet(tmp_path / "dates.parquet")
+    texts = table.assign(day=table["day"].dt.strftime("%Y-%m-%d"))
+    if suffix == "parquet":
+        texts.to_parquet(tmp_path / "t.parquet")
+    elif suffix == "csv":
+        texts.to_csv(tmp_path / "t.csv", index=False)
+    else:
+        texts.to_json(tmp_path / "t.jsonl", orient="records", lines=True)
+    paths = [tmp_path / f"t.{suffix}", tmp_path / "dates.parquet"]
+    for path in paths:
+        spec = TableSpec(table=path, target=["y"])
+        model = train(spec, method="no-pi", settings={"epochs": 1, "hidden": (8,)})
+        assert model.schema.inputs["open"].kind == "boolean"
+        outputs = [tmp_path / f"{one.name}.out.parquet" for one in paths]
+        for one, output in zip(paths, outputs, strict=True):
+            assert predict_table(model, one, output, overwrite=True) == 40
+        pd.testing.assert_frame_equal(*map(pd.read_parquet, outputs))

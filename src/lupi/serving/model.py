@@ -68,8 +68,8 @@ class TableModel:
 
         Parameters
         ----------
-        table : DataFrame
-            A pandas, polars or Arrow table with the input columns; other columns are ignored.
+        table : DataFrame, list of dict or dict
+            A pandas, polars or Arrow table with the input columns, or records; other columns are ignored.
         start : int
             Number of the first row in a larger table, for messages.
         folder : str or Path
@@ -98,8 +98,8 @@ class TableModel:
 
         Parameters
         ----------
-        table : DataFrame
-            A pandas, polars or Arrow table with the input columns; other columns are ignored.
+        table : DataFrame, list of dict or dict
+            A pandas, polars or Arrow table with the input columns, or records; other columns are ignored.
         folder : str or Path
             Folder of the images that the table names.
 
@@ -131,7 +131,8 @@ class TableModel:
     def _predict(self, table: pd.DataFrame, start: int, folder: str | Path) -> NDArray[np.float64]:
         """Return the expected y."""
         rows = table.set_axis(range(start, start + len(table)), axis="index")  # as messages name them
-        X = self.schema.clean(rows, Path(folder))
+        X: Any = self.schema.clean(rows, Path(folder))
+        X = X if hasattr(self.estimator, "feature_names_in_") else X.to_numpy()  # as in training
         return self.estimator._predict_frame(X, self.record["classes"], start)
 
     def save(self, path: str | Path, *, privileged: bool = True) -> None:
@@ -186,7 +187,8 @@ def load(
     Returns
     -------
     PrivilegedClassifier, PrivilegedRegressor or TableModel
-        The saved estimator, or a `TableModel` if the model was trained on a table.
+        The saved estimator, or a `TableModel` if the model was trained on a table. Both take DataFrames and records,
+        and `lupi predict` takes both.
 
     Examples
     --------

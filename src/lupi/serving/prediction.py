@@ -14,14 +14,18 @@ import pyarrow.parquet
 from lupi._internal.checks import check_name, split_names
 from lupi._internal.files import check_not_input, claim_output, explain_os_errors, is_formula, replace_file
 from lupi._internal.progress import Steps
-from lupi.serving.model import TableModel
+from lupi.serving.model import Estimator, TableModel, list_columns
 from lupi.tabular.formats import count_rows, folder_of, open_file, read_batches, read_schema
+from lupi.tabular.formats.separated import is_separated
 from lupi.tabular.frames import to_pandas
+from lupi.tabular.kinds.number import Number
+from lupi.tabular.schema import InputColumn, Schema
+from lupi.tabular.spec import Roles
 from lupi.tabular.values import as_text, stored_as
 
 
 def predict_table(
-    model: TableModel,
+    model: TableModel | Estimator,
     table: str | Path,
     output: str | Path,
     *,
@@ -31,22 +35,23 @@ def predict_table(
 ) -> int:
     """Predict a table in batches, and write the predictions to a Parquet or CSV file.
 
-    Categories that were not in the training table cause a warning for each column.
+    Categories that were not in the training table cause a warning for each column. An estimator that was fitted on a
+    DataFrame finds its columns by name, one that was fitted on an array takes them in their order.
     """
     output = Path(output)
     make_writer = find_writer(output)
     check_not_input(output, table)
-    if not isinstance(model, TableModel):
-        raise ValueError(f"Expected `model` to be trained on a table, but got a {type(model).__name__} that was not.")
-    schema, inputs, example = read_schema(open_file(table)), model.schema.inputs, model.schema.roles.example
+    schema = read_schema(open_file(table))
+    trained = as_table_model(model, schema, table)
+    inputs, example = trained.schema.inputs, trained.schema.roles.example
     kept = split_names(keep, schema.names)
     for name in kept:
         check_name(name, schema.names, "keep")
     kept = list(dict.fromkeys([example, *kept] if example and example in schema.names else kept))
-    model.schema.check_table(schema, table)
-    source = open_file(table, model.schema.csv_types(name for name in kept if name not in inputs))
+    trained.schema.check_table(schema, table)
+    source = open_file(table, trained.schema.csv_types(name for name in kept if name not in inputs))
     total, done, writer, warned = count_rows(source), 0, None, False
-    unseen = UnseenCategories(model)
+    unseen = UnseenCategories(trained)
     with (
         claim_output(output, overwrite=overwrite),
         explain_os_errors(output),
@@ -58,7 +63,7 @@ def predict_table(
             if batch.num_rows == 0:
                 continue
             frame = to_pandas(batch)
-            predicted = model.predict(frame, start=done, folder=folder_of(table))
+            predicted = trained.predict(frame, start=done, folder=folder_of(table))
             unseen.add(frame)
             clash = set(kept) & set(predicted)
             if clash:
@@ -79,6 +84,43 @@ def predict_table(
     for note in unseen.describe():
         warnings.warn(note, stacklevel=2)
     return done
+
+
+def as_table_model(model: TableModel | Estimator, stored: pa.Schema, table: str | Path) -> TableModel:
+    """Return a model that finds its inputs in a table with the given columns."""
+    if isinstance(model, TableModel):
+        return model
+    encoder, classes = model.input_encoder_, getattr(model, "classes_", None)
+    if encoder is None:
+        raise ValueError("Expected `model` to take columns of a table, but it has a trunk of its own.")
+    kinds = {name: one.kind for one in encoder.encodings_ for name in one.columns}
+    if not hasattr(model, "feature_names_in_"):
+        if len(stored.names) != len(kinds):
+            what = f"Expected {table} to have {len(kinds)} columns, as the array that the model was fitted on"
+            why = "fitted on a DataFrame, a model finds its columns by name"
+            raise ValueError(f"{what}, but it has {len(stored.names)}: {why}.")
+        listed = list_columns(stored.names)
+        warnings.warn(f"The model was fitted on an array, so columns are taken in their order: {listed}.", stacklevel=3)
+        kinds = dict(zip(stored.names, kinds.values(), strict=True))
+    inputs = {}
+    for name, kind in kinds.items():
+        here = stored_as(stored.field(name).type) if name in stored.names else "null"
+        if is_separated(table) and not isinstance(kind, Number):
+            here = "string"  # 007 is no number
+        families = ([] if here == "null" else [here]) + ["number", "boolean", "string", "vector"]
+        spelled = kind.name if kind.argument is None else f"{kind.name}:{kind.argument}"
+        inputs[name] = InputColumn(spelled, next(family for family in families if kind.reads(family)))
+    schema = Schema(
+        roles=Roles(target=(), inputs=tuple(inputs)),
+        task="regression" if classes is None else "classification",
+        soft=False,
+        inputs=inputs,
+        privileged={},
+        annotator=None,
+    )
+    return TableModel(
+        estimator=model, schema=schema, record={"classes": None if classes is None else list(map(str, classes))}
+    )
 
 
 class UnseenCategories:

@@ -21,8 +21,8 @@ from lupi.tabular.values import Column
 
 EXACT = 2**53
 """Floats hold all integers up to this one."""
-NULLABLE = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype()}
-"""Types of pandas that hold missing values and larger integers."""
+NULLABLE = {pa.bool_(): pd.BooleanDtype(), pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype()}
+"""Types of pandas that hold missing values, and larger integers than floats do."""
 
 
 def to_pandas(table: pa.Table) -> pd.DataFrame:
@@ -42,7 +42,7 @@ def to_pandas(table: pa.Table) -> pd.DataFrame:
                 table.column(place).validate(full=True)
     frame: pd.DataFrame = table.to_pandas(date_as_object=False, ignore_metadata=True)
     for place, column in enumerate(table.columns):
-        if column.type in NULLABLE and column.null_count and is_large(column):
+        if column.type in NULLABLE and column.null_count and (pa.types.is_boolean(column.type) or is_large(column)):
             frame.isetitem(place, column.to_pandas(types_mapper=NULLABLE.get))
     return frame
 
@@ -123,12 +123,22 @@ def explain_strings(name: str, column: pa.ChunkedArray) -> Iterator[None]:
 
 
 def as_pandas(table: Any) -> Any:
-    """Convert a table or column of another library to pandas; return anything else unchanged."""
+    """Convert a table or column of another library, or records, to pandas; return anything else unchanged.
+
+    Records are a list of dicts, one dict of columns, or one of values, which is a single row.
+    """
     library = type(table).__module__.partition(".")[0]
     if library == "datasets" and isinstance(table, Mapping):
         raise ValueError(f"Expected one split of a Hugging Face dataset, but got {', '.join(map(str, table))}.")
     if library == "datasets" and not hasattr(table, "to_pandas"):
         return list(table)  # a column
+    if isinstance(table, Mapping):
+        rows = {name: len(values) for name, values in table.items() if pd.api.types.is_list_like(values)}
+        if len(rows) == len(table) and len(set(rows.values())) > 1:
+            raise ValueError(f"Expected columns of one length, but got {rows}.")
+        return pd.DataFrame(dict(table) if rows.keys() == table.keys() else [table])
+    if isinstance(table, list) and table and all(isinstance(row, Mapping) for row in table):
+        return pd.DataFrame(table)
     if library == "polars" and hasattr(table, "collect"):
         table = table.collect()  # a LazyFrame
     if isinstance(table, pa.RecordBatch):

@@ -1,6 +1,6 @@
 """The columns of a training table, as a model stores them, and checks that other tables match them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -72,10 +72,7 @@ class Schema:
 
     def check_table(self, stored: pa.Schema, path: str | Path) -> None:
         """Raise a `ValueError` unless a table has the input columns of the training table, with compatible types."""
-        missing = [name for name in self.inputs if name not in stored.names]
-        if missing:
-            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-            raise ValueError(f"Expected {path} to have the model's input columns, but it has no {missing[0]!r}{more}.")
+        self._check_names(stored.names, str(path))
         for name, column in self.inputs.items():
             here = stored_as(stored.field(name).type)
             as_string = is_separated(path) and column.stored == "string"  # a CSV column can always be read as strings
@@ -84,8 +81,16 @@ class Schema:
                 got = f"{column.stored} as in training, but it is a {here}"
                 raise ValueError(f"Expected column {name!r} of {path} to be a {got}.")
 
+    def _check_names(self, names: Collection[str], table: str) -> None:
+        """Raise a `ValueError` that names the first missing column, if there is one."""
+        missing = [name for name in self.inputs if name not in names]
+        if missing:
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            raise ValueError(f"Expected {table} to have the model's input columns, but it has no {missing[0]!r}{more}.")
+
     def clean(self, frame: Frame, folder: Path) -> Frame:
         """Return the input columns, with the paths of files that they name; refuse values that their kinds refuse."""
+        self._check_names(frame.columns, "the table")
         if isinstance(frame, Columns):
             return frame.select(list(self.inputs)).map(lambda column: self._clean(column, folder))
         return pd.DataFrame({name: self._clean(frame[name], folder) for name in self.inputs}, index=frame.index)

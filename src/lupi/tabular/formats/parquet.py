@@ -56,7 +56,8 @@ def fragment_batches(fragment: Any, schema: pa.Schema) -> Iterator[pa.Table]:
     """Read one Parquet file in batches; the scanner of a dataset would read whole row groups of any size."""
     folders = pa.dataset.get_partition_keys(fragment.partition_expression)
     own = [name for name in schema.names if name not in folders]
-    with pa.parquet.ParquetFile(fragment.path, buffer_size=2**20, pre_buffer=False) as file:
+    known = fragment.metadata  # parsed once for all columns
+    with pa.parquet.ParquetFile(fragment.path, metadata=known, buffer_size=2**20, pre_buffer=False) as file:
         for batch in file.iter_batches(base.ROWS_AT_ONCE, columns=own):
             rows = pa.Table.from_batches([batch])
             for name in schema.names:

@@ -37,6 +37,9 @@ class Number(Kind):
     def recognizes(self, column: Column, stored: str) -> bool:
         return stored in ("number", "date", "duration") or (stored == "string" and holds_dates(column))
 
+    def accepts(self, trained: str, stored: str) -> bool:
+        return super().accepts(trained, stored) or {trained, stored} == {"date", "string"}  # a CSV file has no dates
+
     def clean(self, column: Column) -> Column:
         column = to_seconds(column)
         numbers = column if is_numeric_dtype(column.dtype) else parse_numbers(column)
