@@ -53,6 +53,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples/gallery",
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"\.py$",
+    "within_subsection_order": "FileNameSortKey",
     "plot_gallery": EXECUTE,
     "abort_on_example_error": True,
     "download_all_examples": False,
