@@ -45,6 +45,10 @@ package: $(INSTALLED)
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist
 	$(BIN)/twine check --strict dist/*
+	for file in dist/*; do \
+	    $(PYTHON) -m venv --clear build/smoke && build/smoke/bin/pip install --quiet --constraint constraints.txt "$$file" && \
+	    (cd build/smoke && bin/lupi demo --epochs 1 --seeds 2 --annotations 1 --methods tram --jobs 1 -o demo) || exit 1; \
+	done
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear .venv
