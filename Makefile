@@ -3,7 +3,7 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 DOCS := .venv/docs
 
-.PHONY: demo test nightly fuzz check format bench docs
+.PHONY: demo test nightly fuzz check format bench docs gallery package
 
 demo: $(INSTALLED)
 	$(BIN)/lupi demo --overwrite
@@ -31,9 +31,24 @@ format: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks
 
-# Material for MkDocs announces its end of life in May 2027 at every build; the variable turns that off.
+# The pages, without running the gallery.
 docs: $(DOCS)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --clean
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --doctree-dir build/doctrees docs site
+
+# The pages and the output of every example: a few minutes.
+gallery: $(DOCS)
+	OMP_NUM_THREADS=1 LUPI_GALLERY=1 $(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --doctree-dir build/gallery docs site
+
+# What would be published: built, checked, and installed into empty environments.
+package: $(INSTALLED)
+	$(BIN)/pip install --quiet --constraint constraints.txt --group release
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/twine check --strict dist/*
+	for file in dist/*; do \
+	    $(PYTHON) -m venv --clear build/smoke && build/smoke/bin/pip install --quiet --constraint constraints.txt "$$file" && \
+	    (cd build/smoke && bin/lupi demo --epochs 1 --seeds 2 --annotations 1 --methods tram --jobs 1 -o demo) || exit 1; \
+	done
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear .venv

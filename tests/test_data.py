@@ -438,3 +438,33 @@ def test_coded_rows_are_their_dense_rows(rows, numbers, codes, seed):
     assert torch.equal(sparse.index, usual.index)
     assert torch.equal(sparse.value, usual.value)
     assert torch.equal(sparse.sparse().to_dense(), expected)
+
+
+def test_a_batch_of_one_annotation_per_example():
+    x, a, y, weight = torch.randn(4, 3), torch.randn(4, 2), torch.tensor([0, 1, 1, 0]), torch.rand(4)
+    batch = Batch.of(x, a, y, weight)
+    data = Annotations(x, torch.arange(4), a, y, weight=weight).by_annotation(torch.arange(4))
+    assert batch.one_to_one
+    assert data.one_to_one
+    for one, other in zip(batch[:4], data[:4], strict=True):
+        torch.testing.assert_close(one, other)
+    torch.testing.assert_close(batch.mean(y.float()), data.mean(y.float()))
+    tokens = Batch.of({"input_ids": torch.ones(4, 5)}, a, y)
+    assert tokens.spread(a) is a
+
+
+@pytest.mark.parametrize("rows", [{"x": 3}, {"a": 3}])
+def test_rows_of_a_batch_must_agree(rows):
+    (name,) = rows
+    with pytest.raises(ValueError, match=f"`{name}` to have 4 rows, as `y` has, but got 3"):
+        Batch.of(torch.ones(rows.get("x", 4), 1), torch.ones(rows.get("a", 4), 1), torch.zeros(4))
+
+
+def test_privileged_information_that_is_no_number_gets_a_sentence():
+    x, y, annotator = torch.ones(3, 1), torch.zeros(3), torch.tensor([[4], [7], [4]])
+    for make in (lambda: Batch.of(x, annotator, y), lambda: Annotations(x, torch.arange(3), annotator, y)):
+        with pytest.raises(ValueError, match=r"`a` to be floating-point numbers, but got torch.int64: use `a.float"):
+            make()
+    seconds = torch.tensor([[1.0], [2.0], [float("nan")]])
+    with pytest.raises(ValueError, match="`a` to have no missing values, but row 2 has NaN"):
+        Batch.of(x, seconds, y)

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor, SVMPlusClassifier
     from lupi.serving import load
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 __all__ = ["PrivilegedClassifier", "PrivilegedRegressor", "SVMPlusClassifier", "load"]
 
 _HOMES = {

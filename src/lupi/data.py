@@ -40,6 +40,37 @@ class Batch(NamedTuple):
     weight: Tensor | None = None
     """[annotations] weights, with mean one over the training set; all are one if None"""
 
+    @classmethod
+    def of(cls, x: Inputs, a: Tensor, y: Tensor, weight: Tensor | None = None) -> Batch:
+        """Make a batch in which every example has one annotation, for a training loop of your own.
+
+        Parameters
+        ----------
+        x : Tensor or mapping
+            [examples, ...] inputs.
+        a : Tensor
+            [examples, privileged features] floating-point numbers without missing values.
+        y : Tensor
+            [examples, ...] labels.
+        weight : Tensor, optional
+            [examples] weights of the labels.
+
+        Returns
+        -------
+        Batch
+            The batch that `losses` and `forward` of a method take.
+
+        Examples
+        --------
+        >>> Batch.of(torch.ones(2, 3), torch.zeros(2, 1), torch.tensor([0, 1])).row
+        tensor([0, 1])
+        """
+        check_privileged(a)
+        for name, rows in (("x", count_rows(x)), ("a", len(a))):
+            if rows != len(y):
+                raise ValueError(f"Expected `{name}` to have {len(y)} rows, as `y` has, but got {rows}.")
+        return cls(x, torch.arange(len(y), device=y.device), a, y, one_to_one=True, weight=weight)
+
     def spread(self, values: Tensor) -> Tensor:
         """Repeat values of examples for their annotations: `values[row]`.
 
@@ -139,6 +170,7 @@ class Annotations:
 
     def __post_init__(self) -> None:
         n = self.row.shape[0]
+        check_type(self.a)
         if self.gold is not None and self.gold.shape[0] != self.examples:
             raise ValueError(f"Expected `gold` to have {self.examples} rows, as `x` has, but got {len(self.gold)}.")
         for name, rows in (("a", self.a), ("y", self.y), ("annotator", self.annotator), ("weight", self.weight)):
@@ -287,7 +319,7 @@ class Annotations:
     def outline(self) -> Annotations:
         """Return the same examples and annotations on the CPU, without a, y and weights, to find draws there."""
         row = self.row.cpu()
-        return Annotations(self.x, row, row.new_zeros(len(self), 0), row)
+        return Annotations(self.x, row, row.new_zeros(len(self), 0, dtype=self.dtype), row)
 
     def normalize_weights(self) -> Annotations:
         """Divide the weights by their mean, so that they do not scale the loss; drop them if all are equal."""
@@ -358,6 +390,27 @@ class Annotations:
         index = torch.cat([self.a.index, extra.index + self.a.width], 1)
         value = torch.cat([self.a.value, extra.value], 1)
         return replace(self, a=SparseRows(index, value, self.a.width + extra.width))
+
+
+def check_type(a: Tensor | SparseRows) -> None:
+    """Raise an error unless privileged information is in floating-point numbers."""
+    if not a.dtype.is_floating_point:
+        raise ValueError(
+            f"Expected `a` to be floating-point numbers, but got {a.dtype}: use `a.float()` for numbers, and "
+            "`torch.nn.functional.one_hot(a).float()` for annotators and other categories."
+        )
+
+
+def check_privileged(a: Tensor | SparseRows) -> None:
+    """Raise an error unless privileged information is in floating-point numbers, none of them missing."""
+    check_type(a)
+    missing = (a if isinstance(a, Tensor) else a.value).isnan()
+    if bool(missing.any()):
+        row = int(missing.nonzero()[0, 0])
+        raise ValueError(
+            f"Expected `a` to have no missing values, but row {row} has NaN: replace it by a number, such as 0, and "
+            "add a column that says where values are missing."
+        )
 
 
 def distinct(a: Tensor | SparseRows, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:

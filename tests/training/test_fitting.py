@@ -319,3 +319,11 @@ def test_a_teacher_observes_the_data():
     teacher = MeanImputation(parts.trunk(), parts.tower(), parts.tower_head())
     fit(Distillation(teacher, NoPI(parts.trunk(), parts.head())), data, Settings(epochs=1))
     torch.testing.assert_close(teacher.imputed, data.a.mean(0))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_missing_privileged_information_gets_a_sentence(sparse):
+    a = torch.tensor([[1.0], [float("nan")]])
+    data = Annotations(torch.eye(2), torch.arange(2), SparseRows.from_matrix(a) if sparse else a, torch.arange(2))
+    with pytest.raises(ValueError, match="`a` to have no missing values, but row 1 has NaN"):
+        fit(NoPI(nn.Identity(), nn.Linear(2, 2)), data)

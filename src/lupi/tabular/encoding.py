@@ -97,7 +97,7 @@ class TableEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
                 self.encodings_.append(kind.encode(frame, group, privileged=self.privileged, device=self.device))
         return self
 
-    def transform(self, table: Table) -> NDArray[np.float32] | csr_array[np.float32]:
+    def transform(self, table: Table) -> "NDArray[np.float32] | csr_array[np.float32]":  # quoted for scipy 1.12
         """Return one row of features per row of a table: dense for inputs, sparse for privileged information."""
         rows = self.encode(table, dense=not self.privileged)
         return rows.numpy() if isinstance(rows, Tensor) else rows.matrix()

@@ -12,7 +12,7 @@ import torch
 from lupi._internal.checks import check_integer
 from lupi._internal.devices import evaluation, seeded
 from lupi._internal.inputs import use_workers
-from lupi.data import Annotations
+from lupi.data import Annotations, check_privileged
 from lupi.methods.base import Method, Stage, list_methods
 from lupi.settings import Settings
 from lupi.training.checkpoint import (
@@ -296,6 +296,8 @@ def check_arguments(
     for name, part in (("data", data), ("validation", validation)):
         if part is not None and len(part) == 0:
             raise ValueError(f"Expected `{name}` to have annotations, but it is empty.")
+        for one in () if part is None else part.parts:
+            check_privileged(one.a)
     if not method.is_stacked:
         return [check_integer("seed", seed, 0)]
     if isinstance(seed, int) or len(seed) != len(method.replicas):

@@ -27,7 +27,7 @@ def draw_synthetic(
 ) -> tuple[Floats, NDArray[np.int64], Floats]:
     """Draw x, a and y from the synthetic process y = (1 − a) sin 2πx + a v + ε.
 
-    x ~ U(`span`), a ~ Bernoulli(`noisy`), v ~ U(−1, 1), ε ~ N(0, `noise`²).
+    x is uniform in `span`, a is 1 with probability `noisy`, v ~ U(−1, 1), and ε has the standard deviation `noise`.
 
     Examples
     --------
