@@ -1,4 +1,5 @@
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from lupi.crowd import infer, tempering
-from lupi.crowd.likelihood import LabelModel, example_evidence
+from lupi.crowd.likelihood import LabelModel, example_evidence, label_evidence
 from lupi.crowd.tempering import GRID, choose_exponent, leave_one_out_log_likelihood
 
 
@@ -32,12 +33,14 @@ def test_leave_one_out_is_that_of_dropping_each_label(draw_votes, seed, exponent
         of_label[y] = expit(eta[n])
         scores.append(np.log(others @ of_label / others.sum()))
     evidence = example_evidence(votes, model)
-    found = leave_one_out_log_likelihood(votes, log_prior, evidence, model, np.array([exponent]))
+    found = leave_one_out_log_likelihood(
+        votes, log_prior, evidence, partial(label_evidence, votes, model), np.array([exponent])
+    )
     assert found == pytest.approx(np.mean(scores))
 
 
 def arguments(found):
-    return found.votes, found.log_prior, found.evidence, found.model
+    return found.votes, found.log_prior, found.evidence, partial(label_evidence, found.votes, found.model)
 
 
 def test_the_exponent_is_what_predicts_left_out_labels_best_shrunk_towards_one(simulate):

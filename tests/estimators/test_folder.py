@@ -94,7 +94,6 @@ def test_names_categories_and_parameters_come_back(tmp_path):
         method_options={"factors": np.int64(2)},
         kind={"seconds": "standardized"},
         annotator=np.int64(0),
-        tower_skip=True,
         training={"schedule": "step", "milestones": (1, 2)},
         l2=np.float64(0.01),
         **QUICK | {"hidden": [9, 7]},
@@ -138,7 +137,7 @@ def test_a_loaded_model_is_saved_again(tmp_path):
 def test_model_json_says_what_the_model_is(tmp_path):
     fitted("mean-imputation").save(tmp_path / "model")
     facts = json.loads((tmp_path / "model" / "model.json").read_text())
-    assert facts["format"] == 4
+    assert facts["format"] == 5
     assert facts["estimator"] == "PrivilegedClassifier"
     assert facts["method"] == "mean-imputation"
     assert facts["ships_privileged"] is True
@@ -437,12 +436,12 @@ def test_facts_that_are_something_else_are_refused(text, saved):
 
 def test_an_older_format_says_to_train_again(saved):
     edit(saved, format=1)
-    refused(saved, ".* format 4, but it is in format 1, .* train and save the model again.$")
+    refused(saved, ".* format 5, but it is in format 1, .* train and save the model again.$")
 
 
 def test_a_newer_format_says_to_upgrade(saved):
-    edit(saved, format=5)
-    refused(saved, ".* format 4, but it is in format 5: upgrade lupi.$")
+    edit(saved, format=6)
+    refused(saved, ".* format 5, but it is in format 6: upgrade lupi.$")
 
 
 def test_an_unknown_estimator_is_refused(saved):

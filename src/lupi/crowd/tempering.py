@@ -4,20 +4,24 @@ Labels of one example share errors (a hard example misleads everybody), so a pos
 as if they were independent is overconfident. Tempering corrects this: P(z | labels, x) ∝ prior · likelihood^exponent.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.special import logsumexp
 
 from lupi._internal.arrays import Floats
-from lupi.crowd.likelihood import LabelModel, label_evidence, log_softmax, split_rows
+from lupi.crowd.likelihood import log_softmax, split_rows
 from lupi.crowd.votes import Integers, Votes
 
 GRID = np.geomspace(0.05, 1, 16)
 """Exponents to try."""
 MOST = 50_000
 """Maximum number of labels to leave out in turn; if there are more, evenly spaced ones are used."""
+OwnEvidence = Callable[[Integers], Floats]
+"""Returns log P(y_n | z) of the given labels for each true label z, [labels, classes]."""
 
 
-def choose_exponent(votes: Votes, log_prior: Floats, evidence: Floats, model: LabelModel) -> float:
+def choose_exponent(votes: Votes, log_prior: Floats, evidence: Floats, own_evidence: OwnEvidence) -> float:
     """Choose the exponent with which the other labels of an example best predict a left-out label.
 
     It is shrunk towards 1, the exponent of independent labels, on the log scale as if 500 labels supported it. If no
@@ -26,7 +30,7 @@ def choose_exponent(votes: Votes, log_prior: Floats, evidence: Floats, model: La
     weight = weigh_evidence(votes)
     if not weight:
         return 1.0
-    best = GRID[leave_one_out_log_likelihood(votes, log_prior, evidence, model, GRID).argmax()]
+    best = GRID[leave_one_out_log_likelihood(votes, log_prior, evidence, own_evidence, GRID).argmax()]
     return float(best**weight)
 
 
@@ -43,7 +47,7 @@ def find_shared(votes: Votes) -> Integers:
 
 
 def leave_one_out_log_likelihood(
-    votes: Votes, log_prior: Floats, evidence: Floats, model: LabelModel, exponents: Floats
+    votes: Votes, log_prior: Floats, evidence: Floats, own_evidence: OwnEvidence, exponents: Floats
 ) -> Floats:
     """Return the mean log-probability of a label given the other labels of its example, for each exponent.
 
@@ -54,7 +58,7 @@ def leave_one_out_log_likelihood(
     total = np.zeros(len(exponents))
     for rows in split_rows(len(labels), votes.classes):
         example = votes.example[labels[rows]]
-        own = label_evidence(votes, model, labels[rows])
+        own = own_evidence(labels[rows])
         others = evidence[example] - own
         for i, exponent in enumerate(exponents):
             total[i] += logsumexp(log_softmax(log_prior[example] + exponent * others) + own, axis=1).sum()

@@ -67,7 +67,6 @@ class PrivilegedEstimator(BaseEstimator, ABC):
     trunk: Trunk | None = None
     hidden: Sequence[int] = (64, 64)
     tower: Sequence[int] = (64, 64)
-    tower_skip: bool = False
     annotator: str | int | None = None
     trust: Mapping[Any, float] | None = None
     epochs: int = 50
@@ -350,7 +349,6 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             outputs=self.widths_["outputs"],
             likelihood=self.target_.likelihood,
             tower_widths=(first, second),
-            tower_skip=self.tower_skip,
             odd=bool(self.widths_.get("odd")),
         )
         networks = [self._build_one(parts) for _ in range(self.members)]

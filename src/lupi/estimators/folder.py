@@ -25,7 +25,7 @@ from lupi.tabular.images import PixelEncoder, VisionEncoder
 from lupi.tabular.kinds import ENCODINGS, KINDS
 from lupi.tabular.text import TfidfEncoder, TransformerEncoder
 
-FORMAT = 4
+FORMAT = 5
 ATTEMPTS = 50
 """Number of attempts to read a model that is being replaced."""
 FACTS, WEIGHTS, ENCODERS = "model.json", "weights.safetensors", "encoders.skops"
