@@ -102,8 +102,7 @@ class Ordinal(Categorical):
     """One of K grades in order, such as those of a rating scale, with logits [..., K] as output.
 
     The loss is that of classes. The order counts where grades are decided and where annotators are modelled: `predict`
-    returns the median grade, and annotators have a bias and a spread on the scale. Heads with ordered thresholds were
-    not better (see docs/ratings.md).
+    returns the median grade, and annotators have a bias and a spread on the scale.
 
     Examples
     --------

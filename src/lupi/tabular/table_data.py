@@ -240,7 +240,7 @@ def read_data(spec: TableSpec) -> TableData:
     labels = pd.DataFrame({name: table[name] for name in roles.target})
     labels, notes = drop_unlabelled(labels, roles.target, classes=False)
     task, reason = targets.choose_task(labels, roles.target, spec.task, soft=spec.soft)
-    if task == "classification":
+    if task == "classification" and spec.scale in (None, "nominal"):  # else −1 may be a grade
         labels, coded = drop_unlabelled(labels, roles.target, classes=True)
         notes += coded
     if len(labels) < len(table):

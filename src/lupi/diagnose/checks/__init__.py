@@ -5,6 +5,7 @@ from lupi.diagnose.checks.agreement import Agreement
 from lupi.diagnose.checks.annotators import Annotators, Confusion
 from lupi.diagnose.checks.balance import Balance
 from lupi.diagnose.checks.columns import Capacity, Information, Leaks
+from lupi.diagnose.checks.grades import Grades
 from lupi.diagnose.checks.labels import Consensus, Labels
 from lupi.diagnose.checks.periods import Periods
 from lupi.diagnose.checks.scores import Scores
@@ -13,6 +14,7 @@ CHECKS: list[Check] = [
     Leaks(),
     Labels(),
     Annotators(),
+    Grades(),
     Consensus(),
     Agreement(),
     Confusion(),
