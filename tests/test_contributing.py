@@ -83,8 +83,8 @@ def test_a_new_metric_is_in_results_and_report(run, table, tmp_path):
     options = ["--methods", "tram", "--seeds", 2, "--epochs", 1, "--jobs", 1, "-o", tmp_path / "run"]
     run("metric", "compare", table, "--target", "y", "--privileged", "annotator", *options)
     results = pd.read_csv(tmp_path / "run" / "results.csv")
-    assert (results["mae"] < results["rmse"]).all()
-    assert "MAE difference" in (tmp_path / "run" / "report.html").read_text()
+    assert (results["largest"] > results["rmse"]).all()
+    assert "largest error difference" in (tmp_path / "run" / "report.html").read_text()
 
 
 def test_a_new_kind_of_column_can_be_chosen(run, table, tmp_path):

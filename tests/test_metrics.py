@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from sklearn.metrics import accuracy_score, log_loss
+from sklearn.metrics import accuracy_score, cohen_kappa_score, log_loss
 
 from lupi import metrics
 
@@ -76,3 +76,40 @@ def test_scores_under_a_posterior_are_expectations(classes, rows, seed):
     certain = metrics.evaluate(metrics.Posterior(np.eye(classes)[y]), p)
     for name, score in metrics.evaluate(y, p).items():
         assert certain[name].value == pytest.approx(score.value)
+
+
+RATED = np.random.default_rng(1).integers(0, 5, 40)
+GRADES = np.random.default_rng(2).dirichlet(np.ones(5), 40)
+
+
+def test_the_median_grade_has_the_lowest_expected_absolute_error():
+    grade = np.arange(5)
+    expected = np.abs(grade[:, None] - grade) @ GRADES.T  # [decision, row]
+    decided = metrics.find_medians(GRADES)
+    np.testing.assert_allclose(expected[decided, np.arange(40)], expected.min(0))
+
+
+def test_the_ranked_probability_score_is_the_sum_of_binary_brier_scores():
+    by_threshold = [np.square(GRADES[:, : k + 1].sum(1) - (k >= RATED)) for k in range(5)]
+    np.testing.assert_allclose(metrics.ranked_probability_score(RATED, GRADES), np.sum(by_threshold, axis=0))
+
+
+def test_quadratic_kappa_is_scikit_learns_and_its_rows_are_its_derivatives():
+    expected = cohen_kappa_score(RATED, metrics.find_medians(GRADES), weights="quadratic")
+    found = metrics.quadratic_kappa(RATED, GRADES)
+    assert found.value == pytest.approx(expected)
+    left = [metrics.quadratic_kappa(np.delete(RATED, i), np.delete(GRADES, i, 0)).value for i in range(40)]
+    jackknife = 39 * (expected - np.array(left))
+    assert np.corrcoef(jackknife, found.rows)[0, 1] > 0.99
+
+
+def test_scores_of_grades_under_a_posterior_are_expectations():
+    posterior = np.random.default_rng(3).dirichlet(np.ones(5), 40)
+    for score in (metrics.ranked_probability_score, metrics.absolute_error):
+        every = np.stack([score(np.full(40, k), GRADES) for k in range(5)], 1)
+        np.testing.assert_allclose(score(metrics.Posterior(posterior), GRADES), (posterior * every).sum(1))
+
+
+def test_grades_are_scored_as_classes_and_by_their_order():
+    found = metrics.evaluate(RATED, metrics.Grades(GRADES))
+    assert list(found) == ["nll", "accuracy", "brier", "ece", "rps", "kappa", "mae"]

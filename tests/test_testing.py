@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from lupi import methods, testing
-from lupi.likelihoods import Bernoulli, Categorical, Gaussian
+from lupi.likelihoods import Bernoulli, Categorical, Gaussian, Ordinal
 from lupi.methods import TRAM, NoPI
 from lupi.methods.base import Stage
 from lupi.methods.imputation import MeanImputation
@@ -23,6 +23,11 @@ CASES = [
     for name in methods.names()
     for likelihood in LIKELIHOODS
     if isinstance(likelihood, methods.kind(name).likelihoods)
+]
+CASES += [  # grades differ from classes only where annotators are modelled
+    pytest.param(name, Ordinal(), id=f"{name}-Ordinal")
+    for name in methods.names()
+    if methods.kind(name).models_annotators
 ]
 
 

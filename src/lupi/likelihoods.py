@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["Bernoulli", "Categorical", "Gaussian", "Likelihood"]
+__all__ = ["Bernoulli", "Categorical", "Gaussian", "Likelihood", "Ordinal"]
 
 SMALLEST = 1e-7
 """Lower bound of probabilities and variances in `from_moments`. The gradient is zero below it."""
@@ -95,6 +95,22 @@ class Categorical(Likelihood):
     def from_log_probabilities(self, log_p: Tensor, dim: int = -1) -> Tensor:  # noqa: ARG002 - `Bernoulli` needs it
         """Return log-probabilities unchanged, since they are logits."""
         return log_p
+
+
+@dataclass(frozen=True)
+class Ordinal(Categorical):
+    """One of K grades in order, such as those of a rating scale, with logits [..., K] as output.
+
+    The loss is that of classes. The order counts where grades are decided and where annotators are modelled: `predict`
+    returns the median grade, and annotators have a bias and a spread on the scale.
+
+    Examples
+    --------
+    >>> isinstance(Ordinal(), Categorical)  # so every method for classes takes grades
+    True
+    """
+
+    y: ClassVar = "grades of a rating scale"
 
 
 @dataclass(frozen=True)

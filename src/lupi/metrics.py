@@ -2,6 +2,7 @@
 
 A metric is a function of labels and predictions. For probabilities of K classes, labels are codes 0 … K−1 or a
 `Posterior`; for multi-label probabilities, they are 0 and 1 in the same shape; for a `Normal`, they are real numbers.
+For `Grades`, they are as for classes, and distances are differences of codes.
 To add a metric, add it to `METRICS`.
 """
 
@@ -38,6 +39,12 @@ class Normal(NamedTuple):
 
     mean: Floats
     variance: Floats | None = None
+
+
+class Grades(NamedTuple):
+    """Predicted probabilities of the grades of a rating scale, in order, [rows, grades]."""
+
+    p: Floats
 
 
 class Posterior(NamedTuple):
@@ -138,6 +145,46 @@ def ece(y: ArrayLike | Posterior, p: ArrayLike, bins: int = BINS) -> float:
     return float((table["confidence"] - table["correct"]).abs().sum() / table["count"].sum())
 
 
+def find_medians(p: ArrayLike) -> NDArray[np.int64]:
+    """Return the median grade of each row of probabilities, the grade with the lowest expected absolute error."""
+    return np.asarray((np.cumsum(p, 1) >= 0.5 - np.finfo(np.float32).eps).argmax(1))
+
+
+def ranked_probability_score(y: ArrayLike | Posterior, p: ArrayLike) -> Floats:
+    """Return the squared error of the cumulative probabilities, summed over grades (Epstein 1969)."""
+    at_most, true = np.cumsum(p, 1), np.cumsum(_distribute(y, p), 1)
+    return np.asarray((np.square(at_most) + true * (1 - 2 * at_most)).sum(1))
+
+
+def absolute_error(y: ArrayLike | Posterior, p: ArrayLike) -> Floats:
+    """Return the absolute error of the median grade."""
+    true, median = _distribute(y, p), find_medians(p)[:, None]
+    return np.asarray((true * np.abs(median - np.arange(true.shape[1]))).sum(1))
+
+
+def quadratic_kappa(y: ArrayLike | Posterior, p: ArrayLike) -> Score:
+    """Return Cohen's κ of the median grades, weighted by squared differences (Cohen 1968).
+
+    κ = 1 − D_o / D_e. D_o is the mean squared difference between decisions and labels, and D_e its expectation if they
+    were independent. The contributions of rows are linearized.
+    """
+    true, median = _distribute(y, p), find_medians(p)[:, None]
+    grade = np.arange(true.shape[1])
+    squares = np.square(median - grade)
+    own, by_chance = (true * squares).sum(1), squares @ true.mean(0)
+    expected = float(by_chance.mean())
+    if not expected:
+        return Score(1.0)
+    kappa = 1 - float(own.mean()) / expected
+    of_labels = true @ np.square(grade[:, None] - median.T).mean(1)  # against the decisions for all rows
+    return Score(kappa, ((1 - kappa) * (by_chance + of_labels) - own) / expected)
+
+
+def _distribute(y: ArrayLike | Posterior, p: ArrayLike) -> Floats:
+    """Return labels as distributions over the columns of p."""
+    return y.p if isinstance(y, Posterior) else np.eye(np.shape(p)[1])[np.asarray(y)]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Metric:
     """A metric and its display format.
@@ -151,6 +198,8 @@ class Metric:
         Name for readers.
     of_classes : callable, optional
         Scores class probabilities.
+    of_grades : callable, optional
+        Scores probabilities of grades, in place of `of_classes`.
     of_numbers : callable, optional
         Scores a `Normal`.
     higher_is_better : bool
@@ -165,6 +214,7 @@ class Metric:
 
     label: str
     of_classes: Callable[[Any, Any], Floats | Score | None] | None = None
+    of_grades: Callable[[Any, Any], Floats | Score | None] | None = None
     of_numbers: Callable[[Any, Any], Floats | Score | None] | None = None
     higher_is_better: bool = False
     scale: int = 1
@@ -203,20 +253,25 @@ METRICS = {
     "accuracy": Metric(label="accuracy", of_classes=accuracy, higher_is_better=True, scale=100, digits=1, unit="%"),
     "brier": Metric(label="Brier score", of_classes=brier),
     "ece": Metric(label="ECE", of_classes=lambda y, p: Score(ece(y, p))),
+    "rps": Metric(label="RPS", of_grades=ranked_probability_score),
+    "kappa": Metric(label="quadratic kappa", of_grades=quadratic_kappa, higher_is_better=True),
+    "mae": Metric(
+        label="MAE", of_grades=absolute_error, of_numbers=lambda y, prediction: np.abs(np.asarray(y) - prediction.mean)
+    ),
     "rmse": Metric(label="RMSE", of_numbers=_rmse),
 }
 """All metrics by the name of their column in results, in display order."""
 
 
-def evaluate(y: ArrayLike | Posterior, prediction: ArrayLike | Normal) -> dict[str, Score]:
+def evaluate(y: ArrayLike | Posterior, prediction: ArrayLike | Normal | Grades) -> dict[str, Score]:
     """Score predictions with every metric that applies to them.
 
     Parameters
     ----------
     y : array or Posterior
         Labels: codes of classes, their posterior, 0 and 1 (multi-label), or real numbers.
-    prediction : array or Normal
-        Probabilities, or a `Normal` for real numbers.
+    prediction : array, Normal or Grades
+        Probabilities, a `Normal` for real numbers, or `Grades` for a rating scale.
 
     Examples
     --------
@@ -225,8 +280,12 @@ def evaluate(y: ArrayLike | Posterior, prediction: ArrayLike | Normal) -> dict[s
     """
     scores = {}
     for name, metric in METRICS.items():
-        function = metric.of_numbers if isinstance(prediction, Normal) else metric.of_classes
-        found = None if function is None else function(y, prediction)
+        function, given = metric.of_classes, prediction
+        if isinstance(prediction, Normal):
+            function = metric.of_numbers
+        elif isinstance(prediction, Grades):
+            function, given = metric.of_grades or metric.of_classes, prediction.p
+        found = None if function is None else function(y, given)
         if found is not None:
             scores[name] = found if isinstance(found, Score) else Score(float(found.mean()), found)
     return scores

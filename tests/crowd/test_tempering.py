@@ -1,4 +1,5 @@
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from scipy.special import expit
 
 from lupi.crowd import infer, tempering
 from lupi.crowd.inference import infer_votes
-from lupi.crowd.likelihood import LabelModel, example_evidence
+from lupi.crowd.likelihood import LabelModel, example_evidence, label_evidence
 from lupi.crowd.tempering import GRID, choose_exponent, inputs_log_likelihood, left_out_log_likelihood
 
 
@@ -33,7 +34,9 @@ def test_leave_one_out_is_that_of_dropping_each_label(draw_votes, seed, exponent
         of_label[y] = expit(eta[n])
         scores.append(np.log(others @ of_label / others.sum()))
     evidence = example_evidence(votes, model)
-    found = left_out_log_likelihood(votes, log_prior, evidence, model, np.array([exponent]))
+    found = left_out_log_likelihood(
+        votes, log_prior, evidence, partial(label_evidence, votes, model), np.array([exponent])
+    )
     assert found == pytest.approx(np.sum(scores))
 
 
@@ -53,7 +56,7 @@ def test_inputs_are_predicted_by_the_posterior_of_the_labels_alone(draw_votes, s
 
 
 def arguments(found):
-    return found.votes, found.log_prior, found.evidence, found.model
+    return found.votes, found.log_prior, found.evidence, partial(label_evidence, found.votes, found.model)
 
 
 def test_the_exponent_is_the_lower_of_two_each_shrunk_towards_one(simulate):

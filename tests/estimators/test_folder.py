@@ -93,7 +93,6 @@ def test_names_categories_and_parameters_come_back(tmp_path):
         method_options={"factors": np.int64(2)},
         kind={"seconds": "standardized"},
         annotator=np.int64(0),
-        tower_skip=True,
         training={"schedule": "step", "milestones": (1, 2)},
         l2=np.float64(0.01),
         **QUICK | {"hidden": [9, 7]},

@@ -68,6 +68,13 @@ def table_options(
     soft: Annotated[
         bool, typer.Option("--soft", help="The target columns are probabilities of classes, which they name.")
     ] = False,
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            help="ordinal if the classes are numbers of a rating scale, or comma-separated grades in order; nominal by "
+            "default."
+        ),
+    ] = None,
     ignore: Annotated[list[str] | None, typer.Option(help="Comma-separated columns to leave out.")] = None,
     kind: Annotated[
         list[str] | None,
@@ -95,6 +102,7 @@ def table_options(
         trust=split_trust(trust),
         weight=weight,
         soft=soft,
+        scale=scale,
         ignore=ignore or [],
         kind=split_kinds(kind),
         task=task,

@@ -16,7 +16,7 @@ from lupi.compare.statistics import BASELINE
 from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor, fit_together
 from lupi.estimators.scoring import predict_test
 from lupi.methods import kind
-from lupi.metrics import Normal, Posterior, Score, evaluate
+from lupi.metrics import Grades, Normal, Posterior, Score, evaluate
 
 EARLY, PATIENCE = "early stopping", 5
 """Name of the baseline No PI with early stopping on held-out noisy labels, and its patience in epochs."""
@@ -153,4 +153,5 @@ def fit_and_score(models: Sequence[PrivilegedClassifier | PrivilegedRegressor], 
 def score(model: PrivilegedClassifier | PrivilegedRegressor, X: Any, y: Any, seconds: float) -> Result:
     """Score a fitted estimator on a test set."""
     y, prediction = predict_test(model, X, y)
-    return Result(y, prediction, evaluate(y, prediction), seconds)
+    graded = isinstance(model, PrivilegedClassifier) and model._target.ordinal
+    return Result(y, prediction, evaluate(y, Grades(np.asarray(prediction)) if graded else prediction), seconds)

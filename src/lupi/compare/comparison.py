@@ -143,6 +143,7 @@ def describe_plan(plan: Plan, data: TableData, test: TableData | None, variants:
         "gold": plan.spec.gold,
         "trust": dict(sorted(plan.spec.trust.items())),
         "soft": plan.spec.soft,
+        "scale": list(data.classes) if data.schema.ordinal else "nominal",
         "example": plan.spec.example,
         "inputs": list(data.schema.roles.inputs),
         "kind": dict(sorted(plan.spec.kind.items())),

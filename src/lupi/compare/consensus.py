@@ -27,6 +27,7 @@ from lupi.compare.arrays import PATIENCE
 from lupi.compare.plan import Plan
 from lupi.compare.statistics import BASELINE
 from lupi.crowd import infer
+from lupi.crowd.grades import infer_grades
 from lupi.estimators import PrivilegedClassifier
 from lupi.estimators.table_estimator import TableEstimator, fit_tables
 from lupi.tabular.encoding import MissingValuesWarning
@@ -64,13 +65,15 @@ def infer_consensus(
         place = np.full(len(data.classes) + 1, -1)  # −1, an unknown true label, is the last
         place[known] = np.arange(len(known))
         truth: Floats = np.zeros((rows.examples, len(data.classes)))
-        truth[:, known] = infer(
+        labels = infer(
             p,
             place[rows.y],
             example=rows.group,
             annotator=rows.annotators,
             gold=None if rows.true_labels is None else place[rows.true_labels],
             trust=rows.trusted or None,
-        ).truth
+        )
+        grades = infer_grades(labels.votes, labels.p) if data.schema.ordinal else labels
+        truth[:, known] = grades.truth
         found.append({"truth": truth})
     return found

@@ -27,7 +27,7 @@ Dawid and Skene, "Maximum likelihood estimation of observer error-rates using th
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from threading import RLock
 from typing import Any
 
@@ -250,7 +250,7 @@ def infer_votes(votes: Votes, p: ArrayLike, *, features: Any = None, exponent: f
     model = replace(fitted.model, log_odds=eta)
     evidence = example_evidence(votes, model)
     if exponent is None:
-        exponent = choose_exponent(votes, log_prior, evidence, model)
+        exponent = choose_exponent(votes, log_prior, evidence, partial(label_evidence, votes, model))
     truth = np.empty_like(log_prior)
     for rows in split_rows(*p.shape):
         truth[rows] = softmax(clamp(votes, log_prior[rows] + exponent * evidence[rows], rows))

@@ -15,11 +15,13 @@ Two criteria bound the exponent from above, and the lower bound of the two is ta
   share errors predict each other, so the exponent is too large then.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.special import logsumexp
 
 from lupi._internal.arrays import Floats
-from lupi.crowd.likelihood import LabelModel, label_evidence, log_softmax, split_rows
+from lupi.crowd.likelihood import log_softmax, split_rows
 from lupi.crowd.trusted import clamp
 from lupi.crowd.votes import Integers, Votes
 
@@ -27,9 +29,11 @@ GRID = np.geomspace(1, 0.02, 25)
 """Exponents to try."""
 MOST = 50_000
 """Maximum number of labels to leave out in turn; if there are more, evenly spaced ones are used."""
+OwnEvidence = Callable[[Integers], Floats]
+"""Returns log P(y_n | z) of the given labels for each true label z, [labels, classes]."""
 
 
-def choose_exponent(votes: Votes, log_prior: Floats, evidence: Floats, model: LabelModel) -> float:
+def choose_exponent(votes: Votes, log_prior: Floats, evidence: Floats, own_evidence: OwnEvidence) -> float:
     """Choose the exponent: the lower of those with which labels best predict x and other labels, respectively.
 
     The logarithm of the exponent has a standard normal prior, so it stays near 1, the exponent of independent labels,
@@ -37,7 +41,7 @@ def choose_exponent(votes: Votes, log_prior: Floats, evidence: Floats, model: La
     """
     totals = (
         inputs_log_likelihood(votes, log_prior, evidence, GRID),
-        left_out_log_likelihood(votes, log_prior, evidence, model, GRID),
+        left_out_log_likelihood(votes, log_prior, evidence, own_evidence, GRID),
     )
     return min(float(GRID[np.argmax(total - np.log(GRID) ** 2 / 2)]) for total in totals)
 
@@ -63,7 +67,7 @@ def find_shared(votes: Votes) -> Integers:
 
 
 def left_out_log_likelihood(
-    votes: Votes, log_prior: Floats, evidence: Floats, model: LabelModel, exponents: Floats
+    votes: Votes, log_prior: Floats, evidence: Floats, own_evidence: OwnEvidence, exponents: Floats
 ) -> Floats:
     """Return the log-probability of labels given the other labels of their example and x, for each exponent.
 
@@ -74,7 +78,7 @@ def left_out_log_likelihood(
     total = np.zeros(len(exponents))
     for rows in split_rows(len(labels), votes.classes):
         example = votes.example[labels[rows]]
-        own = label_evidence(votes, model, labels[rows])
+        own = own_evidence(labels[rows])
         others = evidence[example] - own
         for i, exponent in enumerate(exponents):
             total[i] += logsumexp(log_softmax(log_prior[example] + exponent * others) + own, axis=1).sum()

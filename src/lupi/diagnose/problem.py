@@ -107,6 +107,8 @@ class Problem:
         Weight of each label in training.
     real : bool
         Whether y is real-valued rather than classes.
+    grades : sequence, optional
+        The grades of a rating scale in order, if the classes are those of one.
     method : str
         Method whose out-of-fold predictions are used to rank annotators and labels.
     folds : int
@@ -135,6 +137,7 @@ class Problem:
     probabilities: Any = None
     weight: NDArray[np.float64] | None = None
     real: bool = False
+    grades: Sequence[Any] | None = None
     method: str = "pi-transition"
     folds: int = 5
     seed: int = 0
@@ -220,6 +223,7 @@ class Problem:
             probabilities=None if p is None else p[np.searchsorted(whole.rows, data.rows)],
             weight=None if data.weight is None else data.columns[data.weight].to_numpy(np.float64),
             real=data.schema.task == "regression",
+            grades=data.classes if data.schema.ordinal else None,
             seed=seed,
             parameters={"device": device, **chosen},
             jobs=jobs,

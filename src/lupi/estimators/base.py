@@ -67,7 +67,6 @@ class PrivilegedEstimator(BaseEstimator, ABC):
     trunk: Trunk | None = None
     hidden: Sequence[int] = (64, 64)
     tower: Sequence[int] = (64, 64)
-    tower_skip: bool = False
     annotator: str | int | None = None
     trust: Mapping[Any, float] | None = None
     epochs: int = 50
@@ -87,6 +86,11 @@ class PrivilegedEstimator(BaseEstimator, ABC):
     def _weigh(self, y: Tensor) -> NDArray[np.float64] | None:  # noqa: ARG002 - classifiers do
         """Return the weight of each label, or None."""
         return None
+
+    @property
+    def _codes_classes(self) -> bool:
+        """Whether labels are classes without an order, among which −1 may mean that there is no label."""
+        return is_classifier(self) and getattr(self, "scale", "nominal") == "nominal"
 
     def fit(
         self,
@@ -155,7 +159,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             privileged=None if privileged is None else as_frame(privileged),
             example=example,
             sample_weight=sample_weight,
-            classes=is_classifier(self),
+            classes=self._codes_classes,
         )
         seed = int(check_random_state(self.random_state).randint(2**31))
         fabric = self._options(OF_FIT).get("fabric")
@@ -257,7 +261,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         inputs, y = self._read_inputs(eval_set[0], reset=False), fit_arguments.read_targets(eval_set[1])
         if len(y) != len(inputs):
             raise ValueError(f"Expected `eval_set` to have {len(inputs)} labels as its X has rows, but got {len(y)}.")
-        labelled = fit_arguments.find_labelled(y, classes=is_classifier(self))
+        labelled = fit_arguments.find_labelled(y, classes=self._codes_classes)
         rows, x = torch.from_numpy(labelled).nonzero().squeeze(1), self._encode_inputs(inputs)
         a: Tensor | SparseRows = torch.zeros(len(y), width)
         if len(eval_set) == 3:
@@ -355,7 +359,6 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             outputs=self.widths_["outputs"],
             likelihood=self.target_.likelihood,
             tower_widths=(first, second),
-            tower_skip=self.tower_skip,
             odd=bool(self.widths_.get("odd")),
         )
         networks = [self._build_one(parts) for _ in range(self.members)]

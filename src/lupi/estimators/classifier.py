@@ -13,7 +13,7 @@ from torch.nn.functional import logsigmoid
 
 from lupi.estimators.base import PrivilegedEstimator
 from lupi.estimators.fit_arguments import read_targets
-from lupi.estimators.targets import Classes, ClassTarget, SeveralLabels, SoftClasses, check_probabilities
+from lupi.estimators.targets import Classes, ClassTarget, Scale, SeveralLabels, SoftClasses, check_probabilities
 from lupi.likelihoods import Categorical
 
 
@@ -21,7 +21,8 @@ from lupi.likelihoods import Categorical
 class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
     """Classifier that learns from privileged information and predicts without it.
 
-    A 1-D y is multi-class. A 2-D y holds 0 and 1 for multi-label classification or, with `soft`, class probabilities.
+    A 1-D y is multi-class or, with `scale`, of grades in order. A 2-D y holds 0 and 1 for multi-label classification
+    or, with `soft`, class probabilities.
 
     Parameters
     ----------
@@ -48,8 +49,6 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
         category is a category of its own, and a missing text is an empty text.
     tower : (int, int)
         Widths of the tower, which combines features and privileged information.
-    tower_skip : bool
-        Whether the conditional head also sees the features directly, as in the paper's ImageNet variant.
     annotator : str or int, optional
         Column of `privileged` with the annotator of each label, by name or, for arrays, by number. By default it is the
         first column that has a typical name, such as ``annotator`` or ``worker_id``, and repeated values; if there is
@@ -89,6 +88,10 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
     soft : bool
         Whether the columns of y are class probabilities, such as those of a language model. The class labels are
         the column names, or numbers if there are none. A model of the annotators uses only the most probable class.
+    scale : {"nominal", "ordinal"} or sequence
+        Whether the order of the classes matters. "ordinal" is for a rating scale of numbers, such as 1 to 5; for names,
+        list the grades in order, such as ``["poor", "fair", "good"]``. `predict` then returns the median grade, and
+        methods with a model of the annotators estimate their bias and spread on the scale.
 
     Attributes
     ----------
@@ -117,11 +120,16 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
 
     class_weight: Mapping[Any, float] | str | None = None
     soft: bool = False
+    scale: Scale = "nominal"
 
     def _make_target(self, y: Any, names: Sequence[Any] | None) -> ClassTarget:
         if self.soft:
-            return SoftClasses(y, names)
-        return SeveralLabels(y) if y.ndim == 2 and y.shape[1] > 1 else Classes(y)
+            return SoftClasses(y, names, self.scale)
+        if y.ndim == 2 and y.shape[1] > 1:
+            if self.scale != "nominal":
+                raise ValueError(f"Expected y to have one column for `scale`, but got {y.shape[1]}.")
+            return SeveralLabels(y)
+        return Classes(y, self.scale)
 
     def _weigh(self, y: Tensor) -> NDArray[np.float64] | None:
         return self._target.weigh(y, self.class_weight)
@@ -163,7 +171,7 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
         return self._predict_given(X, privileged)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class or, if multi-label, 1 for each label with a probability above 0.5."""
+        """Return the most probable class, the median grade or, if multi-label, 1 where a label is probable."""
         return self._target.choose(self.predict_proba(X))
 
     def __sklearn_tags__(self) -> Any:

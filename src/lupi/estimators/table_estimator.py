@@ -73,7 +73,9 @@ class TableEstimator:
         }
         if self.schema.task == "regression":
             return PrivilegedRegressor(**options)
-        return PrivilegedClassifier(soft=self.schema.soft, **options)
+        scale = list(data.classes) if self.schema.ordinal and not self.schema.soft else None
+        ordinal = "ordinal" if self.schema.ordinal else "nominal"
+        return PrivilegedClassifier(soft=self.schema.soft, scale=scale or ordinal, **options)
 
     def _arguments(self, data: TableData) -> dict[str, Any]:
         """Return the arguments of the estimator's `fit`."""

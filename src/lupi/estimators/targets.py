@@ -1,4 +1,4 @@
-"""The targets of estimators, one class per mode: classes, several labels, class probabilities and numbers.
+"""The targets of estimators, one class per mode: classes or grades, several labels, probabilities and numbers.
 
 A target learns from y how to code labels as tensors and how to decode outputs of a network. Instances are saved as
 JSON and arrays, so they hold plain attributes.
@@ -7,7 +7,7 @@ JSON and arrays, so they hold plain attributes.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from numbers import Number, Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,19 +19,25 @@ from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
 from lupi.estimators.fit_arguments import to_python
-from lupi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from lupi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood, Ordinal
+from lupi.metrics import find_medians
 from lupi.tabular import targets
 from lupi.tabular.kinds.number import LARGEST, find_offset, find_too_large
 
 ClassWeight = Mapping[Any, float] | str | None
+Scale = str | Sequence[Any]
 
 
 class Target(ABC):
     """What y means, and how it is coded."""
 
-    likelihood: ClassVar[Likelihood]
     outputs: int
     """Number of outputs of the network."""
+
+    @property
+    @abstractmethod
+    def likelihood(self) -> Likelihood:
+        """What an output of the network means."""
 
     @abstractmethod
     def code(self, y: Any, name: str) -> Tensor:
@@ -46,6 +52,13 @@ class ClassTarget(Target):
     """A target of classes, with their labels in order."""
 
     classes: NDArray[Any]
+    ordinal: bool = False
+    """Whether the classes are grades of a rating scale, in order."""
+
+    @property
+    def likelihood(self) -> Likelihood:
+        """That of classes or grades."""
+        return Ordinal() if self.ordinal else Categorical()
 
     @abstractmethod
     def spread(self, y: Tensor) -> NDArray[np.float64]:
@@ -56,8 +69,8 @@ class ClassTarget(Target):
         return self.likelihood.mean(output)
 
     def choose(self, p: NDArray[np.float64]) -> NDArray[Any]:
-        """Return the predicted labels."""
-        return np.asarray(self.classes[p.argmax(1)])
+        """Return the predicted labels: the most probable class or the median grade."""
+        return np.asarray(self.classes[find_medians(p) if self.ordinal else p.argmax(1)])
 
     def weigh(self, y: Tensor, class_weight: ClassWeight) -> NDArray[np.float64] | None:
         """Return the weight of each label, or None; that of a soft label is the expected weight of its classes."""
@@ -76,12 +89,11 @@ class ClassTarget(Target):
 
 
 class Classes(ClassTarget):
-    """One class per label."""
+    """One class or, with another scale than "nominal", one grade per label."""
 
-    likelihood = Categorical()
-
-    def __init__(self, y: Any) -> None:
-        self.classes, _ = number_classes(y if isinstance(y, pd.Categorical) else check_labels(y))
+    def __init__(self, y: Any, scale: Scale = "nominal") -> None:
+        y = y if isinstance(y, pd.Categorical) else check_labels(y)
+        self.classes, self.ordinal = targets.order_grades(number_classes(y)[0], scale)
         self.outputs = len(self.classes)
         if self.outputs < 2:
             only = to_python(self.classes[0])
@@ -90,7 +102,8 @@ class Classes(ClassTarget):
     def code(self, y: Any, name: str) -> Tensor:
         """Return class numbers."""
         if isinstance(y, pd.Categorical):
-            return torch.from_numpy(number_classes(y)[1])
+            labels, codes = number_classes(y)
+            return code_classes(self.classes, labels, name)[codes]
         return code_classes(self.classes, y, name)
 
     def spread(self, y: Tensor) -> NDArray[np.float64]:
@@ -99,13 +112,12 @@ class Classes(ClassTarget):
 
 
 class SoftClasses(ClassTarget):
-    """Class probabilities, such as those of a language model."""
+    """Class probabilities, such as those of a language model; on another scale than "nominal", columns are in order."""
 
-    likelihood = Categorical()
-
-    def __init__(self, y: NDArray[Any], names: Sequence[Any] | None) -> None:
+    def __init__(self, y: NDArray[Any], names: Sequence[Any] | None, scale: Scale = "nominal") -> None:
         p = check_probabilities(y)
         self.classes = np.asarray(range(p.shape[1]) if names is None else list(names))
+        self.ordinal = scale != "nominal"
         repeated = pd.Series(self.classes).duplicated()
         if repeated.any():
             got = to_python(self.classes[repeated.argmax()])

@@ -1,6 +1,7 @@
 """Compute targets for students from labels, out-of-fold predictions and a model of the annotators."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -12,12 +13,13 @@ from torch import Tensor
 
 from lupi._internal.arrays import Floats
 from lupi.crowd import Votes
-from lupi.crowd.inference import infer_votes
+from lupi.crowd.grades import GradeInference, infer_grades
+from lupi.crowd.inference import Inference, infer_votes
 from lupi.crowd.numbers import infer_numbers
 from lupi.crowd.stacking import stack_weights
 from lupi.crowd.trusted import clamp
 from lupi.data import Annotations, SparseRows
-from lupi.likelihoods import Bernoulli, Gaussian, Likelihood
+from lupi.likelihoods import Bernoulli, Gaussian, Likelihood, Ordinal
 
 ROUNDS = 2
 """Number of alternations between fitting the mixture weights and fitting the model of the annotators."""
@@ -54,15 +56,18 @@ def explain(
     priors = [np.stack([1 - p, p], -1).reshape(-1, 2) if several else p for p in predictions]
     if features is not None and all(tells_label(features, votes, p) for p in priors):
         features = None
+    infer: Callable[..., Inference | GradeInference] = partial(infer_votes, features=features)
+    if isinstance(likelihood, Ordinal):
+        infer = infer_grades
     weights = np.ones(1)
     if len(priors) > 1:
-        alone = [infer_votes(votes, p, features=features, exponent=1.0) for p in priors]
+        alone = [infer(votes, p, exponent=1.0) for p in priors]
         found = max(alone, key=attrgetter("log_likelihood"))
         for _ in range(ROUNDS):
             weights = stack_weights(priors, clamp(votes, found.evidence.copy()))
-            found = infer_votes(votes, mix(priors, weights), features=features, exponent=1.0)
+            found = infer(votes, mix(priors, weights), exponent=1.0)
     prior = mix(priors, weights)
-    truth = infer_votes(votes, prior, features=features, exponent=exponent).truth
+    truth = infer(votes, prior, exponent=exponent).truth
     target = weight * truth + (1 - weight) * prior
     if votes.gold is not None:
         target[votes.gold >= 0] = truth[votes.gold >= 0]

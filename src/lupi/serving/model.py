@@ -89,7 +89,7 @@ class TableModel:
         if self.estimator.multi_label_:
             predictions = {f"prediction_{name}": (p[:, i] > 0.5).astype(int) for i, name in enumerate(names)}
         else:
-            predictions = {"prediction": self.estimator.classes_[p.argmax(1)]}
+            predictions = {"prediction": self.estimator._target.choose(p)}
         probabilities = {f"probability_{name}": p[:, i].astype(np.float32) for i, name in enumerate(names)}
         return pd.DataFrame(predictions | probabilities, index=table.index)
 

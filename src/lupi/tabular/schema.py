@@ -40,6 +40,7 @@ class Schema:
     inputs: dict[str, InputColumn]
     privileged: dict[str, str]
     annotator: str | None
+    ordinal: bool = False
 
     @property
     def several(self) -> bool:

@@ -37,6 +37,9 @@ class TableSpec:
         Column of sample weights.
     soft : bool
         Whether the targets are class probabilities that sum to one. The column names are the classes.
+    scale : str, optional
+        "ordinal" if the classes are numbers of a rating scale, whose order counts, or comma-separated grades in order,
+        such as "poor,fair,good"; "nominal" by default.
     ignore : sequence of str
         Columns to leave out. Columns without a role are inputs.
     kind : mapping of str to str
@@ -69,6 +72,7 @@ class TableSpec:
     trust: Mapping[str, float] = field(default_factory=dict)
     weight: str | None = None
     soft: bool = False
+    scale: str | None = None
     ignore: Sequence[str] = ()
     kind: Mapping[str, str] = field(default_factory=dict)
     task: str | None = None

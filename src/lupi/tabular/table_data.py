@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,8 @@ class TableData:
     columns : DataFrame or Columns
         All columns with a role. The index is the row number in the table.
     classes : tuple
-        The classes of the whole table, or the names of several targets; empty for regression.
+        The classes of the whole table, sorted or in the order of their scale, or the names of several targets; empty
+        for regression.
     example : ndarray, optional
         The number of each row's example; by default each row is an example.
     gold, weight : str, optional
@@ -239,13 +240,13 @@ def read_data(spec: TableSpec) -> TableData:
     labels = pd.DataFrame({name: table[name] for name in roles.target})
     labels, notes = drop_unlabelled(labels, roles.target, classes=False)
     task, reason = targets.choose_task(labels, roles.target, spec.task, soft=spec.soft)
-    if task == "classification":
+    if task == "classification" and spec.scale in (None, "nominal"):  # else −1 may be a grade
         labels, coded = drop_unlabelled(labels, roles.target, classes=True)
         notes += coded
     if len(labels) < len(table):
         table = table.take(labels.index.to_numpy())
     if task == "classification" and len(roles.target) == 1:
-        notes += note_target(labels[roles.target[0]], given=spec.task is not None)
+        notes += note_target(labels[roles.target[0]], given=spec.task is not None, scaled=spec.scale is not None)
     inputs, of_inputs = recognize_inputs(spec, table, types, roles)
     privileged, of_privileged = recognizing.recognize_privileged(
         table.select(list(roles.privileged)), spec.kind, TABLE_ADVICE, spec.annotator
@@ -270,11 +271,22 @@ def read_data(spec: TableSpec) -> TableData:
         *([f"Weights: {spec.weight}."] if spec.weight else []),
         *known,
     ]
-    schema = Schema(roles=roles, task=task, soft=spec.soft, inputs=inputs, privileged=privileged, annotator=annotator)
+    classes, ordinal = order_classes(spec, table, roles, task)
+    if ordinal:
+        choices.insert(1, f"Scale: {len(classes)} grades in order, from {classes[0]} to {classes[-1]}.")
+    schema = Schema(
+        roles=roles,
+        task=task,
+        soft=spec.soft,
+        inputs=inputs,
+        privileged=privileged,
+        annotator=annotator,
+        ordinal=ordinal,
+    )
     data = TableData(
         schema=schema,
         columns=table,
-        classes=() if task == "regression" else tuple(targets.list_classes(table, roles.target, soft=spec.soft)),
+        classes=classes,
         gold=spec.gold,
         weight=spec.weight,
         trust=spec.trust,
@@ -307,15 +319,30 @@ def recognize_inputs(
     }, notes
 
 
-def note_target(labels: Column, *, given: bool) -> list[str]:
-    """Return notes on classes that are spelled in several ways or, unless the task is `given`, may be numbers."""
+def order_classes(spec: TableSpec, table: Columns, roles: Roles, task: str) -> tuple[tuple[Any, ...], bool]:
+    """Return the classes of a table, or the names of several targets, and whether they are grades in order."""
+    several = len(roles.target) > 1 and not spec.soft
+    if spec.scale not in (None, "nominal") and (task == "regression" or several):
+        raise ValueError(f"Expected classes for `scale`, but got {'several targets' if several else task}.")
+    if task == "regression":
+        return (), False
+    classes = targets.list_classes(table, roles.target, soft=spec.soft)
+    if spec.scale is None or several:
+        return tuple(classes), False
+    if spec.soft:  # the columns are in order
+        return tuple(classes), spec.scale != "nominal"
+    found, ordinal = targets.order_grades(np.asarray(classes), targets.split_scale(spec.scale, classes))
+    return tuple(found.tolist()) if ordinal else tuple(classes), ordinal
+
+
+def note_target(labels: Column, *, given: bool, scaled: bool) -> list[str]:
+    """Return notes on spellings of classes and, unless the task is `given` or they are `scaled`, on numbers."""
     notes = targets.note_spellings(labels)
-    if given:
+    if not is_numeric_dtype(labels.dtype):
+        return notes if given else [*recognizing.note_notation(labels, role="Target"), *notes]
+    if scaled:
         return notes
-    find = (
-        targets.note_quantity if is_numeric_dtype(labels.dtype) else partial(recognizing.note_notation, role="Target")
-    )
-    return [*find(labels), *notes]
+    return [*(([] if given else targets.note_quantity(labels)) or targets.note_scale(labels)), *notes]
 
 
 def find_examples(data: TableData) -> tuple[TableData, list[str]]:

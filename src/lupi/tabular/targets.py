@@ -19,6 +19,9 @@ MAX_CLASSES = 100
 FEW_ROWS = 50
 """Integers with fewer rows each, on average, are probably quantities rather than classes, if there are many."""
 TASKS = ("classification", "regression")
+SCALES = ("nominal", "ordinal")
+MAX_GRADES = 25
+"""A target of more distinct integers is probably no rating scale."""
 ROUNDING = 0.01
 """Largest allowed difference between a sum of probabilities and 1, since files may hold only a few digits."""
 
@@ -75,6 +78,46 @@ def note_quantity(column: Column) -> list[str]:
         f"Each of the {count} distinct integers of target {column.name!r} is a class, with {average}; if they are "
         "numbers to predict, set `task` to 'regression'."
     ]
+
+
+def note_scale(column: Column) -> list[str]:
+    """Return a note if classes are a few integers, which may be grades of a rating scale."""
+    if not is_number(column) or not 3 <= column.nunique() <= MAX_GRADES:
+        return []
+    grades = f"the integers from {column.min():g} to {column.max():g} of target {column.name!r}"
+    return [
+        f"If {grades} are grades of a rating scale, set `scale` to 'ordinal', so that their order counts; 'nominal' "
+        "turns this note off."
+    ]
+
+
+def order_grades(labels: NDArray[Any], scale: str | Sequence[Any]) -> tuple[NDArray[Any], bool]:
+    """Return the classes that sorted labels have on a scale, and whether they are grades in order.
+
+    A scale is one of `SCALES`, or a list of all grades in order.
+    """
+    if isinstance(scale, str) and scale in SCALES:
+        if scale == "ordinal" and labels.dtype.kind not in "iuf":
+            got = f"{as_text(labels[0])!r}: list the grades in order instead"
+            raise ValueError(f"Expected labels to be numbers with `scale` 'ordinal', but got {got}.")
+        return labels, scale == "ordinal"
+    grades = None if isinstance(scale, str) or not isinstance(scale, Sequence) else np.asarray(list(scale))
+    if grades is None or len(grades) < 2 or pd.Index(grades).has_duplicates:
+        known = f"one of {', '.join(SCALES)}, or a list of different grades in order"
+        raise ValueError(f"Expected `scale` to be {known}, but got {scale!r}.")
+    for label in labels[~pd.Index(labels).isin(grades)]:
+        raise ValueError(f"Expected `scale` to list the grades in order, but it has no {as_text(label)!r}.")
+    return grades, True
+
+
+def split_scale(scale: str, classes: Sequence[Any]) -> str | list[Any]:
+    """Split the comma-separated grades of a scale, which are of the type of the classes."""
+    if scale in SCALES or "," not in scale:
+        return scale
+    named = {as_text(label): label for label in classes}
+    whole = all(isinstance(label, int | np.integer) for label in classes)
+    names = [name.strip() for name in scale.split(",")]
+    return [named.get(name, int(name) if whole and name.lstrip("-").isdigit() else name) for name in names]
 
 
 def note_spellings(column: Column) -> list[str]:

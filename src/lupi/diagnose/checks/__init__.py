@@ -5,6 +5,7 @@ from lupi.diagnose.checks.agreement import Agreement
 from lupi.diagnose.checks.annotators import Annotators, Confusion
 from lupi.diagnose.checks.balance import Balance
 from lupi.diagnose.checks.columns import Capacity, Information, Leaks
+from lupi.diagnose.checks.grades import Grades
 from lupi.diagnose.checks.judges import Judges
 from lupi.diagnose.checks.labels import Consensus, Labels
 from lupi.diagnose.checks.next import Next
@@ -15,6 +16,7 @@ CHECKS: list[Check] = [
     Leaks(),
     Labels(),
     Annotators(),
+    Grades(),
     Consensus(),
     Next(),
     Judges(),

@@ -1,0 +1,88 @@
+"""Rating scales: grades in order beside classes and numbers: ``python -m benchmarks.ratings DATA [SEEDS] [SET ...]``.
+
+DATA holds `politeness/annotations.parquet` (ratings from 1 to 25) and `convabuse/annotations.parquet` (from 1, fine, to
+-3). There are no true grades. For each seed, a quarter of the examples and half of the annotators are held out. `auto`
+is trained on the other labels and scored on the labels that held-out annotators gave to held-out examples: the absolute
+error from each label and from their mean, and the ranked probability score. Texts are encoded with TF-IDF. Intervals
+are of paired differences over seeds, whose splits overlap.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy.stats import t
+
+from benchmarks.annotators import inputs
+from lupi import PrivilegedClassifier, PrivilegedRegressor
+from lupi.metrics import find_medians, ranked_probability_score
+
+SETS = ("politeness", "convabuse")
+EPOCHS = 30
+
+
+def main(folder: Path, seeds: int, names: list[str]) -> None:
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    for name in names or SETS:
+        runs = pd.DataFrame([row for seed in range(seeds) for row in scores(folder, name, seed)])
+        means = runs.groupby("prediction", sort=False).mean().drop(columns="seed")
+        print(f"\n{name}\n{means.round(3).to_string()}\n\ngrades, median, minus the others, with 95 % intervals")
+        wide = runs.pivot_table(index="seed", columns="prediction", sort=False)
+        for metric, other in wide.columns:
+            gap = (wide[metric, "grades, median"] - wide[metric, other]).to_numpy()
+            if other != "grades, median":
+                half = t.ppf(0.975, len(gap) - 1) * gap.std(ddof=1) / np.sqrt(len(gap))
+                print(
+                    f"  {metric:<16} {other:<16} {gap.mean():+.3f} [{gap.mean() - half:+.3f}, {gap.mean() + half:+.3f}]"
+                )
+
+
+def scores(folder: Path, name: str, seed: int) -> list[dict[str, Any]]:
+    """Train on some annotators and examples, and score predictions by the labels of the others."""
+    table = pd.read_parquet(folder / name / "annotations.parquet")
+    if name == "convabuse":
+        table["text"] = table["agent"].fillna("") + " " + table["user"].fillna("")
+    y, example = table["label"].to_numpy().astype(int), pd.factorize(table["example"])[0]
+    who, people = pd.factorize(table["annotator"])
+    rng = np.random.default_rng(seed)
+    new = np.isin(example, rng.permutation(example.max() + 1)[: (example.max() + 1) // 4])
+    others = np.isin(who, rng.permutation(len(people))[: len(people) // 2])
+    train, test = np.flatnonzero(~new & ~others), np.flatnonzero(new & others)
+    X, privileged = inputs(table, example), table[["annotator"]].astype(str)
+    grades, code = np.unique(y, return_inverse=True)
+    mean = pd.Series(y[test]).groupby(example[test]).transform("mean").to_numpy()
+    of_example = 1 / pd.Series(example[test]).groupby(example[test]).transform("count").to_numpy()
+
+    def fit(model: Any) -> Any:
+        return model.fit(X[train], y[train], privileged=privileged.iloc[train], example=example[train])
+
+    def line(prediction: str, found: Any, p: Any = None) -> dict[str, Any]:
+        score = np.nan if p is None else float(ranked_probability_score(code[test], p).mean())
+        return {
+            "prediction": prediction,
+            "seed": seed,
+            "MAE, each label": np.abs(found - y[test]).mean(),
+            "MAE, their mean": np.average(np.abs(found - mean), weights=of_example),
+            "RPS": score,
+        }
+
+    options: Any = {"epochs": EPOCHS, "random_state": seed}
+    rows = [line("numbers", fit(PrivilegedRegressor(**options)).predict(X[test]))]
+    for kind, scale in (("classes", "nominal"), ("grades", grades.tolist())):
+        model = fit(PrivilegedClassifier(scale=scale, **options))
+        p = np.zeros((len(test), len(grades)))
+        p[:, np.searchsorted(grades, model.classes_)] = model.predict_proba(X[test])
+        rows.append(line(f"{kind}, argmax", grades[p.argmax(1)], p))
+        rows.append(line(f"{kind}, median", grades[find_medians(p)], p))
+    return rows
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 5, sys.argv[3:])

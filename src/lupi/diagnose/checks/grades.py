@@ -1,0 +1,44 @@
+"""Who grades too high, too low or at random on a rating scale."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from lupi.crowd.grades import infer_grades
+from lupi.diagnose.base import MOST_ROWS, Brief, Check, Finding
+from lupi.diagnose.problem import Problem
+from lupi.report import Section
+
+
+class Grades(Check):
+    """The bias and spread of each annotator, in grades: annotator, labels, bias and spread, the largest bias first."""
+
+    name = "grades"
+
+    def run(self, problem: Problem) -> Finding | None:
+        """Estimate bias and spread, if the classes are grades of a rating scale."""
+        if problem.grades is None or problem.annotator is None:
+            return None
+        inference = problem.inference
+        votes, rank = inference.votes, pd.Index(problem.grades).get_indexer(pd.Index(problem.classes))
+        p = np.zeros((votes.examples, len(problem.grades)))
+        p[:, rank] = inference.p
+        gold = None if votes.gold is None else np.where(votes.gold < 0, -1, rank[votes.gold])
+        found = infer_grades(replace(votes, label=rank[votes.label], classes=len(problem.grades), gold=gold), p)
+        columns = {"annotator": inference.names, "labels": np.bincount(votes.annotator, minlength=votes.annotators)}
+        table = pd.DataFrame({**columns, "bias": found.bias, "spread": found.spread})
+        table = table.sort_values("bias", key=np.abs, ascending=False, kind="stable", ignore_index=True)
+        first = table.iloc[0]
+        way = "higher" if first["bias"] > 0 else "lower"
+        return Finding(
+            sentence=f"{first['annotator']} grades {abs(first['bias']):.1f} {way} than others would: the largest bias.",
+            table=table,
+            section=Section(
+                heading="Grades",
+                text="Bias is by how many grades an annotator is above the estimated true grade on average, and spread "
+                "is how far their grades scatter. Habits, which do not depend on the truth, are not part of it.",
+            ),
+            brief=Brief("Bias and spread in grades", table.head(MOST_ROWS), {"bias": 2, "spread": 2}),
+            numbers={"largest_bias": float(first["bias"])},
+        )
