@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from lupi.crowd import Votes
+from lupi.crowd.dependence import measure_dependence
 from lupi.crowd.rates import correct_shares, estimate_mean
 
 DRAWS = 500
@@ -49,10 +51,32 @@ def main(folder: Path) -> None:
         print(
             f"{size} human labels, Rogan–Gladen error {np.sqrt(np.mean((np.array(corrected) - gold.mean()) ** 2)):.3f}"
         )
+    print_dependence(table, gold)
     print(f"the judges' verdicts alone: {examples['verdict'].mean():.1%} toxic")
     print(
         f"correlation with people: verdicts {np.corrcoef(gold, examples['verdict'])[0, 1]:.2f}, "
         f"scores {np.corrcoef(gold, examples['score'])[0, 1]:.2f}, {limit(table, gold):.2f} for the best combination"
+    )
+
+
+def print_dependence(table: pd.DataFrame, gold: np.ndarray) -> None:
+    """Print how many independent votes the judges are worth, by all human labels."""
+    example, annotator = pd.factorize(table["example"], sort=True)[0], pd.factorize(table["annotator"])[0]
+    votes = Votes(
+        example=example,
+        annotator=annotator,
+        label=table["label"].to_numpy(),
+        examples=len(gold),
+        annotators=annotator.max() + 1,
+        classes=2,
+    )
+    found = measure_dependence(votes, np.eye(2)[gold.astype(int)])
+    assert found is not None
+    worth, low, high = found.votes
+    right = (table["label"] == table["gold"]).groupby(table["annotator"]).mean()
+    print(
+        f"{found.size:.1f} judges are worth {worth:.1f} [{low:.1f}, {high:.1f}]; correlation {found.mean:.2f}; "
+        f"they are right {right.min():.0%} to {right.max():.0%}"
     )
 
 

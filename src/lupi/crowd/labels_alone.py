@@ -51,7 +51,8 @@ def approximate_reliability(inference: Inference) -> tuple[Floats, Floats, Float
     own = np.where(checked, checked * v.mean_by_annotator(spread), 1 / inference.variances[0])
     precision = own + np.bincount(v.annotator, spread - q * (1 - q), v.annotators).clip(0)
     log_odds, away = logit(right), (Z / np.sqrt(precision))[v.annotator]
-    return v.mean_by_annotator(right), *(v.mean_by_annotator(expit(log_odds + side * away)) for side in (-1, 1))
+    low, high = (v.mean_by_annotator(expit(log_odds + side * away)) for side in (-1, 1))
+    return v.mean_by_annotator(right), low, high
 
 
 def expected_confusions(votes: Votes, truth: Floats) -> tuple[Integers, Integers, Integers, Floats, Floats]:
