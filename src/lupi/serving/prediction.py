@@ -14,7 +14,7 @@ import pyarrow.parquet
 from lupi._internal.checks import check_name, split_names
 from lupi._internal.files import check_not_input, claim_output, explain_os_errors, is_formula, replace_file
 from lupi._internal.progress import Steps
-from lupi.serving.model import Estimator, TableModel, list_columns
+from lupi.serving.model import Estimator, TableModel
 from lupi.tabular.formats import count_rows, folder_of, open_file, read_batches, read_schema
 from lupi.tabular.formats.separated import is_separated
 from lupi.tabular.frames import to_pandas
@@ -99,8 +99,8 @@ def as_table_model(model: TableModel | Estimator, stored: pa.Schema, table: str 
             what = f"Expected {table} to have {len(kinds)} columns, as the array that the model was fitted on"
             why = "fitted on a DataFrame, a model finds its columns by name"
             raise ValueError(f"{what}, but it has {len(stored.names)}: {why}.")
-        listed = list_columns(stored.names)
-        warnings.warn(f"The model was fitted on an array, so columns are taken in their order: {listed}.", stacklevel=3)
+        ends = f"{stored.names[0]} to {stored.names[-1]}"
+        warnings.warn(f"The model was fitted on an array, so columns are taken in their order, {ends}.", stacklevel=3)
         kinds = dict(zip(stored.names, kinds.values(), strict=True))
     inputs = {}
     for name, kind in kinds.items():
