@@ -15,7 +15,7 @@ test: $(INSTALLED)
 nightly: $(INSTALLED)
 	OMP_NUM_THREADS=1 LUPI_CRASH_POINTS=20 $(BIN)/pytest -n 2 -q -m ""
 
-# About 45 minutes on two cores; `python -m tests.faults.fuzz --case train:1234` runs one case again.
+# An hour or more on two cores; `python -m tests.faults.fuzz --case train:1234` runs one case again.
 fuzz: $(INSTALLED)
 	$(BIN)/python -m tests.faults.fuzz --cases 20000 --real 20 --scenarios 1
 

@@ -23,6 +23,9 @@ from lupi.tabular.schema import InputColumn, Schema
 from lupi.tabular.spec import Roles
 from lupi.tabular.values import as_text, stored_as
 
+MOST_NAMES = 10
+"""Maximum number of columns whose names a message lists."""
+
 
 def predict_table(
     model: TableModel | Estimator,
@@ -99,8 +102,9 @@ def as_table_model(model: TableModel | Estimator, stored: pa.Schema, table: str 
             what = f"Expected {table} to have {len(kinds)} columns, as the array that the model was fitted on"
             why = "fitted on a DataFrame, a model finds its columns by name"
             raise ValueError(f"{what}, but it has {len(stored.names)}: {why}.")
-        ends = f"{stored.names[0]} to {stored.names[-1]}"
-        warnings.warn(f"The model was fitted on an array, so columns are taken in their order, {ends}.", stacklevel=3)
+        few = len(kinds) <= MOST_NAMES
+        listed = ", ".join(stored.names) if few else f"{stored.names[0]} to {stored.names[-1]}"
+        warnings.warn(f"The model was fitted on an array, so columns are taken in their order: {listed}.", stacklevel=3)
         kinds = dict(zip(stored.names, kinds.values(), strict=True))
     inputs = {}
     for name, kind in kinds.items():
