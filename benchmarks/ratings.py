@@ -35,7 +35,7 @@ def main(folder: Path, seeds: int, names: list[str]) -> None:
         means = runs.groupby("prediction", sort=False).mean().drop(columns="seed")
         print(f"\n{name}\n{means.round(3).to_string()}\n\ngrades, median, minus the others, with 95 % intervals")
         wide = runs.pivot_table(index="seed", columns="prediction", sort=False)
-        for metric, other in wide.columns.to_list():
+        for metric, other in map(tuple, wide.columns):
             gap = (wide[metric, "grades, median"] - wide[metric, other]).to_numpy()
             if other != "grades, median":
                 half = t.ppf(0.975, len(gap) - 1) * gap.std(ddof=1) / np.sqrt(len(gap))
