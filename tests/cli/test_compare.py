@@ -104,7 +104,7 @@ def test_a_csv_test_table_is_read_with_the_types_of_training(tmp_path):
 def test_a_few_methods_are_the_default(table):
     assert compare(table, "--methods", "").exit_code == 0
     few = pd.read_csv(table.parent / "run" / "summary.csv")["method"].tolist()
-    ways = ["no-pi [early stopping]", "no-pi [5 averaged, recalibrated]"]
+    ways = ["no-pi [early stopping]", "no-pi [5 averaged]"]
     assert few[:5] == ["no-pi", *ways, "majority-vote", "dawid-skene"]
     assert {"tram", "auto"} < set(few) < {*methods.names(), *ways}
 

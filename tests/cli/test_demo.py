@@ -25,8 +25,8 @@ def test_demo_prints_a_table_and_keeps_every_run(tmp_path):
     assert sorted(zip(runs["method"], runs["seed"], strict=True)) == [
         ("no-pi", 0),
         ("no-pi", 1),
-        ("no-pi [5 averaged, recalibrated]", 0),
-        ("no-pi [5 averaged, recalibrated]", 1),
+        ("no-pi [5 averaged]", 0),
+        ("no-pi [5 averaged]", 1),
         ("no-pi [early stopping]", 0),
         ("no-pi [early stopping]", 1),
         ("tram", 0),

@@ -40,7 +40,7 @@ def names_of(task="classification", *, several=False, **options):
     return [variant.name for variant in list_variants(plan(**options), task, several=several)]
 
 
-ALONE = ["no-pi", "no-pi [early stopping]", "no-pi [5 averaged, recalibrated]"]
+ALONE = ["no-pi", "no-pi [early stopping]", "no-pi [5 averaged]"]
 
 
 def test_rows_without_privileged_information_come_first_and_methods_once():

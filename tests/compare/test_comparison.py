@@ -30,7 +30,7 @@ TEST["label"] = np.where(TEST["size"] > 0, "yes", "no")
 TEST["price"] = TEST["size"]
 TEST["red"], TEST["blue"] = (TEST["size"] > 0).astype(int), (TEST["size"] < 0.5).astype(int)
 TARGETS = ["label", "price", "red", "blue"]
-AVERAGED = "no-pi [5 averaged, recalibrated]"
+AVERAGED = "no-pi [5 averaged]"
 ALONE = ["no-pi", "no-pi [early stopping]", AVERAGED, "majority-vote", "dawid-skene"]
 """The rows without privileged information, where examples have several labels."""
 

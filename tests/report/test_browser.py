@@ -157,7 +157,7 @@ LINES = """[...document.querySelectorAll('tbody th')].map(cell => {
 
 @pytest.mark.nightly
 def test_names_of_methods_take_at_most_two_lines_on_a_desk(browser, make, tmp_path):
-    names = ["no-pi", "no-pi [5 averaged, recalibrated]", "heteroscedastic-dropout [PI shuffled]"]
+    names = ["no-pi", "no-pi [5 averaged]", "heteroscedastic-dropout [PI shuffled]"]
     names += ["generalized-distillation [PI shuffled]", "full-marginalization [PI shuffled]"]
     page = comparison_page(make.compared(names, metrics=("nll", "accuracy", "brier", "ece")))
     browser.open(write_report(page, tmp_path / "report.html"))

@@ -1,7 +1,7 @@
 """The arms of a comparison on a table: methods with privileged information (PI), baselines without it, and controls.
 
 The baselines are the alternatives to using PI: No PI; No PI with early stopping on held-out noisy labels, because much
-of a gain on noisy labels can come from less overfitting; the recalibrated average of five No PI networks; and, if
+of a gain on noisy labels can come from less overfitting; the average of five No PI networks; and, if
 examples have several labels, No PI on aggregated labels. With controls, every method with PI is also trained with
 zeros, shuffled values and random values instead of PI. A gain of a control cannot come from the content of PI.
 """

@@ -80,7 +80,7 @@ def compare_table(
     ...     plan = Plan(spec=spec, methods=["tram"], seeds=2, settings={"epochs": 1})
     ...     found = compare_table(plan, Path(name, "run"))
     >>> list(found.summary.index)
-    ['no-pi', 'no-pi [early stopping]', 'no-pi [5 averaged, recalibrated]', 'tram']
+    ['no-pi', 'no-pi [early stopping]', 'no-pi [5 averaged]', 'tram']
     >>> found.metrics
     ('nll', 'accuracy', 'brier', 'ece')
     """
