@@ -255,10 +255,10 @@ METRICS = {
     "ece": Metric(label="ECE", of_classes=lambda y, p: Score(ece(y, p))),
     "rps": Metric(label="RPS", of_grades=ranked_probability_score),
     "kappa": Metric(label="quadratic kappa", of_grades=quadratic_kappa, higher_is_better=True),
+    "rmse": Metric(label="RMSE", of_numbers=_rmse),
     "mae": Metric(
         label="MAE", of_grades=absolute_error, of_numbers=lambda y, prediction: np.abs(np.asarray(y) - prediction.mean)
     ),
-    "rmse": Metric(label="RMSE", of_numbers=_rmse),
 }
 """All metrics by the name of their column in results, in display order."""
 

@@ -66,7 +66,7 @@ def test_an_export_with_ground_truth_says_how_to_go_on(tmp_path):
     succeed(*arguments, *QUICK, "-o", tmp_path / "run")
 
 
-@pytest.mark.parametrize("tool", EXPORTS)
+@pytest.mark.parametrize("tool", SEVERAL_QUESTIONS)
 def test_three_commands_to_a_report_on_the_other_answers(tool, tmp_path):
     export = SEVERAL_QUESTIONS[tool](tmp_path)
     result = succeed("import", tool, export, "-o", tmp_path / "labels.csv")

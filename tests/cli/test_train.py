@@ -119,7 +119,7 @@ def test_the_model_folder_explains_itself(model):
     for part in ("240 annotations of 120 examples", "`tram`", "`annotator`, `seconds`", "Not used: `gold`", "seed 0"):
         assert part in card
     assert "contains no values of the privileged information" in card
-    assert "lupi 0." in card
+    assert "lupi 1." in card
     facts = json.loads((model / "results.json").read_text())
     assert facts["command"].startswith("lupi")
     assert {"torch", "lupi"} <= set(facts["versions"])

@@ -59,7 +59,7 @@ def test_known_examples_need_no_label():
     found = infer_votes(Votes(**{**vars(votes), "gold": gold}), np.full((40, 3), 1 / 3))
     gains = expected_gains(found)
     np.testing.assert_allclose(gains[:10], 0, atol=1e-9)
-    assert gains[10:].max() > 0.1
+    assert gains[10:].min() > 0.01
 
 
 def predict_and_buy(seed):

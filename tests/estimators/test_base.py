@@ -351,11 +351,11 @@ def test_a_method_may_be_your_own():
 
 
 def test_method_options_and_widths_reach_the_network():
-    model = classifier("het-tram", method_options={"factors": 2, "heads": "marginal"}, tower_skip=True, hidden=[7, 6])
+    model = classifier("het-tram", method_options={"factors": 2, "heads": "marginal"}, hidden=[7, 6])
     model.fit(X, Y, privileged=A)
     assert model.method_.marginal.factors == 2
     assert isinstance(model.method_.conditional, nn.Linear)
-    assert model.method_.conditional.in_features == 8 + 6
+    assert model.method_.conditional.in_features == 8
     linear = classifier("no-pi", hidden=()).fit(X, Y)
     assert linear.predictor_[1].in_features == 3
 

@@ -74,7 +74,7 @@ def test_every_method_learns_a_truth_that_all_labels_deny(name):
     y[:2] = 2  # so that labels vary
     data = Annotations(x, row, torch.rand(120, 2, generator=generator), y, who, gold=gold)
     torch.manual_seed(0)
-    method = build(name, make_parts(Categorical()))
+    method = build(name, replace(make_parts(Categorical()), annotators=3))
     fit(method, data, Settings(epochs=30, batch_size=16, learning_rate=0.01))
     with torch.no_grad():
         assert (method.predictor()(x).argmax(1) == 1).double().mean() > 0.8

@@ -80,7 +80,7 @@ def test_several_targets_are_matched_by_name_or_else_by_order(tmp_path):
 def test_scores_of_numbers(tmp_path):
     model = fit(tmp_path, "price")
     found, scores = evaluate(model, tmp_path, TABLE, "price")
-    assert list(scores.index) == ["rmse"]
+    assert list(scores.index) == ["rmse", "mae"]
     assert scores["value"]["rmse"] == pytest.approx(
         root_mean_squared_error(TABLE["price"], model.predict(TABLE)["prediction"])
     )

@@ -29,7 +29,7 @@ def test_choices_and_notes_are_said_before_training(quick_train):
         "Annotators: worker, by its name; `annotator` names another column.",
     ]
     assert lines[4:] == [f"Note: {note}" for note in model.record["notes"]]
-    assert len(lines) == 5
+    assert len(lines) == 6
 
 
 def test_rows_with_equal_inputs_are_one_example_and_noted(tmp_path):

@@ -90,6 +90,8 @@ class AnnotatorModel(Method):
         if data.annotator is None and known:
             named = torch.zeros_like(named)
         who = torch.zeros_like(data.row) if data.annotator is None else data.annotator
+        if int(who.max()) >= self.annotators:
+            raise ValueError(f"Expected annotators from 0 to {self.annotators - 1}, but got {int(who.max())}.")
         return replace(data, a=SparseRows(who.unsqueeze(1).int(), named.unsqueeze(1).to(data.dtype), self.annotators))
 
 
@@ -214,10 +216,14 @@ class AnnotMix(AnnotatorModel):
         self.tower, self.transition = tower, transition
 
     def annotator_output(self, features: Tensor, log_p: Tensor, a: Tensor) -> Tensor:
-        """Return the logits of T(φ(x), annotator) p(y | x)."""
+        """Return the logits of T(φ(x), annotator) p(y | x), where the share of known true labels stays p(y | x)."""
         logits = self.transition(self.tower(features.detach(), a))
         log_matrix = torch.log_softmax(as_matrices(self.likelihood, logits, log_p.shape[-1]), -2)
-        return mix_labels(self.likelihood, log_matrix, log_p)
+        named = torch.mv(a, torch.ones(a.shape[1], dtype=a.dtype, device=a.device)).clamp(0, 1)
+        named = named.to(log_p.dtype).reshape(-1, *[1] * (log_p.ndim - 1))
+        given = torch.logsumexp(log_matrix + log_p.unsqueeze(-2), -1)
+        mixed = torch.logaddexp(named.log() + given, torch.log1p(-named) + log_p)
+        return self.likelihood.from_log_probabilities(mixed)
 
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the loss of mixed annotations in training, and of the annotations themselves in evaluation."""

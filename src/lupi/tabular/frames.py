@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+import scipy.sparse
 from numpy.typing import NDArray
 
 from lupi.tabular.values import Column
@@ -200,6 +201,8 @@ def by_column(table: Any) -> Any:
 
     Arrow tables with lists, which become several columns, are converted to pandas too.
     """
+    if scipy.sparse.issparse(table):
+        raise TypeError("Expected dense data, but got a sparse matrix, which is not supported.")
     if (
         isinstance(table, pa.Table)
         and len(set(table.column_names)) == table.num_columns
