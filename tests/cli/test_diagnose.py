@@ -150,7 +150,14 @@ def test_an_older_diagnosis_is_replaced_when_asked(table):
     assert "no privileged column has a name such as 'annotator'" in result.stdout
     assert not (folder / "annotators.csv").exists()
     assert list(pd.read_csv(folder / "labels.csv")) == ["row", "given", "likely", "wrong", "right", "size"]
-    assert list(pd.read_csv(folder / "consensus.csv")) == ["row", "label", "probability", "labels", "agreement"]
+    assert list(pd.read_csv(folder / "consensus.csv")) == [
+        "row",
+        "label",
+        "probability",
+        "labels",
+        "agreement",
+        "given",
+    ]
     assert not (folder / "confusion.csv").exists()
     # Without ids, rows with equal inputs are one example.
     assert json.loads((folder / "results.json").read_text())["examples"] == N // 3

@@ -73,7 +73,7 @@ def test_careless_annotators_are_found(honest):
 def test_consensus_confusions_and_classes(honest):
     _, y, A, example, gold, _ = crowd()
     consensus = honest["consensus"].table
-    assert list(consensus) == ["example", "label", "probability", "labels", "agreement"]
+    assert list(consensus) == ["example", "label", "probability", "labels", "agreement", "given"]
     assert consensus["example"].tolist() == list(range(EXAMPLES))
     assert (consensus["label"].to_numpy() == gold[::EACH]).mean() > 0.85
     same = pd.Series(consensus["label"].to_numpy()[example] == y).groupby(example).mean()
