@@ -12,7 +12,7 @@ from lupi.crowd.votes import Integers, Votes
 
 Z = 2.4
 """Half the width of an interval, in standard deviations. The other estimates are treated as known, so that 1.96 would
-cover 84 to 92 % in simulations with two to five labels per example; this covers 91 to 97 %."""
+cover 84 to 92 % in simulations with two to five labels per example; this was chosen so that all cover 90 %."""
 ROUNDS = 10
 """Maximum number of EM steps for the shares of the classes."""
 CONVERGED = 0.003

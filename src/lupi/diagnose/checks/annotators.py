@@ -81,8 +81,8 @@ def describe_annotators(
         numbers={"count": len(table), "flagged": len(flagged)},
         notes=[
             "Annotators are ranked by `support`, which beat majority vote on two real data sets. The interval is that "
-            "of `reliability`, given the model. In simulation it covers 90 % or more. Errors that annotators share "
-            "look correct, so real annotators may be less reliable than their intervals say."
+            "of `reliability`, given the model. In simulation it covers 90 % or more. On those data sets it "
+            "covered only 67 and 86 % of the shares of correct labels, from labels alone: annotators share errors."
         ],
     )
 
