@@ -37,7 +37,7 @@ class Grades(Check):
             section=Section(
                 heading="Grades",
                 text="Bias is by how many grades an annotator is above the estimated true grade on average, and spread "
-                "is how far their grades scatter. Grades that do not depend on the truth are habits and not part of it.",
+                "is how far their grades scatter. Habits, which do not depend on the truth, are no part of it.",
             ),
             brief=Brief("Bias and spread in grades", table.head(MOST_ROWS), {"bias": 2, "spread": 2}),
             numbers={"largest_bias": float(first["bias"])},
