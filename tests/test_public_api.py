@@ -13,7 +13,7 @@ SOURCE = Path(lupi.__file__).parent
 PAGES = Path(__file__).parents[1] / "docs" / "api"
 PRIVATE = {"_internal", "cli", "__init__", "__main__"}
 ROOMS = sorted({path.stem for path in SOURCE.iterdir() if path.suffix in ("", ".py")} - PRIVATE - {"__pycache__"})
-PAPER = ["lupi_paper", *(f"lupi_paper.{part}" for part in ("datasets", "mobilenet", "theory"))]
+PAPER = ["lupi_paper", *(f"lupi_paper.{part}" for part in ("datasets", "mobilenet", "svm_plus", "theory"))]
 PACKAGES = [*(f"lupi.{room}" for room in ROOMS if (SOURCE / room).is_dir()), *PAPER]
 
 

@@ -4,16 +4,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor, SVMPlusClassifier
+    from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
     from lupi.serving import load
 
 __version__ = "1.0.0"
-__all__ = ["PrivilegedClassifier", "PrivilegedRegressor", "SVMPlusClassifier", "load"]
+__all__ = ["PrivilegedClassifier", "PrivilegedRegressor", "load"]
 
 _HOMES = {
     "PrivilegedClassifier": "lupi.estimators",
     "PrivilegedRegressor": "lupi.estimators",
-    "SVMPlusClassifier": "lupi.estimators",
     "load": "lupi.serving",
 }
 _ROOMS = (

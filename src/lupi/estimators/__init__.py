@@ -4,6 +4,5 @@ from lupi.estimators.base import fit_together
 from lupi.estimators.classifier import PrivilegedClassifier
 from lupi.estimators.regressor import PrivilegedRegressor
 from lupi.estimators.scoring import LabelLikelihood
-from lupi.estimators.svm_plus import SVMPlusClassifier
 
-__all__ = ["LabelLikelihood", "PrivilegedClassifier", "PrivilegedRegressor", "SVMPlusClassifier", "fit_together"]
+__all__ = ["LabelLikelihood", "PrivilegedClassifier", "PrivilegedRegressor", "fit_together"]

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import check_estimator
 
-from lupi.estimators.svm_plus import SVMPlusClassifier, slack_matrix, solve_dual
+from lupi_paper.svm_plus import SVMPlusClassifier, slack_matrix, solve_dual
 
 no_privileged_is_fine = pytest.mark.filterwarnings("ignore:SVMPlusClassifier.fit got no `privileged`")
 zero_is_fine = pytest.mark.filterwarnings("ignore:The slacks alone explain")

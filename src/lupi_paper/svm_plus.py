@@ -11,6 +11,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 from numpy.linalg import LinAlgError
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
@@ -22,10 +23,9 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
-from lupi.estimators.fit_arguments import check_index
-from lupi.tabular.encoding import TableEncoder
-from lupi.tabular.frames import as_frame
-from lupi.tabular.values import is_number
+from lupi.tabular import TableEncoder
+
+__all__ = ["SVMPlusClassifier"]
 
 KERNELS = ("linear", "poly", "rbf", "laplacian", "cosine", "precomputed")
 Array = NDArray[np.float64]
@@ -206,7 +206,9 @@ class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
         for name in ("C", "privileged_C", "own_C", "tol", "max_iter"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"Expected `{name}` to be positive, but got {getattr(self, name)!r}.")
-        check_index(X, y=y, privileged=privileged)
+        if isinstance(X, pd.DataFrame) and isinstance(privileged, pd.DataFrame) and len(X) == len(privileged):
+            if not X.index.equals(privileged.index):
+                raise ValueError("Expected X and `privileged` to have the same index, but they differ.")
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         self.classes_ = np.unique(y)
@@ -275,8 +277,8 @@ class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
     def _encode_privileged(self, privileged: Any) -> Array:
         """Return a as numbers; the kernel matrix itself if it is precomputed."""
         if self.privileged_standardize and self.privileged_kernel != "precomputed":
-            columns = as_frame(privileged)
-            kind = {str(name): "standardized" for name, column in columns.items() if is_number(column)}
+            columns = pd.DataFrame(privileged).infer_objects()
+            kind = {str(name): "standardized" for name in columns.select_dtypes("number")}
             rows = TableEncoder(kind, privileged=True).fit_transform(columns)
             return np.asarray(rows.toarray(), dtype=np.float64)
         A = check_array(privileged, dtype=np.float64, ensure_2d=False, input_name="privileged")
