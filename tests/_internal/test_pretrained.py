@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from lupi._internal.pretrained import ImageTrunk, TextTrunk, colour_statistics, pool
+from lupi._internal.pretrained import NO_CODE, ImageTrunk, TextTrunk, colour_statistics, hub_options, pool, pretrained
+from lupi.tabular import text
 
 IMAGES = torch.randint(256, (12, 3, 32, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 MEAN, STD = [0.4, 0.5, 0.6], [0.2, 0.25, 0.3]
@@ -81,3 +82,36 @@ def test_the_mean_is_over_tokens(pad):
     of_tokens = torch.stack([(table[3] + table[4]) / 2, table[5], torch.zeros(4)])
     expected = of_tokens if pad == 0 else table[ids].mean(1)
     torch.testing.assert_close(trunk(ids), expected)
+
+
+class Answer(Exception):
+    """An error of a hub that answers with a status."""
+
+    def __init__(self, status):
+        self.response = SimpleNamespace(status_code=status)
+
+
+@pytest.mark.parametrize("error", [ConnectionError("Name or service not known"), TimeoutError(), Answer(503)])
+def test_a_hub_that_does_not_answer_is_not_asked_again(error, monkeypatch, tmp_path):
+    hub = pytest.importorskip("huggingface_hub", reason="needs the extra `text`")
+    asked = []
+
+    def ask(name, **options):
+        asked.append((name, options))
+        raise error
+
+    monkeypatch.setattr(hub, "model_info", ask)
+    for load in (pretrained, lambda name: text.make_text_encoder(name).fit([])):
+        with pytest.raises(ValueError, match=r"got 'nobody/nothing': the Hugging Face hub does not answer, and its "):
+            load("nobody/nothing")
+    assert asked == [("nobody/nothing", {"timeout": 10.0})] * 2
+    monkeypatch.setattr(hub, "try_to_load_from_cache", lambda name, file: f"{name}/{file}")
+    assert hub_options("nobody/cached") == {**NO_CODE, "local_files_only": True}
+    assert hub_options(str(tmp_path)) == NO_CODE  # a folder needs no hub
+
+
+@pytest.mark.parametrize("error", [Answer(404), ValueError("no name of the hub")])
+def test_what_a_hub_refuses_is_explained_by_transformers(error, monkeypatch):
+    hub = pytest.importorskip("huggingface_hub", reason="needs the extra `text`")
+    monkeypatch.setattr(hub, "model_info", lambda *_, **__: (_ for _ in ()).throw(error))
+    assert hub_options("nobody/nothing") == NO_CODE

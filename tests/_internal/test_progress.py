@@ -64,6 +64,13 @@ def test_the_last_line_of_work_that_ends_early(capsys, clock):
     assert capsys.readouterr().err == ""
 
 
+def test_work_without_end(capsys, clock):
+    with Steps("train", 2**63 - 1, show=True) as steps:
+        clock[0] += 11
+        steps.advance(1, "epoch 1")
+    assert capsys.readouterr().err == f"train epoch 1 (1/{2**63 - 1}, 115740740 days, 17:46:40 left)\n"
+
+
 def test_the_last_line_before_an_error(capsys, clock):  # noqa: ARG001
     def work():
         with Steps("train", 100, show=True) as steps:

@@ -66,3 +66,7 @@ def test_what_is_refused(folder):
     TABLE[:1].to_csv(folder / "one.csv", index=False)
     refused(run("evaluate", model, folder / "one.csv", "--target", "gold", "-o", folder / "x"), "two test examples")
     assert not (folder / "x").exists()
+    (folder / "mine").mkdir()
+    (folder / "mine" / "notes.txt").write_text("mine")
+    result = run("evaluate", model, table, "--target", "gold", "-o", folder / "mine", "--overwrite")
+    refused(result, "`--output` to be new or a result of an evaluation, but ", "is something else.")

@@ -30,7 +30,8 @@ SHARES = {
     "predict": 30,
     "compare": 6,
     "diagnose": 6,
-    "export": 8,
+    "evaluate": 6,
+    "export": 2,  # ten times as slow as others
     "reproduce": 6,
     "demo": 1,
     "import": 12,
@@ -47,6 +48,8 @@ SHARES = {
 """How often a command or a relation is drawn; others 6."""
 MODELS = ["tram", "regression", "multi-label", "pi-dual", "numbers", "auto"]
 """Models that the cases start from."""
+OTHER_TARGETS = {"regression": ["grade"], "multi-label": ["flag", "mark"]}
+"""Targets of those models that do not predict `label`."""
 OUTPUTS = [*(f"model-{name}" for name in MODELS), "compare", "diagnose", "demo", "reproduce"]
 """Folders that the cases start from, made by `base_command`."""
 
@@ -224,9 +227,9 @@ def make_diagnose(scene: Scene) -> Arguments:
     return arguments
 
 
-def copy_model(rng: Random, folder: Path, bases: Path, hostile: float) -> str:
-    """Copy a model, with changes with some probability."""
-    copy_folder(bases / f"model-{rng.choice(MODELS)}", folder / "model")
+def copy_model(rng: Random, folder: Path, bases: Path, hostile: float, name: str | None = None) -> str:
+    """Copy a model, by default any, with changes with some probability."""
+    copy_folder(bases / f"model-{name or rng.choice(MODELS)}", folder / "model")
     if rng.random() < hostile:
         damage_model(folder / "model", rng)
     return "model"
@@ -243,6 +246,15 @@ def make_predict(scene: Scene) -> Arguments:
     if rng.random() < 0.3:
         arguments["keep"] = [rng.choice(["id", "id,worker", "note"])]
     return arguments
+
+
+def make_evaluate(scene: Scene) -> Arguments:
+    rng, folder, hostile = scene.rng, scene.folder, scene.hostile
+    name = rng.choice(MODELS)
+    model = copy_model(rng, folder, scene.bases, hostile["folder"], name)
+    table = write_table(folder, "table", hostile_table(rng, hostile["table"]), rng, hostile["table"])
+    target = OTHER_TARGETS.get(name, ["label"]) if rng.random() < 0.9 else ["gold"]
+    return {"model": [model], "table": [table], "target": target, "output": ["run"]}
 
 
 def make_export(scene: Scene) -> Arguments:
@@ -333,6 +345,7 @@ MAKERS = {
     "compare": make_compare,
     "diagnose": make_diagnose,
     "predict": make_predict,
+    "evaluate": make_evaluate,
     "export": make_export,
     "demo": make_demo,
     "reproduce": make_reproduce,
@@ -399,7 +412,7 @@ def base_command(name: str, folder: Path) -> list[str]:
     arguments = MAKERS[command](Scene(rng, folder, folder, hostile)) | {"output": [name]}
     if command != "demo":
         (folder / "table.csv").write_bytes(to_csv(small_table(rng, 48), rng, plain=True))
-        target = {"regression": ["grade"], "multi-label": ["flag", "mark"]}.get(kind, ["label"])
+        target = OTHER_TARGETS.get(kind, ["label"])
         ignored = {"label", "grade", "flag", "mark", "gold", "id", *(["note", "colour"] if kind == "numbers" else [])}
         arguments |= {"table": ["table.csv"], "target": target, "privileged": ["worker,seconds"]}
         arguments |= {"ignore": [",".join(sorted(ignored - set(target)))]}

@@ -243,7 +243,29 @@ def huggingface(folder: Path, rng: Random, shape: str) -> Export:
     return Export(name, {}, elements, labels)
 
 
+def judges(folder: Path, rng: Random, shape: str) -> Export:
+    """Write a log of judges: verdicts, their log-probabilities, or scores."""
+    shape = shape if shape in ("choices", "rating", "number") else "choices"
+    answers, field = draw_answers(rng, shape), "verdict" if shape == "choices" else "score"
+    ids, texts, lines = name_ids(answers, rng), dict[int, str](), list[dict[str, Any]]()
+    logprobs = shape == "choices" and rng.random() < 0.3
+    for answer in answers:
+        value = None if answer.skipped else read_cell(answer.value)
+        line: dict[str, Any] = {"judge": answer.who, "text": texts.setdefault(answer.example, text_of(0, rng))}
+        line |= {"item": ids[answer.example]} if ids[answer.example] is not None else {}
+        line[field] = value
+        if logprobs:
+            del line[field]
+            line["logprobs"] = {} if value is None else {one: -0.1 if one == value else -2.5 for one in CLASSES}
+        line |= {"reason": "It says so.", "tokens": [1, 2]} if rng.random() < 0.1 else {}
+        lines.append(line)
+    name = rng.choice(["log.jsonl", "log.json"])
+    (folder / name).write_text(json.dumps(lines) if name == "log.json" else "\n".join(map(json.dumps, lines)))
+    return Export(name, {}, len(answers), count_labels(answers, shape))
+
+
 TOOLS = {
+    "judges": judges,
     "label-studio": label_studio,
     "argilla": argilla,
     "prodigy": prodigy,

@@ -112,6 +112,7 @@ def main() -> None:
     parser.add_argument("--command", help="run cases of this command only")
     parser.add_argument("--scenarios", type=int, default=0, help="run one full disk in this number, and two writers")
     parser.add_argument("--real", type=int, default=0, help="number of cases to run in processes of their own as well")
+    parser.add_argument("--timeout", type=float, default=TIMEOUT, help="seconds after which a case counts as hung")
     parser.add_argument("--case", help="run cases such as train:1234,predict:5, and show their files")
     parser.add_argument("--verbose", action="store_true", help="print a line for every case")
     options = parser.parse_args()
@@ -126,7 +127,7 @@ def main() -> None:
     names, start = (options.case.split(",") if options.case else names), time.monotonic()
     try:
         make = partial(make_any, bases=make_bases(work))
-        for outcome in run_cases(names, work, make, check_outputs, jobs=options.jobs, timeout=TIMEOUT):
+        for outcome in run_cases(names, work, make, check_outputs, jobs=options.jobs, timeout=options.timeout):
             command = outcome.name.partition(":")[0]
             problems = find_problems(outcome)
             counts[command] += 1

@@ -22,6 +22,8 @@ HALF = (0.5, 0.5, 0.5)
 """Default mean and standard deviation of the colour channels, on a scale from 0 to 1."""
 NO_CODE: dict[str, Any] = {"trust_remote_code": False}
 """Without this option, transformers asks whether to run the code that comes with a model."""
+PATIENCE = 10.0
+"""Seconds to wait for the first answer of the Hugging Face hub."""
 SIDE = 224
 """Default height and width of images."""
 IMAGENET = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
@@ -107,7 +109,7 @@ def pretrained(name: str | Path, *, size: int | Size | None = None, **options: A
     size = (size, size) if isinstance(size, int) else size
     if str(name).startswith("timm:"):
         return from_timm(str(name).removeprefix("timm:"), size, options)
-    return from_hub(str(name), size, NO_CODE | options)
+    return from_hub(str(name), size, options)
 
 
 def resnet(width: float = 1.0, depths: Sequence[int] = (3, 4, 6, 3)) -> ImageTrunk:
@@ -158,8 +160,9 @@ def token_ids(name: str | Path, texts: Sequence[str], *, length: int | None = No
     """
     transformers = import_extra("transformers", "text")
     try:
-        config = transformers.AutoConfig.from_pretrained(str(name), **NO_CODE)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(str(name), **NO_CODE)
+        options = hub_options(str(name))
+        config = transformers.AutoConfig.from_pretrained(str(name), **options)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(str(name), **options)
     except (OSError, ValueError) as error:
         raise ValueError(
             f"Expected `name` to be a model with a Hugging Face tokenizer, but got {str(name)!r}: {one_line(error)}"
@@ -173,6 +176,28 @@ def token_ids(name: str | Path, texts: Sequence[str], *, length: int | None = No
     limit = limit_tokens(tokenizer, config) if length is None else length
     encoded = tokenizer(list(texts), padding=True, truncation=True, max_length=limit, return_tensors="pt")
     return torch.as_tensor(encoded["input_ids"])
+
+
+def hub_options(name: str) -> dict[str, Any]:
+    """Return options that every `from_pretrained` gets: no code, and no hub that does not answer.
+
+    For a file that is not in its cache, transformers would ask such a hub again for a minute.
+    """
+    if Path(name).is_dir():
+        return NO_CODE
+    from huggingface_hub import model_info, try_to_load_from_cache
+
+    try:
+        model_info(name, timeout=PATIENCE)
+    except ValueError:
+        pass  # no name that the hub could have: transformers says so
+    except Exception as error:  # of the library that makes the request
+        response = getattr(error, "response", None)
+        if response is None or response.status_code >= 500:
+            if not isinstance(try_to_load_from_cache(name, "config.json"), str):
+                raise OSError("the Hugging Face hub does not answer, and its cache has no such model.") from error
+            return NO_CODE | {"local_files_only": True}
+    return NO_CODE
 
 
 def limit_tokens(tokenizer: Any, config: Any) -> int | None:
@@ -193,8 +218,7 @@ def from_hub(name: str, size: Size | None, options: dict[str, Any]) -> ImageTrun
 
     transformers.utils.logging.disable_progress_bar()
     try:
-        # Without a network, the first line fails in half the time of the second.
-        transformers.AutoConfig.from_pretrained(name, trust_remote_code=options["trust_remote_code"])
+        options = hub_options(name) | options
         model, report = transformers.AutoModel.from_pretrained(name, output_loading_info=True, **options)
         scaling = get_image_processor_config(name, **options) if model.main_input_name == "pixel_values" else {}
     except (OSError, ValueError) as error:

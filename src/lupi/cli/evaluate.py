@@ -26,7 +26,7 @@ def run(
 
     folder, model = loaded
     check_not_input(output, folder, table)
-    with claim_output(output, overwrite=overwrite, folder=True, ours=is_evaluation, kind="evaluation"):
+    with claim_output(output, overwrite=overwrite, folder=True, ours=is_evaluation, kind="result of an evaluation"):
         found = evaluate_table(model, table, target)
         files = found.write(output, **describe_command())
         if card:

@@ -11,7 +11,7 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
-from lupi._internal.pretrained import NO_CODE, limit_tokens
+from lupi._internal.pretrained import hub_options, limit_tokens
 from lupi.tabular.embeddings import PretrainedEncoder, resolve_folder
 from lupi.tabular.onnx_graph import OnnxGraph
 
@@ -143,8 +143,9 @@ class TransformerEncoder(PretrainedEncoder):
                 raise ImportError(f"Expected the extra `text` (pip install 'lupi[text]'), but {error}.") from error
             logging.disable_progress_bar()  # it shows the reading of weights
             try:
-                tokenizer = AutoTokenizer.from_pretrained(self.name, **NO_CODE)
-                model = AutoModel.from_pretrained(self.name, **NO_CODE).to(self.device).eval()
+                options = hub_options(self.name)
+                tokenizer = AutoTokenizer.from_pretrained(self.name, **options)
+                model = AutoModel.from_pretrained(self.name, **options).to(self.device).eval()
             except (OSError, ValueError) as error:
                 what = " ".join(str(error).split())
                 raise ValueError(
