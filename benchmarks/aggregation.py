@@ -6,8 +6,7 @@ runs in a process of its own on one thread, and its goal is in seconds of the pr
 less; the memory is the peak of that process. Annotators are right with probabilities from Beta(6, 3), and a twentieth
 of them always give the same answer. DATA holds `music_genre` and `sentiment_polarity`
 (Rodrigues et al. 2013), whose true labels score the second part, and serve for nothing else. The last part is how many
-of the annotators' accuracies the 95 % intervals cover: those of `aggregate`, and those of `sample_reliability`, which
-takes longer.
+of the annotators' accuracies the 95 % intervals cover.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ import numpy as np
 import pandas as pd
 
 from lupi.crowd import Aggregation, Votes, aggregate, dawid_skene, majority_vote
-from lupi.crowd.annotators import sample_reliability
 
 LABELS, EXAMPLES, ANNOTATORS, CLASSES = 1_000_000, 200_000, 10_000, 10
 MOST_SECONDS, MOST_GIGABYTES = 60, 2
@@ -96,14 +94,10 @@ def score(folder: Path) -> None:
 def cover(name: str, found: Aggregation, accuracy: pd.Series, fewest: int = 1) -> None:
     """Print the share of annotators whose interval contains their accuracy, of those with a number of labels."""
     table = found.annotators.set_index("annotator")
-    sampled = pd.DataFrame(dict(zip(("low", "high"), sample_reliability(found.inference, sweeps=300)[1:], strict=True)))
-    names = found.labels["annotator"].unique()  # as they are numbered, by first appearance
-    use = table.index[table["labels"] >= fewest]
-    shares = []
-    for limits in (table, sampled.set_index(names)):
-        limits, true = limits.loc[use], accuracy.loc[use]
-        shares.append(np.mean((limits["low"] <= true) & (true <= limits["high"])))
-    print(f"{name:<44} {len(use)} annotators: covered {shares[0]:.2f}, sampled {shares[1]:.2f}", flush=True)
+    limits = table[table["labels"] >= fewest]
+    true = accuracy.loc[limits.index]
+    covered = np.mean((limits["low"] <= true) & (true <= limits["high"]))
+    print(f"{name:<44} {len(limits)} annotators: covered {covered:.2f}", flush=True)
 
 
 def simulate_few(each: int, classes: int, seed: int) -> tuple[pd.DataFrame, pd.Series]:

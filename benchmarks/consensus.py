@@ -20,7 +20,7 @@ import pandas as pd
 from scipy.stats import kendalltau, spearmanr
 from sklearn.model_selection import GroupShuffleSplit
 
-from benchmarks.annotators import inputs
+from benchmarks.ratings import inputs
 from lupi import PrivilegedClassifier
 from lupi.crowd import Votes, dawid_skene, infer
 from lupi.datasets import load_digits_annotated

@@ -18,8 +18,9 @@ import numpy as np
 import pandas as pd
 import torch
 from scipy.stats import t
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
 
-from benchmarks.annotators import inputs
 from lupi import PrivilegedClassifier, PrivilegedRegressor
 from lupi.metrics import find_medians, ranked_probability_score
 
@@ -82,6 +83,15 @@ def scores(folder: Path, name: str, seed: int) -> list[dict[str, Any]]:
         rows.append(line(f"{kind}, argmax", grades[p.argmax(1)], p))
         rows.append(line(f"{kind}, median", grades[find_medians(p)], p))
     return rows
+
+
+def inputs(table: pd.DataFrame, example: Any) -> Any:
+    """Return features of the rows: their own, or TF-IDF of their texts in 256 dimensions."""
+    if "text" not in table:
+        return table.filter(like="feature").to_numpy()
+    first = np.unique(example, return_index=True)[1]
+    words = TfidfVectorizer(sublinear_tf=True, min_df=2, ngram_range=(1, 2)).fit_transform(table["text"].iloc[first])
+    return TruncatedSVD(256, random_state=0).fit_transform(words)[example]
 
 
 if __name__ == "__main__":

@@ -206,9 +206,9 @@ class SVMPlusClassifier(ClassifierMixin, BaseEstimator):
         for name in ("C", "privileged_C", "own_C", "tol", "max_iter"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"Expected `{name}` to be positive, but got {getattr(self, name)!r}.")
-        if isinstance(X, pd.DataFrame) and isinstance(privileged, pd.DataFrame) and len(X) == len(privileged):
-            if not X.index.equals(privileged.index):
-                raise ValueError("Expected X and `privileged` to have the same index, but they differ.")
+        tables = isinstance(X, pd.DataFrame) and isinstance(privileged, pd.DataFrame) and len(X) == len(privileged)
+        if tables and not X.index.equals(privileged.index):
+            raise ValueError("Expected X and `privileged` to have the same index, but they differ.")
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         self.classes_ = np.unique(y)

@@ -2,17 +2,12 @@
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.special import expit, logit
 
 from lupi._internal.arrays import Floats
 from lupi.crowd.inference import Inference, infer_votes
 from lupi.crowd.likelihood import split_rows
-from lupi.crowd.trusted import count_checked
 from lupi.crowd.votes import Integers, Votes
 
-Z = 2.4
-"""Half the width of an interval, in standard deviations. The other estimates are treated as known, so that 1.96 would
-cover 84 to 92 % in simulations with two to five labels per example; this was chosen so that all cover 90 %."""
 ROUNDS = 10
 """Maximum number of EM steps for the shares of the classes."""
 CONVERGED = 0.003
@@ -35,24 +30,6 @@ def infer_alone(votes: Votes) -> Inference:
         if np.abs(count / count.sum() - share).max() < CONVERGED:
             break
     return found
-
-
-def approximate_reliability(inference: Inference) -> tuple[Floats, Floats, Floats]:
-    """Return the reliability of each annotator and the limits of an approximate 95 % interval.
-
-    The interval is computed for the log-odds that a label is correct, from the curvature of the log-posterior. A label
-    that is correct with prior probability r contributes the information r (1 − r) if the truth is known, and q (1 − q)
-    less if it is correct with posterior probability q. This takes one pass over the labels, where `sample_reliability`
-    takes a thousand.
-    """
-    v, right, q = inference.votes, inference.right.clip(1e-9, 1 - 1e-9), 1 - inference.wrong
-    spread = right * (1 - right)
-    checked = count_checked(v)
-    own = np.where(checked, checked * v.mean_by_annotator(spread), 1 / inference.variances[0])
-    precision = own + np.bincount(v.annotator, spread - q * (1 - q), v.annotators).clip(0)
-    log_odds, away = logit(right), (Z / np.sqrt(precision))[v.annotator]
-    low, high = (v.mean_by_annotator(expit(log_odds + side * away)) for side in (-1, 1))
-    return v.mean_by_annotator(right), low, high
 
 
 def expected_confusions(votes: Votes, truth: Floats) -> tuple[Integers, Integers, Integers, Floats, Floats]:

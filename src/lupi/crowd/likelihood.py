@@ -52,11 +52,6 @@ def scatter(votes: Votes, values: NDArray[np.float64] | None = None) -> csr_arra
     return csr_array((values, (votes.example, votes.label)), shape=(votes.examples, votes.classes))
 
 
-def log_errors(errors: Floats) -> Floats:
-    """Return log C with zeros on the diagonal."""
-    return np.log(np.where(np.eye(len(errors), dtype=bool), 1.0, errors))
-
-
 def normalize(logits: Floats) -> tuple[Floats, Floats]:
     """Compute the softmax of logits over the last axis, in place; return it with the log of the normalizer."""
     top = row_maxima(logits)
@@ -112,15 +107,6 @@ def example_evidence(votes: Votes, model: LabelModel) -> Floats:
         own = label_evidence(votes, model, labels[rows])
         first = np.flatnonzero(np.diff(example[rows], prepend=-1))
         total[example[rows][first]] += np.add.reduceat(own, first)  # an example may continue in the next chunk
-    return total
-
-
-def error_evidence(votes: Votes, errors: Floats, weight: Floats) -> Floats:
-    """Return the part of the weighted evidence that depends on C, [examples, classes]."""
-    counts, log = scatter(votes, weight), log_errors(errors).T
-    total = np.empty((votes.examples, votes.classes))
-    for rows in split_rows(*total.shape):
-        total[rows] = counts[rows] @ log
     return total
 
 

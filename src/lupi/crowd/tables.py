@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from lupi._internal.arrays import Floats
 from lupi._internal.checks import check_name
 from lupi.crowd.agreement import count_labels, krippendorff_alpha
+from lupi.crowd.annotators import approximate_reliability
 from lupi.crowd.inference import Inference
-from lupi.crowd.labels_alone import approximate_reliability, expected_confusions, infer_alone
+from lupi.crowd.labels_alone import expected_confusions, infer_alone
 from lupi.crowd.trusted import read_trust
 from lupi.crowd.votes import Votes
 from lupi.tabular.frames import as_pandas
@@ -49,7 +50,7 @@ class Aggregation:
     classes: NDArray[Any]
     """The classes."""
     inference: Inference
-    """The estimates, to pass to functions of `lupi.crowd` such as `sample_reliability`."""
+    """The estimates, to pass to functions of `lupi.crowd` such as `summarize_annotators`."""
     notes: tuple[str, ...] = ()
     """Notes on the table."""
 
