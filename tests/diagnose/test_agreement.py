@@ -1,9 +1,11 @@
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from lupi.crowd.agreement import krippendorff_alpha
-from lupi.diagnose.checks.agreement import bootstrap_alpha, compare_pairs
+from lupi.crowd.agreement import bootstrap_alpha, krippendorff_alpha
+from lupi.diagnose import Problem
+from lupi.diagnose.checks.agreement import Agreement, compare_pairs
 
 
 def votes(rng, examples=60, each=3, people=5):
@@ -41,10 +43,24 @@ def test_intervals_cover_the_agreement_of_the_population():
     covered, pairs = 0, []
     for seed in range(200):
         label, example, who = votes(np.random.default_rng(seed), examples=100)
-        low, high = bootstrap_alpha(label, example, seed)
+        low, high = bootstrap_alpha(label, example, seed=seed)
         assert low < krippendorff_alpha(label, example) < high
         covered += low < 0.49 < high
         table = compare_pairs(label, example, who)
         pairs += ((table["low"] < 0.49) & (table["high"] > 0.49)).tolist()
     assert covered >= 180
     assert np.mean(pairs) > 0.9
+
+
+def test_grades_and_numbers_have_their_own_alpha():
+    """Names of grades are not in the order of the alphabet."""
+    label, example, who = votes(np.random.default_rng(0))
+    names, privileged = np.array(["poor", "fair", "good"])[label], pd.DataFrame({"who": who})
+    given = {"example": example, "annotator": who}
+    of_grades = Agreement().run(Problem(example[:, None], names, privileged, grades=["poor", "fair", "good"], **given))
+    assert of_grades.numbers["alpha"] == krippendorff_alpha(label, example, "ordinal")
+    assert of_grades.table["kappa"].tolist() == compare_pairs(label, example, who)["kappa"].tolist()
+    of_numbers = Agreement().run(Problem(example[:, None], label / 7, privileged, real=True, **given))
+    assert of_numbers.numbers["alpha"] == pytest.approx(krippendorff_alpha(label, example, "interval"))
+    assert of_numbers.table is None
+    assert "squared" in of_numbers.section.text

@@ -208,6 +208,12 @@ def ask_huggingface(folder):
     return write_lines(folder / "dataset.jsonl", rows)
 
 
+def ask_judges(folder):
+    lines = [json.loads(line) for line in judges(folder).read_text().splitlines()]
+    asked = [line | {"confidence": answer(line["item"], line["judge"], line["verdict"])[0]} for line in lines]
+    return write_lines(folder / "log.jsonl", asked)
+
+
 SEVERAL_QUESTIONS = {
     "label-studio": ask_label_studio,
     "argilla": ask_argilla,
@@ -215,6 +221,7 @@ SEVERAL_QUESTIONS = {
     "doccano": ask_doccano,
     "wide": ask_wide,
     "huggingface": ask_huggingface,
+    "judges": ask_judges,
 }
 """Exports in which annotators also say how sure they are."""
 

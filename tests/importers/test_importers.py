@@ -13,13 +13,13 @@ import pytest
 from lupi.importers import IMPORTERS, read_export
 from lupi.importers.wide import to_long
 from tests.faults.folders import damage_export
-from tests.importers.exports import ANNOTATORS, EXPORTS, labels
+from tests.importers.exports import ANNOTATORS, EXPORTS, SEVERAL_QUESTIONS, labels
 
 GIVEN = [(text, who, label) for _, text, who, label, _ in labels()]
 
 
 def test_every_importer_has_an_export():
-    assert list(EXPORTS) == list(IMPORTERS)
+    assert list(EXPORTS) == list(SEVERAL_QUESTIONS) == list(IMPORTERS)
 
 
 @pytest.mark.parametrize("tool", [tool for tool in EXPORTS if tool != "wide"])

@@ -6,20 +6,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from lupi.crowd.agreement import krippendorff_alpha, wilson_interval
+from lupi.crowd.agreement import bootstrap_alpha, krippendorff_alpha, wilson_interval
 from lupi.diagnose.base import MOST_ROWS, Brief, Check, Finding
 from lupi.diagnose.problem import Problem
 from lupi.report import Section, Table
 from lupi.report.page import format_intervals
 
-DRAWS = 200
-"""Number of bootstrap samples of examples for the interval of α."""
 FEWEST_SHARED = 10
 """Minimum number of examples that two annotators must share to be compared."""
 
 
 class Agreement(Check):
-    """Krippendorff's α of all labels, and Cohen's κ of pairs of annotators.
+    """Krippendorff's α of all labels (nominal, ordinal or interval), and Cohen's κ of pairs of annotators.
 
     Its table has one row per pair of annotators who share at least ten examples, the least agreeing first: one, other,
     examples, agreement, and kappa with its interval from low to high.
@@ -29,23 +27,26 @@ class Agreement(Check):
 
     def run(self, problem: Problem) -> Finding | None:
         """Measure the agreement of labels of the same example."""
-        alpha = krippendorff_alpha(problem.codes, problem.group) if problem.has_classes else np.nan
+        if problem.y.ndim > 1:
+            return None
+        label, level, differences = measure_labels(problem)
+        alpha = krippendorff_alpha(label, problem.group, level)
         if np.isnan(alpha):
             return None
-        low, high = bootstrap_alpha(problem.codes, problem.group, problem.seed)
+        low, high = bootstrap_alpha(label, problem.group, level, problem.seed)
         pairs = None
-        if problem.annotator is not None:
+        if problem.annotator is not None and problem.has_classes:
             pairs = compare_pairs(problem.codes, problem.group, np.asarray(problem.annotator))
         sentence = f"Krippendorff's α of the labels is {alpha:.2f} [{low:.2f}, {high:.2f}]"
         text = (
-            f"{sentence}, with its 95% interval: 1 is perfect agreement, 0 is chance. It does not need the truth: "
-            "annotators who make the same mistakes agree."
+            f"{sentence}, with its 95% interval: 1 is perfect agreement, 0 is chance. {differences}It does not need "
+            "the truth: annotators who make the same mistakes agree."
         )
         tables, brief = [], None
         if pairs is not None and len(pairs):
             text += (
                 f"\nκ is Cohen's κ of two annotators who share {FEWEST_SHARED} examples or more. A pair with a low κ "
-                "reads the instructions differently."
+                "reads the instructions differently. Two labels agree if they are equal."
             )
             shown = pairs.drop(columns=["low", "high"]).rename(columns={"kappa": "κ"})
             texts = {"κ": format_intervals(pairs["kappa"], pairs["low"], pairs["high"], "z.2f")}
@@ -61,24 +62,14 @@ class Agreement(Check):
         )
 
 
-def bootstrap_alpha(label: NDArray[np.int64], example: NDArray[np.int64], seed: int) -> tuple[float, float]:
-    """Return a 95 % interval of Krippendorff's α, from bootstrap samples of the examples with several labels."""
-    size = np.bincount(example)
-    several = size[example] > 1
-    example, label = np.unique(example[several], return_inverse=True)[1], label[several]
-    size, classes = np.bincount(example), int(label.max()) + 1
-    cell, count = np.unique(example * classes + label, return_counts=True)
-    of_example, of_class = cell // classes, cell % classes
-    unequal = np.bincount(of_example, count * (size[of_example] - count) / (size[of_example] - 1))
-    rng, alphas = np.random.default_rng(seed), []
-    for _ in range(DRAWS):
-        times = np.bincount(rng.integers(len(size), size=len(size)), minlength=len(size))
-        total = times @ size
-        share = np.bincount(of_class, count * times[of_example], classes) / total
-        by_chance = (1 - (share**2).sum()) * total / (total - 1)
-        alphas.append(1 - times @ unequal / total / by_chance if by_chance > 0 else 1.0)
-    low, high = np.quantile(alphas, [0.025, 0.975])
-    return float(low), float(high)
+def measure_labels(problem: Problem) -> tuple[NDArray[Any], str, str]:
+    """Return the labels, their level of measurement, and in words which differences between labels count."""
+    if problem.real:
+        return problem.y, "interval", "Differences between numbers are squared. "
+    if problem.grades is None:
+        return problem.codes, "nominal", ""
+    rank = pd.Index(problem.grades).get_indexer(pd.Index(problem.classes))
+    return rank[problem.codes], "ordinal", "Grades that are close agree better than grades that are not. "
 
 
 def compare_pairs(label: NDArray[np.int64], example: NDArray[np.int64], annotator: NDArray[Any]) -> pd.DataFrame:
