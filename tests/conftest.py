@@ -110,7 +110,7 @@ def diagnosed(names, labels=50, confusions=None, classes=(), content=None, pictu
     findings = {
         "information": describe_information(information, 1.0, None, 2000),
         "annotators": describe_annotators(annotators, details),
-        "labels": describe_labels(table, pictures or {}),
+        "labels": describe_labels(table, pictures or {}, list(content or {})),
     }
     return Diagnosis(findings=findings)
 

@@ -12,7 +12,11 @@ import pytest
 from PIL import Image
 
 from lupi.compare.page import comparison_page
-from lupi.diagnose import Finding
+from lupi.diagnose import Diagnosis, Finding, Problem
+from lupi.diagnose.checks.agreement import Agreement
+from lupi.diagnose.checks.balance import Balance
+from lupi.diagnose.checks.judges import Judges
+from lupi.diagnose.checks.next import Next
 from lupi.report import Section
 from lupi.report.page import Figure, Page, Table, write_report
 
@@ -147,6 +151,7 @@ def test_a_wide_table_scrolls_in_its_own_box(browser, pages):
     assert box == [True, True]
 
 
+SECTIONS = "[...document.querySelectorAll('.scroll')].map(b => b.parentElement.querySelector('b').textContent)"
 LINES = """[...document.querySelectorAll('tbody th')].map(cell => {
   const [box, range] = [new Set(), document.createRange()];
   range.selectNodeContents(cell);
@@ -172,6 +177,56 @@ def test_on_a_phone_half_of_a_table_is_for_its_numbers(browser, pages, name):
     assert max(browser.run(code)) < 0.5
     sizes = "[...document.querySelectorAll('td')].map(cell => parseFloat(getComputedStyle(cell).fontSize))"
     assert min(browser.run(sizes)) >= 14
+
+
+@pytest.fixture(scope="module")
+def decisions(make, tmp_path_factory):
+    """What judges with long names said of texts, half of which have a true label, and what to do next."""
+    rng = np.random.default_rng(0)
+    truth, who = rng.integers(2, size=60), [f"Judge-{size}-Instruct" for size in ("1B", "8B", "70B")]
+    label = np.where(rng.random((60, 3)) < [0.6, 0.75, 0.9], truth[:, None], 1 - truth[:, None])
+    given = {"example": np.arange(60).repeat(3), "annotator": np.tile(who, 60)}
+    given["gold"] = np.where(np.arange(60) < 30, truth.astype(float), np.nan).repeat(3)
+    privileged, p = pd.DataFrame({"who": given["annotator"]}), np.full((180, 2), 0.5)
+    problem = Problem(np.zeros((180, 1)), label.ravel(), privileged, probabilities=p, **given)
+    findings = {check.name: check.run(problem) for check in (Next(), Judges(), Agreement(), Balance())}
+    texts = {"text": [f"Text {i}: {'word ' * 30}" for i in range(50)]}
+    found = Diagnosis(findings={**make.diagnosed(who, content=texts).findings, **findings})
+    return write_report(found.page, tmp_path_factory.mktemp("decisions") / "report.html")
+
+
+HEADINGS = """[...document.querySelectorAll('.scroll')].map(box => [box.scrollWidth - box.clientWidth,
+  [...box.querySelectorAll('thead th')].filter(e => e.checkVisibility())
+    .map(e => e.querySelector('span').textContent)])"""
+
+
+def test_on_a_phone_the_important_columns_stay_on_screen(browser, decisions):
+    browser.open(decisions, width=390)
+    shown = dict(zip(browser.run(SECTIONS), browser.run(HEADINGS), strict=True))
+    expected = {
+        "Labels, the most suspicious first.": ["row", "given", "likely", "wrong"],
+        "Examples to label next.": ["example", "label", "gain", "ask"],
+        "Annotators by true labels, the least accurate first.": ["annotator", "accuracy", "alike"],
+        "Pairs of annotators, the least agreeing first.": ["one", "other", "κ"],
+        "Classes.": ["class", "share of labels", "true rate"],
+    }
+    assert {name: shown[name] for name in expected} == {name: [0, columns] for name, columns in expected.items()}
+    assert shown["Annotators."][0] == 0
+    text = "[...document.querySelectorAll('td.below')].map(e => [e.textContent.slice(0, 7), e.offsetWidth])"
+    assert browser.run(text)[0][0].startswith("Text ")
+    assert min(width for _, width in browser.run(text)) > 300
+    assert "A wider screen also shows" in browser.run("document.querySelector('main').innerText")
+    assert browser.complaints() == ([], [])
+
+
+def test_on_a_desk_every_column_and_the_text_beside_a_label_are_shown(browser, decisions):
+    browser.open(decisions)
+    shown = dict(zip(browser.run(SECTIONS), browser.run(HEADINGS), strict=True))
+    assert all(past == 0 for past, _ in shown.values())
+    assert shown["Labels, the most suspicious first."][1] == ["row", "example", "given", "likely", "wrong", "text"]
+    assert "A wider screen also shows" not in browser.run("document.querySelector('main').innerText")
+    first = browser.run("document.querySelector('.verdict').innerText.split('\\n')[0]")
+    assert "information" not in first
 
 
 @pytest.mark.nightly

@@ -61,6 +61,10 @@ class Table:
     images : mapping, optional
         Small images for the first cells of a column, as data URLs, or None for a cell without an image. The cell
         keeps its text, which is also the alternative text of the image.
+    minor : sequence of str
+        Columns that a phone leaves out.
+    below : sequence of str
+        Columns that a phone shows below the others, over its whole width, such as texts.
 
     Examples
     --------
@@ -78,9 +82,12 @@ class Table:
     marked: Sequence[bool] | None = None
     sorted_by: str | None = None
     images: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
+    minor: Sequence[str] = ()
+    below: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        named = [*self.formats, *self.texts, *self.hints, *self.images, (self.sorted_by or "").removeprefix("-")]
+        named = [*self.formats, *self.texts, *self.hints, *self.images, *self.minor, *self.below]
+        named.append((self.sorted_by or "").removeprefix("-"))
         for name in named:
             if name and name not in self.frame.columns:
                 raise ValueError(f"Expected a column among {list(self.frame.columns)}, but got {name!r}.")
@@ -102,6 +109,7 @@ class Table:
                 if number
                 else [],  # as JavaScript reads
                 images=self.images.get(name, ()),
+                place=" minor" * (name in self.minor) + " below" * (name in self.below),
             )
 
     @property
@@ -114,7 +122,10 @@ class Table:
 
 
 class Column(NamedTuple):
-    """A column of a page: its heading, the hint below it, the sort order, and texts, sort keys and images of cells."""
+    """A column of a page.
+
+    It has a heading, a hint below it, the sort order, texts, sort keys and images of cells, and its place on a phone.
+    """
 
     name: str
     hint: str
@@ -123,6 +134,7 @@ class Column(NamedTuple):
     texts: list[str]
     keys: list[str]
     images: Sequence[str | None]
+    place: str
 
 
 @dataclass(frozen=True)

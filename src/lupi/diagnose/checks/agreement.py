@@ -51,7 +51,16 @@ class Agreement(Check):
             shown = pairs.drop(columns=["low", "high"]).rename(columns={"kappa": "κ"})
             texts = {"κ": format_intervals(pairs["kappa"], pairs["low"], pairs["high"], "z.2f")}
             caption = "Pairs of annotators, the least agreeing first."
-            tables = [Table(caption=caption, frame=shown, formats={"agreement": ".2f"}, texts=texts, sorted_by="κ")]
+            tables = [
+                Table(
+                    caption=caption,
+                    frame=shown,
+                    formats={"agreement": ".2f"},
+                    texts=texts,
+                    sorted_by="κ",
+                    minor=["examples", "agreement"],
+                )
+            ]
             brief = Brief(caption[:-1], pairs.head(MOST_ROWS), dict.fromkeys(["agreement", "kappa", "low", "high"], 2))
         return Finding(
             table=pairs,

@@ -126,6 +126,7 @@ def show_annotators(table: pd.DataFrame, details: Sequence[Detail]) -> Section:
         hints={"reliability": "[interval]"},
         marked=flagged.tolist(),
         sorted_by="support",
+        minor=["labels", *shares],
     )
     return Section(heading="Annotators", text=text, figures=pictures, tables=[shown_table], details=details)
 

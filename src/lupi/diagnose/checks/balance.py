@@ -64,6 +64,7 @@ def describe_balance(table: pd.DataFrame, known: int = 0) -> Finding:
         formats={"labels": ",d", "examples": ",.1f", "share of labels": ".1%", "share of examples": ".1%"},
         texts=texts,
         hints={"examples": "expected"},
+        minor=["labels", "examples", *([names["true_share"]] if known else [])],
     )
     section = Section(heading="Classes", text=text, tables=[shown_table])
     return Finding(sentence=sentence, table=table, section=section, numbers=numbers)

@@ -148,6 +148,7 @@ def show_information(table: pd.DataFrame) -> Section:
         texts={"information": format_intervals(table["estimate"], table["low"], table["high"], "z.3f")},
         hints={"information": "nats [interval]"},
         marked=table["leak"].tolist(),
+        minor=shares,
     )
     return Section(
         heading="Privileged columns", text=text, figures=[figures.draw_information(table)], tables=[shown_table]

@@ -100,6 +100,7 @@ def describe_judges(table: pd.DataFrame, found: Dependence | None) -> Finding:
         texts={"accuracy": format_intervals(table["accuracy"], table["low"], table["high"], "z.2f")},
         hints={"accuracy": "[interval]"},
         sorted_by="accuracy",
+        minor=["checked"] if found is None else ["checked", "correlation", "shared"],
     )
     return Finding(
         sentence=sentence,

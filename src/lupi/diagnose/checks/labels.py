@@ -37,7 +37,7 @@ class Labels(Check):
         """Rank the labels by how likely they are wrong."""
         if not problem.has_classes:
             return Finding(notes=["Annotators and labels can only be ranked for a single target of classes."])
-        table, pictures = rank_labels(problem.inference, problem.classes), {}
+        table, pictures, content = rank_labels(problem.inference, problem.classes), {}, pd.DataFrame()
         for name, values in (("annotator", problem.annotator), ("example", problem.ids)):
             if values is not None:
                 table.insert(1, name, np.asarray(values)[table["row"]])
@@ -50,7 +50,7 @@ class Labels(Check):
             notes.append("All privileged columns leak the label, so annotators and labels were judged by No PI.")
         if problem.probabilities is not None:
             notes.append("Annotators and labels were judged by the probabilities that were given.")
-        return describe_labels(table, pictures, notes)
+        return describe_labels(table, pictures, list(content), notes)
 
 
 class Consensus(Check):
@@ -70,9 +70,10 @@ class Consensus(Check):
         few, percent = f"{uncertain:,} of {len(table):,} examples", f"{100 * CERTAIN:.0f} %"
         notes, new = [], int((~table["given"]).sum())
         if new:
+            some = "For 1 example" if new == 1 else f"For {new:,} examples"
             notes.append(
-                f"For {new:,} examples, the most probable label is one that no annotator gave: the model contradicts "
-                "all labels. Look at those with `given` False in consensus.csv before you use them."
+                f"{some}, the most probable label is one that no annotator gave: the model contradicts all labels. "
+                "Look at those with `given` False in consensus.csv before you use them."
             )
         return Finding(
             sentence=f"The true label of {few} is uncertain (below {percent})." if uncertain else "",
@@ -110,6 +111,7 @@ def rank_labels(inference: Inference, classes: NDArray[Any]) -> pd.DataFrame:
 def describe_labels(
     table: pd.DataFrame,
     pictures: Mapping[str, Sequence[str | None]] = MappingProxyType({}),
+    content: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> Finding:
     """Describe the table of labels; the first ones may have pictures."""
@@ -121,15 +123,15 @@ def describe_labels(
     return Finding(
         sentence=sentence,
         table=table,
-        section=show_labels(table, pictures),
+        section=show_labels(table, pictures, content),
         brief=Brief("Labels, the most suspicious first", top),
         numbers={"count": total, "look wrong": suspicious, "expected wrong": float(table["wrong"].sum())},
         notes=notes,
     )
 
 
-def show_labels(table: pd.DataFrame, pictures: Mapping[str, Sequence[str | None]]) -> Section:
-    """Show the most suspicious labels, the first ones with images."""
+def show_labels(table: pd.DataFrame, pictures: Mapping[str, Sequence[str | None]], content: Sequence[str]) -> Section:
+    """Show the most suspicious labels with the contents of their examples, the first ones with images."""
     text = (
         "A label is suspicious if it contradicts the model, which was not trained on its example, and the other labels "
         "of the example; reliable annotators count for more. Check the first ones yourself before you change any."
@@ -141,6 +143,8 @@ def show_labels(table: pd.DataFrame, pictures: Mapping[str, Sequence[str | None]
         hints={"wrong": "probability"},
         sorted_by="-wrong",
         images=pictures,
+        minor=[name for name in ("example",) if name in table],
+        below=list(content),
     )
     picture = figures.draw_label_errors(table["wrong"].to_numpy(float))
     return Section(heading="Labels", text=text, figures=[picture], tables=[shown_table])

@@ -89,6 +89,8 @@ def describe_next(table: pd.DataFrame, outlook: Sequence[Outlook], content: pd.D
         formats={"probability": ".2f", "gain": ".3f"},
         hints={"gain": "nats"},
         sorted_by="-gain",
+        minor=["probability", "labels"],
+        below=list(names.values()),
     )
     plan = pd.DataFrame(outlook, columns=["more labels", "accuracy", "low", "high"])
     second = Table(
