@@ -12,8 +12,8 @@ import re
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from typing import Any, TextIO
 
 import typer
@@ -34,31 +34,39 @@ class CommandLine(TyperGroup):
     """All commands, with the boundary around them."""
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """Parse the arguments and run a command."""
-        with guard_output() as outputs, guard_interrupts():
-            try:
-                result = super().main(*args, **{**options, "standalone_mode": False})
-                code: Any = result if isinstance(result, int) else 0  # of `typer.Exit`: commands return nothing
-            except SystemExit as done:
-                result, code = None, done.code
-            except (KeyboardInterrupt, typer.Abort):
-                result, code = None, 130
-            except UsageError as error:
-                result, code = None, explain_usage(error)
-            except Exception as error:
-                print_error(explain(error, "lupi"), error)
-                result, code = None, 2
-            for output in outputs:
-                output.flush()
-            lost = [output for output in outputs if output.error is not None]
-            for output in lost:
-                why = os.strerror(output.error.errno or 0) if output.error else ""
-                print_error(f"Expected {output.name} to be writable, but got: {why}.")
-        if lost or code not in (0, None, 130):
-            sys.exit(2)
-        if code == 130 or options.get("standalone_mode", True):
+        """Parse the arguments, run a command and exit; with `standalone_mode=False`, return after success."""
+        usual, sys.unraisablehook = sys.unraisablehook, repeat_interrupt
+        streams: Any = (sys.stdout, "standard output"), (sys.stderr, "standard error")
+        # Without standard output or standard error, Python has None in its place, which `print` takes.
+        output, error = (stream and Output(stream, name) for stream, name in streams)
+        try:
+            with redirect_stdout(output), redirect_stderr(error):
+                code = self._run(*args, **{**options, "standalone_mode": False})
+                for each in filter(None, (output, error)):
+                    each.flush()
+                    if each.error is not None:
+                        print_error(f"Expected {each.name} to be writable, but got: {os.strerror(each.error.errno)}.")
+                        code = 2
+        finally:
+            sys.unraisablehook = usual
+        if code or options.get("standalone_mode", True):
             sys.exit(code)
-        return result
+        return code
+
+    def _run(self, *args: Any, **options: Any) -> int:
+        """Return the exit code of a command."""
+        try:
+            code = super().main(*args, **options)  # an integer after `typer.Exit`: commands return nothing
+        except SystemExit as done:
+            code = done.code
+        except (KeyboardInterrupt, typer.Abort):
+            return 130
+        except UsageError as error:
+            return explain_usage(error)
+        except Exception as error:
+            print_error(explain(error, "lupi"), error)
+            return 2
+        return code if code in (0, 130) else 2 if isinstance(code, int) else 0
 
 
 class Output:
@@ -79,59 +87,30 @@ class Output:
 
     def write(self, text: str) -> int:
         """Write a text."""
-        try:
-            self.stream.write(text)
-        except OSError as error:
-            self.discard(error)
+        self._call(self.stream.write, text)
         return len(text)
 
     def flush(self) -> None:
         """Flush the stream."""
+        self._call(self.stream.flush)
+
+    def _call(self, method: Callable[..., Any], *text: str) -> None:
+        """Call a method; after an error, drop all further output, including buffered output."""
         try:
-            self.stream.flush()
+            method(*text)
         except OSError as error:
-            self.discard(error)
-
-    def discard(self, error: OSError) -> None:
-        """Drop this and all further output, including buffered output."""
-        if error.errno != errno.EPIPE:
-            self.error = error
-        with suppress(OSError):
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self.stream.fileno())
-            os.close(nowhere)
+            if error.errno != errno.EPIPE:
+                self.error = error
+            with suppress(OSError), open(os.devnull, "w") as nowhere:
+                os.dup2(nowhere.fileno(), self.stream.fileno())
 
 
-@contextmanager
-def guard_output() -> Iterator[list[Output]]:
-    """Replace open standard streams with streams that never interrupt the work."""
-    streams = sys.stdout, sys.stderr
-    names = "standard output", "standard error"
-    # Without standard output or standard error, Python has None in its place, which `print` takes.
-    guarded = [stream and Output(stream, name) for stream, name in zip(streams, names, strict=True)]
-    sys.stdout, sys.stderr = guarded
-    try:
-        yield [output for output in guarded if output]
-    finally:
-        sys.stdout, sys.stderr = streams
-
-
-@contextmanager
-def guard_interrupts() -> Iterator[None]:
+def repeat_interrupt(unraisable: Any) -> None:
     """Repeat a Ctrl-C that Python would only print and ignore, such as one in a destructor."""
-    usual = sys.unraisablehook
-
-    def again(unraisable: Any) -> None:
-        if isinstance(unraisable.exc_value, KeyboardInterrupt):
-            threading.Timer(0.01, _thread.interrupt_main).start()  # not now, when it would be ignored again
-        else:
-            usual(unraisable)
-
-    sys.unraisablehook = again
-    try:
-        yield
-    finally:
-        sys.unraisablehook = usual
+    if isinstance(unraisable.exc_value, KeyboardInterrupt):
+        threading.Timer(0.01, _thread.interrupt_main).start()  # not now, when it would be ignored again
+    else:
+        sys.__unraisablehook__(unraisable)
 
 
 def explain_usage(error: Any) -> int:
