@@ -21,7 +21,7 @@ from lupi_paper.svm_plus import SVMPlusClassifier, slack_matrix, solve_dual
 
 no_privileged_is_fine = pytest.mark.filterwarnings("ignore:SVMPlusClassifier.fit got no `privileged`")
 zero_is_fine = pytest.mark.filterwarnings("ignore:The slacks alone explain")
-many_inputs = settings(max_examples=30, deadline=None)
+many_inputs = settings(max_examples=10, deadline=None)
 seeds = st.integers(0, 2**32 - 1)
 weights = st.floats(-2, 2).map(lambda exponent: 10**exponent)
 

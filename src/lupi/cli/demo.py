@@ -22,14 +22,14 @@ def run(
 ) -> None:
     """Compare methods on handwritten digits with simulated annotators."""
     from lupi._internal.files import claim_output
-    from lupi.cli.digits import compare_digits, format_digits, is_demo, list_shown
+    from lupi.cli.digits import LEGEND, SHOWN, compare_digits, format_summary, is_demo
     from lupi.methods import kind, names
 
     check_jobs(jobs)
-    chosen = split_methods(methods) or (names() if everything else list_shown())
+    chosen = split_methods(methods) or (names() if everything else [*SHOWN])
     for name in chosen:
         kind(name)
     with claim_output(output, overwrite=overwrite, folder=True, ours=is_demo, kind="demo"):
         found = compare_digits(chosen, seeds, jobs, annotations=annotations, epochs=epochs, progress=True)
-        print(format_digits(found))
+        print(f"{found.notes[0]}\n{format_summary(found.summary)}\n\n{LEGEND}")
         write_comparison(found, output)

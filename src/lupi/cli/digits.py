@@ -14,7 +14,7 @@ from lupi.datasets import load_digits_annotated
 from lupi.metrics import METRICS
 
 SHOWN = ("tram", "auto")
-"""Methods that the demo shows by default, those of them that are registered."""
+"""Methods that the demo shows by default."""
 DESCRIPTION = """\
 Learn handwritten digits from labels of which {wrong:.0f} % are wrong: {labels} per digit, by 16 models of different
 quality or, one time in ten, at random. Privileged information (PI) says which model gave the label, and how sure it
@@ -31,11 +31,6 @@ INTERVALS = (
     "Intervals cover {seeds} seeds, each with training digits, labels, test digits and initial weights of its own."
 )
 CAUTION = "No PI overfits the noisy labels when it trains long: part of a gain may be less overfitting."
-
-
-def list_shown() -> list[str]:
-    """List the methods that the demo shows by default."""
-    return [name for name in SHOWN if name in known.names()]
 
 
 def compare_digits(
@@ -61,11 +56,6 @@ def is_demo(folder: Path) -> bool:
     """Return whether a folder holds results of the demo."""
     about = read_results(folder).get("about")
     return isinstance(about, dict) and "demo" in about
-
-
-def format_digits(comparison: Comparison) -> str:
-    """Return the description of the data, a table of results, and how to read it."""
-    return f"{comparison.notes[0]}\n{format_summary(comparison.summary)}\n\n{LEGEND}"
 
 
 def format_summary(summary: pd.DataFrame) -> str:

@@ -196,7 +196,8 @@ def recognize_privileged(
         if name != annotator and not by_type:
             use = f"{advice['privileged']}, or pass `kind={{{name!r}: {kinds[name]!r}}}` to use it"
             check_privileged(column, kinds[name], use)
-            notes += note_privileged(column, kinds[name])
+            if kinds[name] in ("category", "text") and not (is_number(column) or is_bool_dtype(column.dtype)):
+                notes += note_notation(column, "Privileged column")
     return kinds, notes
 
 
@@ -243,12 +244,6 @@ def check_privileged(column: Column, kind: str, advice: str) -> None:
             check_notation(column, "privileged column", advice)
         why = f"has {count:,} distinct values in {values:,} rows"
         raise ValueError(f"Expected privileged columns without identifiers, but {column.name!r} {why}: {advice}.")
-
-
-def note_privileged(column: Column, kind: str) -> list[str]:
-    """Return a note if the strings of a privileged column are numbers or dates in another notation."""
-    strings = kind in ("category", "text") and not (is_number(column) or is_bool_dtype(column.dtype))
-    return note_notation(column, "Privileged column") if strings else []
 
 
 def find_annotator(frame: Frame, kinds: Mapping[str, str]) -> str | None:
