@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
 
 from lupi._internal.arrays import Floats
 
@@ -48,9 +49,16 @@ class Grades(NamedTuple):
 
 
 class Posterior(NamedTuple):
-    """The posterior of the true label of each row, [rows, classes]. Scores are expectations under it."""
+    """What is known about the true label of each row. Scores are expectations under `p`.
+
+    With `evidence`, NLL is that of the labels behind it, −log Σ_z p(z | x) P(labels | z), relative to the z that
+    explains them best. If a true label is certain, this is the usual NLL.
+    """
 
     p: Floats
+    """[rows, classes] its posterior."""
+    evidence: Floats | None = None
+    """[rows, classes] log P(labels | z)."""
 
 
 class Score(NamedTuple):
@@ -71,7 +79,10 @@ def nll(y: ArrayLike | Posterior, p: ArrayLike) -> Floats:
     [0.693, 0.105]
     """
     if isinstance(y, Posterior):
-        return np.asarray(-(y.p * np.log(np.clip(p, np.finfo(float).eps, 1))).sum(1))
+        log_p = np.log(np.clip(p, np.finfo(float).eps, 1))
+        if y.evidence is not None:
+            return np.asarray(y.evidence.max(1) - logsumexp(log_p + y.evidence, axis=1))
+        return np.asarray(-(y.p * log_p).sum(1))
     y, p = np.asarray(y), np.asarray(p, float)
     observed = np.where(y == 1, p, 1 - p) if y.ndim == 2 else np.take_along_axis(p, y[:, None], 1)
     return np.asarray(-np.log(np.clip(observed, np.finfo(p.dtype).eps, 1)).mean(1))

@@ -21,7 +21,7 @@ N = 60
 LONG = 200
 """Seconds to wait on a busy machine."""
 RUNS = 42
-"""Runs of six arms and of the consensus."""
+"""Runs of six arms and of the model of held-out labels."""
 TABLE = pd.DataFrame({"id": np.repeat(np.arange(N), 2), "size": np.repeat(RNG.normal(size=N), 2)})
 TABLE["annotator"] = RNG.choice(list("abcd"), 2 * N)
 TABLE["label"] = np.where((TABLE["size"] > 0) ^ (RNG.random(2 * N) < 0.2), "yes", "no")

@@ -86,7 +86,7 @@ def test_other_forms_of_tables_and_folds(table):
         output = table.parent / f"run {len(found)}"
         result = run(*options(path, "--folds", 2), "-o", output)
         assert result.exit_code == 0, result.output
-        assert "Note: Scored on the consensus of held-out labels, not on true labels" in result.stdout
+        assert "Note: Scored on held-out labels, not on true ones" in result.stdout
         assert "2 folds of 80 examples." in result.stdout
         found.append(pd.read_csv(output / "results.csv").drop(columns="seconds"))
     pd.testing.assert_frame_equal(found[1], found[0])

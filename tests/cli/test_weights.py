@@ -68,7 +68,7 @@ def test_a_model_learns_from_soft_labels(table):
     ("roles", "scored", "said"),
     [
         ([*HARD, "--weight", "trust"], "held out", '"weight": "trust"'),
-        (SOFT, "held out", "the consensus uses the most probable class"),
+        (SOFT, "held out", "scored on the most probable class"),
         (SOFT, "test table", '"soft": true'),
     ],
 )

@@ -19,6 +19,7 @@ def test_a_metric_is_written_with_its_difference(make):
         "Difference in NLL",
         "Difference in accuracy",
     ]
+    assert "from the best baseline, no-pi" in first.figures[0].caption
     (table,) = first.tables
     assert list(table.frame.columns) == [
         "method",
@@ -29,7 +30,7 @@ def test_a_metric_is_written_with_its_difference(make):
         "time",
     ]
     assert table.frame["accuracy, %"].tolist() == pytest.approx((100 * found.summary["accuracy"]).tolist())
-    assert table.texts["accuracy difference"][0] == "–"
+    assert table.texts["accuracy difference"][0] == "best baseline"
     row = found.summary.loc["tram"]
     gap, low, high = (100 * row[f"accuracy_{part}"] for part in ("difference", "low", "high"))
     assert table.texts["accuracy difference"][1] == f"{gap:+.1f} [{low:+.1f}, {high:+.1f}]".replace("-", "−")

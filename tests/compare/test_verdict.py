@@ -91,6 +91,17 @@ def test_the_best_row_is_not_the_only_hurdle():
     assert text.splitlines()[1].endswith("not significant.")
 
 
+def test_two_metrics_need_a_wider_interval():
+    """A gain in one of two metrics that is significant alone need not be one when either could have shown it."""
+    shift = -(half_width(0.95) + half_width(1 - 0.05 / 2)) / 2
+    runs = both({"tram": shift}, {"tram": 0.0})
+    assert write_verdict(runs, ["tram"], ["nll"]).startswith("Better than the best baseline in NLL: tram.")
+    text = write_verdict(runs, ["tram"], ["nll", "accuracy"])
+    assert text.startswith("No method with privileged information is significantly better")
+    low, high = shift - half_width(1 - 0.05 / 2), shift + half_width(1 - 0.05 / 2)
+    assert f"(95 % interval {low:+.3f} to {high:+.3f}, adjusted for 2 metrics): not significant." in text
+
+
 def test_both_metrics_are_said():
     text = write_verdict(both({"tram": 0.001}, {"tram": 0.06}), ["tram"], ["nll", "accuracy"])
     head, nll, accuracy, *_ = text.splitlines()
@@ -126,7 +137,7 @@ def test_verdicts_say_no_more_than_the_runs(data, m, b):
     metrics = ["nll", "accuracy"]
     runs = both(*(dict(zip(names, data.draw(st.tuples(*[SHIFTS] * len(names))), strict=True)) for _ in metrics))
     head, *lines = write_verdict(runs, methods, metrics, baselines=baselines).splitlines()
-    level, means = 1 - 0.05 / m, runs.groupby("method")[metrics].mean()
+    level, means = 1 - 0.05 / (m * len(metrics)), runs.groupby("method")[metrics].mean()
 
     def effect(method, row, metric):
         low, high = difference(runs, method, row, metric).interval(level)

@@ -41,7 +41,7 @@ def draw():
     information = pd.DataFrame({"column": ["who"], "estimate": [0.1], "low": [0.05], "high": [0.2], "leak": [True]})
     with_other = annotators().assign(confidence_baseline=0.5)
     return [
-        figures.draw_differences(differences(control=[False, True]), METRICS["nll"]),
+        figures.draw_differences(differences(control=[False, True]), METRICS["nll"], "no-pi"),
         *figures.draw_calibration(bins),
         figures.draw_confidence(with_other),
         figures.draw_confidence_gain(with_other),
@@ -80,12 +80,12 @@ def test_a_figure_is_the_same_text_each_time(drawn):
 
 
 def test_differences_are_described_in_words():
-    figure = figures.draw_differences(differences(control=[False, True]), METRICS["nll"])
+    figure = figures.draw_differences(differences(control=[False, True]), METRICS["nll"], "no-pi")
     assert described(figure) == (
         "tram −0.100, interval −0.200 to −0.050; pi-dual (control) +0.020, interval −0.010 to +0.050."
     )
     assert {"tram", "pi-dual", "method", "control", "difference in NLL (← better)"} <= set(texts(figure))
-    higher = figures.draw_differences(differences(), METRICS["accuracy"])
+    higher = figures.draw_differences(differences(), METRICS["accuracy"], "no-pi")
     assert described(higher) == "tram −10.0, interval −20.0 to −5.0; pi-dual +2.0, interval −1.0 to +5.0."
     assert "difference in accuracy, % (better →)" in texts(higher)
 
@@ -93,7 +93,7 @@ def test_differences_are_described_in_words():
 def test_only_an_interval_that_excludes_zero_has_a_filled_mark():
     def hollow(low):
         table = differences(low=low, high=0.2)
-        return f"fill: var(--paper, {COLOURS['paper']})" in figures.draw_differences(table, METRICS["nll"]).svg
+        return f"fill: var(--paper, {COLOURS['paper']})" in figures.draw_differences(table, METRICS["nll"], "no-pi").svg
 
     assert hollow(-0.01)
     assert not hollow(0.01)
@@ -105,13 +105,13 @@ def test_controls_are_drawn_below_their_method():
     assert place[0] > place[2] > place[3] > place[1] + 0.5
     assert place[1] == 1
     table = differences(method=["tram", "tram [PI shuffled]"], control=[False, True], of=["", "tram"])
-    figure = figures.draw_differences(table, METRICS["nll"])
+    figure = figures.draw_differences(table, METRICS["nll"], "no-pi")
     assert "tram [PI shuffled]" not in texts(figure)
     assert "tram [PI shuffled] (control)" in described(figure)
 
 
 def test_one_seed_has_no_interval():
-    figure = figures.draw_differences(differences(low=[np.nan] * 2, high=[np.nan] * 2), METRICS["nll"])
+    figure = figures.draw_differences(differences(low=[np.nan] * 2, high=[np.nan] * 2), METRICS["nll"], "no-pi")
     assert "tram −0.100, interval – to –" in described(figure)
 
 

@@ -25,7 +25,7 @@ no-pi is plain training; with early stopping it ends when the loss on held-out l
 networks cost five times as much to serve.
 Accuracy is the share of right answers. NLL, the negative log-likelihood, is low if the true digit gets a high
 probability: 0 is perfect, and a blind guess among ten digits has 2.30.
-▲ significantly better than no-pi   ▼ significantly worse   ★ best
+▲ significantly better than the best row without PI   ▼ significantly worse   ★ best
 """
 INTERVALS = (
     "Intervals cover {seeds} seeds, each with training digits, labels, test digits and initial weights of its own."
@@ -59,7 +59,7 @@ def is_demo(folder: Path) -> bool:
 
 
 def format_summary(summary: pd.DataFrame) -> str:
-    """Format a summary as text: ▲ and ▼ mark significant differences from No PI, ★ the best of a column."""
+    """Format a summary as text: ▲ and ▼ mark significant differences from the best baseline, ★ the best of a column."""
     width = max(24, *(len(name) + 2 for name in summary.index))
     lines = [f"{'method':{width}}{'PI':5}{'accuracy (higher is better)':>29}{'NLL (lower is better)':>25}"]
     for name, row in summary.iterrows():

@@ -16,10 +16,9 @@ import numpy as np
 import pandas as pd
 
 from lupi import methods as known
-from lupi._internal.arrays import Floats
 from lupi._internal.devices import one_thread
 from lupi.compare.arrays import SETTINGS, Result, is_baseline, score
-from lupi.compare.consensus import first_rows
+from lupi.compare.held_out import first_rows
 from lupi.compare.plan import ALL, Plan
 from lupi.compare.statistics import BASELINE
 from lupi.estimators import PrivilegedClassifier
@@ -109,7 +108,7 @@ def train_variant(
     data: TableData,
     test: TableData | None,
     splits: Sequence[tuple[Rows, Rows]],
-    truth: Mapping[int, Floats] | None,
+    truth: Mapping[int, Posterior] | None,
     seeds: Sequence[int],
 ) -> list[dict[str, Any]]:
     """Train a variant with a group of seeds, together if possible, and score it."""
@@ -148,13 +147,14 @@ def train_variant(
     return found
 
 
-def score_table(model: TableEstimator, data: TableData, rows: Rows, truth: Floats | None, seconds: float) -> Result:
+def score_table(model: TableEstimator, data: TableData, rows: Rows, truth: Posterior | None, seconds: float) -> Result:
     """Score a model on rows of a table or, if their true labels are uncertain, on the first row of each example."""
     held_out = data.take(rows if truth is None else rows[first_rows(data.group[rows])])
     y: Any = held_out.labels
-    if data.schema.soft:
-        truth = np.asarray(y, dtype=np.float64)
+    if data.schema.soft and truth is None:
+        truth = Posterior(np.asarray(y, dtype=np.float64))
     if truth is not None:  # its columns are all classes, some of which the training rows may lack
         assert isinstance(model.estimator, PrivilegedClassifier)
-        y = Posterior(truth[:, pd.Index(data.classes).get_indexer(pd.Index(model.estimator.classes_))])
+        columns = pd.Index(data.classes).get_indexer(pd.Index(model.estimator.classes_))
+        y = Posterior(truth.p[:, columns], None if truth.evidence is None else truth.evidence[:, columns])
     return score(model.estimator, held_out.inputs, y, seconds)

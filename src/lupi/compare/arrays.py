@@ -28,6 +28,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
 """Other ways to train No PI, which are separate baselines, and their estimator parameters."""
 
 
+SAME_DATA = (
+    "Seeds redraw initial weights and batches, not the data: intervals cover neither other training labels nor other "
+    "test examples."
+)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Task:
     """Annotations to train on, and a test set to score on.
@@ -103,7 +109,15 @@ def compare_methods(
     arms = [Arm(name=row, train=partial(train_method, tasks, how)) for row, how in rows.items()]
     runs = run_arms(arms, seeds, seeds_at_once=seeds_at_once, jobs=jobs, progress=progress)
     baselines = [*blind, *filter(is_baseline, methods)]
-    return conclude(runs, [row for row in rows if row not in baselines], baselines=list(dict.fromkeys(baselines)))
+    compared = [row for row in rows if row not in baselines]
+    notes = [SAME_DATA] if have_same_labels(list(tasks.values())) else []
+    return conclude(runs, compared, baselines=list(dict.fromkeys(baselines)), notes=notes)
+
+
+def have_same_labels(tasks: Sequence[Any]) -> bool:
+    """Return whether all tasks have the same training labels."""
+    first = np.asarray(tasks[0].y_train)
+    return all(np.array_equal(np.asarray(task.y_train), first) for task in tasks[1:])
 
 
 def is_baseline(method: str) -> bool:

@@ -20,14 +20,14 @@ from lupi._internal.checks import check_jobs
 from lupi._internal.progress import show_trainings
 from lupi.compare.arms import Variant, list_variants, train_variant
 from lupi.compare.cache import RunFolder, open_run_folder
-from lupi.compare.consensus import infer_consensus, uses_consensus
 from lupi.compare.engine import Arm, Run, map_groups, run_arms
+from lupi.compare.held_out import has_annotator_model, weigh_truths
 from lupi.compare.plan import HELD_OUT, SEEDS_AT_ONCE, Plan, make_splits
 from lupi.compare.results import Comparison, conclude
 from lupi.compare.statistics import Uncertainty
 from lupi.crowd.agreement import describe_agreement
 from lupi.estimators.table_estimator import check_trust
-from lupi.metrics import METRICS, average_bins
+from lupi.metrics import METRICS, Posterior, average_bins
 from lupi.tabular.embeddings import hash_folder, resolve_folder
 from lupi.tabular.table_data import TableData, read_data, read_test
 
@@ -99,7 +99,7 @@ def compare_table(
     about = describe_plan(plan, data, test, variants)
     with open_run_folder(folder, about, same_runs=SAME_RUNS, overwrite=overwrite) as runs:
         if progress:
-            show_work(plan, data, variants, runs, with_consensus=uses_consensus(data, test))
+            show_work(plan, data, variants, runs, another=has_annotator_model(data, test))
         run = partial(
             run_arms,
             seeds=range(plan.runs),
@@ -111,22 +111,20 @@ def compare_table(
             progress=progress,
         )
         truth = None
-        if uses_consensus(data, test):
-            consensus = run([Arm(name="consensus", train=partial(infer_consensus, plan, data, splits))])
-            truth = {seed: values["truth"] for _, seed, values in consensus}
+        if has_annotator_model(data, test):
+            weighed = run([Arm(name="held-out labels", train=partial(weigh_truths, plan, data, splits))])
+            truth = {seed: Posterior(values["truth"], values["evidence"]) for _, seed, values in weighed}
         problem = (plan, data, test, splits, truth)
         arms = [Arm(name=one.name, train=partial(train_variant, one, *problem)) for one in variants]
         found = run(arms, notify=notify)
     return summarize_runs(plan, data, test, variants, found, about)
 
 
-def show_work(
-    plan: Plan, data: TableData, variants: Sequence[Variant], folder: RunFolder, *, with_consensus: bool
-) -> None:
+def show_work(plan: Plan, data: TableData, variants: Sequence[Variant], folder: RunFolder, *, another: bool) -> None:
     """Print how many networks will be trained, unless all are finished."""
     groups = map_groups(range(plan.runs), SEEDS_AT_ONCE).items()
     if any(not folder.file(one.name, seed, group).exists() for one in variants for seed, group in groups):
-        show_trainings(plan.runs * (len(variants) + with_consensus), len(data))
+        show_trainings(plan.runs * (len(variants) + another), len(data))
 
 
 def describe_plan(plan: Plan, data: TableData, test: TableData | None, variants: Sequence[Variant]) -> dict[str, Any]:
@@ -150,7 +148,7 @@ def describe_plan(plan: Plan, data: TableData, test: TableData | None, variants:
         "task": "multi-label" if data.schema.several else data.schema.task,
         "scored on": "test table"
         if test is not None
-        else f"{'consensus of held-out' if uses_consensus(data, test) else 'held-out noisy'} labels",
+        else f"held-out labels{', through a model of annotators' if has_annotator_model(data, test) else ''}",
         "methods": [variant.name for variant in variants],
         **({"folds": plan.folds} if plan.folds else {"seeds": plan.seeds}),
         **{
@@ -186,7 +184,7 @@ def summarize_runs(
         [variant.name for variant in variants if not (variant.is_control or variant.is_baseline)],
         baselines=[variant.name for variant in variants if variant.is_baseline],
         controls=[variant.name for variant in variants if variant.is_control],
-        first="nll" if test is not None or uses_consensus(data, test) else "accuracy",  # see `describe_scoring`
+        first="nll" if test is not None or has_annotator_model(data, test) else "accuracy",  # see `describe_scoring`
         uncertainty=uncertainty,
         notes=[*describe_scoring(plan, data, test), *data.notes, *(test.notes if test else []), *agreement, *warned],
         reliability=average_bins(add_arrays(runs, "bins")),
@@ -208,25 +206,25 @@ def describe_scoring(plan: Plan, data: TableData, test: TableData | None) -> lis
     if test is not None:
         return [
             f"Scored on {len(test):,} labels of {plan.test}.",
-            f"Intervals cover {plan.seeds} seeds of training on one training table and the choice of test examples "
-            "(ECE: seeds only); another training table would widen them.",
+            f"Intervals cover {plan.seeds} seeds, which redraw initial weights and batches, and the choice of test "
+            "examples (ECE: seeds only). They do not cover another training table.",
         ]
     how = f"{plan.folds} folds" if plan.folds else f"{plan.seeds} splits, each of which holds out {HELD_OUT:.0%}"
-    what = "the consensus of held-out labels" if uses_consensus(data, test) else "held-out noisy labels"
     notes = [
-        f"Scored on {what}, not on true labels (pass a table of those as `test`): {how} of {data.examples:,} examples."
+        f"Scored on held-out labels, not on true ones (pass a table of those as `test`): {how} of {data.examples:,} "
+        "examples."
     ]
     if plan.spec.soft:
-        notes.append("Methods learn from soft labels; the consensus uses the most probable class of held-out labels.")
+        notes.append("Methods learn from soft labels, and are scored on the most probable class of held-out ones.")
     if data.gold is not None:
         notes.append(
-            "Methods learn from the known true labels of their training rows. If the true label of a held-out example "
-            "is known, it is the consensus."
+            "Methods learn from the known true labels of their training rows, and are scored on those of held-out "
+            "examples."
         )
-    if uses_consensus(data, test):
+    if has_annotator_model(data, test):
         notes.append(
-            "The consensus is the probability of each class, given the labels of an example, their annotators, and a "
-            "No PI model that was not trained on them. It may favour No PI."
+            "NLL is that of an example's labels, given how reliable each annotator is; accuracy is corrected for wrong "
+            "labels. Both assume that annotators err independently of each other and of the inputs."
         )
     elif data.schema.several:
         notes.append(

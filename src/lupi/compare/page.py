@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 
 from lupi.compare.results import Comparison
-from lupi.compare.statistics import BASELINE
 from lupi.metrics import METRICS
 from lupi.report.figures import CALIBRATION, draw_calibration, draw_differences
 from lupi.report.page import Figure, Page, Section, Table, format_intervals, format_number
@@ -17,7 +16,7 @@ def comparison_page(comparison: Comparison) -> Page:
     control = comparison.runs.groupby("method", sort=False)["control"].any()
     text = (
         f"Every method was trained with {comparison.runs['seed'].nunique()} seeds, each time on the same data as "
-        "No PI. The difference from No PI is paired by seed and has a 95% interval."
+        "the baselines. The difference from the baseline with the best mean is paired by seed and has a 95% interval."
     )
     if control.any():
         text += (
@@ -26,7 +25,7 @@ def comparison_page(comparison: Comparison) -> Page:
         )
     metrics = comparison.metrics if len(control) > 1 else ()
     differences = Section(
-        heading="Difference from No PI",
+        heading="Difference from the best baseline",
         text=text,
         tables=[_scores_table(comparison, control)],
         figures=[_difference_figure(comparison, metric, control) for metric in metrics],
@@ -45,36 +44,36 @@ def comparison_page(comparison: Comparison) -> Page:
 
 
 def _difference_figure(comparison: Comparison, name: str, control: pd.Series[bool]) -> Figure:
-    """Draw the differences between all methods and No PI in one metric, with controls in the row of their method."""
+    """Draw the differences from the best baseline in one metric, with controls in the row of their method."""
+    best = comparison.best(name)
     parts = {f"{name}_{part}": part for part in ("difference", "low", "high")}
-    table = comparison.summary[list(parts)].rename(columns=parts).assign(control=control).drop(index=BASELINE)
+    table = comparison.summary[list(parts)].rename(columns=parts).assign(control=control).drop(index=best)
     owner = table.index.str.partition(" [").get_level_values(0)
     table["of"] = np.where(owner.isin(table.index[~table["control"]]) & table["control"], owner, "")
-    return draw_differences(table.reset_index(names="method"), METRICS[name])
+    return draw_differences(table.reset_index(names="method"), METRICS[name], f"the best baseline, {best}")
 
 
 def _scores_table(comparison: Comparison, control: pd.Series[bool]) -> Table:
     """Make the table of means and differences."""
     summary = comparison.summary
-    is_baseline = summary.index == BASELINE
     values: dict[str, object] = {"method": summary.index}
     texts, hints = {}, {"time": "s per seed"}
     for name in comparison.metrics:
-        metric = METRICS[name]
+        metric, is_best = METRICS[name], summary.index == comparison.best(name)
         mean, spread, gap, low, high = (
             metric.scale * summary[f"{name}{part}"].to_numpy() for part in ("", "_sd", "_difference", "_low", "_high")
         )
         style, change = f"z.{metric.digits}f", f"{metric.label} difference"
-        values |= {metric.heading: mean, change: np.where(is_baseline, np.nan, gap)}
+        values |= {metric.heading: mean, change: np.where(is_best, np.nan, gap)}
         texts[metric.heading] = [
             f"{format_number(m, style)} ± {format_number(s, style)}" for m, s in zip(mean, spread, strict=True)
         ]
-        texts[change] = np.where(is_baseline, "–", format_intervals(gap, low, high, f"+{style}")).tolist()
+        texts[change] = np.where(is_best, "best baseline", format_intervals(gap, low, high, f"+{style}")).tolist()
         hints[metric.heading] = f"{'higher' if metric.higher_is_better else 'lower'} is better"
     values["time"] = summary["seconds"].to_numpy()
     if control.any():
         values["kind"] = np.where(control, "control", "")
-    caption = "Mean ± standard deviation over seeds, and difference from No PI [interval]."
+    caption = "Mean ± standard deviation over seeds, and difference from the best baseline [interval]."
     return Table(caption=caption, frame=pd.DataFrame(values), formats={"time": ".1f"}, texts=texts, hints=hints)
 
 

@@ -33,8 +33,8 @@ class Plan:
     spec : TableSpec
         The table and the roles of its columns.
     test : Path, optional
-        A table with true labels to score on. By default some examples are held out, and methods are scored on the
-        consensus of their labels (`lupi.compare.consensus`).
+        A table with true labels to score on. By default some examples are held out, and methods are scored on their
+        labels, through a model of the annotators (`lupi.compare.held_out`).
     methods : sequence of str
         Names of methods, or "all"; by default a recommended selection. Baselines without privileged information are
         always included: No PI, No PI with early stopping and, if examples have several labels, No PI on aggregated

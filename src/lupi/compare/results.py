@@ -1,6 +1,7 @@
 """The results of a comparison, as text and in files."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +11,7 @@ import pandas as pd
 
 from lupi._internal.files import to_csv, to_records, write_text
 from lupi.compare.engine import Run, to_frame
-from lupi.compare.statistics import BASELINE, RUNS_ONLY, Uncertainty, summarize
+from lupi.compare.statistics import BASELINE, RUNS_ONLY, Uncertainty, find_best, summarize
 from lupi.compare.verdict import write_verdict
 from lupi.metrics import BIN_COLUMNS, METRICS
 from lupi.report.page import format_fragment
@@ -26,7 +27,8 @@ class Comparison:
         One row per method and seed, with the columns method, control (whether the row is a control), seed, the metrics
         and seconds.
     summary : DataFrame
-        One row per method, with the column control and those of `lupi.compare.statistics.summarize`.
+        One row per method: control and baseline (whether it is one) and, for each metric, mean, standard deviation and
+        the difference from the baseline with the best mean, with its 95 % interval.
     verdict : str
         The conclusions, one sentence per line.
     notes : list of str
@@ -47,6 +49,11 @@ class Comparison:
     reliability: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=BIN_COLUMNS))
     about: dict[str, Any] = field(default_factory=dict)
 
+    def best(self, metric: str) -> str:
+        """Return the baseline with the best mean in a metric, from which differences are."""
+        table = self.summary.reset_index()
+        return find_best(table, table.loc[table["baseline"], "method"].tolist(), metric)
+
     def _repr_html_(self) -> str:
         """Return the verdict, the scores and the notes, for notebooks."""
         table = format_scores(self, len(self.metrics)).rename_axis("method").reset_index()
@@ -54,15 +61,16 @@ class Comparison:
 
 
 def format_scores(comparison: Comparison, metrics: int) -> pd.DataFrame:
-    """Format the first metrics of a summary and the differences from No PI with intervals, one row per method."""
+    """Format the first metrics of a summary and the differences from the best baseline, one row per method."""
     columns: dict[str, list[str]] = {}
     for name in comparison.metrics[:metrics]:
-        metric = METRICS[name]
+        metric, best = METRICS[name], comparison.best(name)
         scores, changes = [], []
         for method, row in comparison.summary.iterrows():
             scores.append(f"{metric.format(row[name])}±{metric.format(row[f'{name}_sd'])}")
             gain, low, high = (metric.format(row[f"{name}_{part}"], "+") for part in ("difference", "low", "high"))
-            changes.append("" if method == BASELINE else f"{gain} [{low}, {high}]")
+            interval = "too few runs" if math.isnan(row[f"{name}_error"]) else f"{low}, {high}"
+            changes.append("best baseline" if method == best else f"{gain} [{interval}]")
         columns |= {metric.heading: scores, f"{metric.label} difference [95 % interval]": changes}
     return pd.DataFrame(columns, index=comparison.summary.index)
 
@@ -84,7 +92,7 @@ def conclude(
     table = table[["method", "control", "seed", *metrics, "seconds"]]
     scored = table.loc[table["method"] == BASELINE, metrics].notna().all()
     compared = sorted((name for name in metrics if scored[name]), key=lambda name: name != first)
-    summary = summarize(table, compared, uncertainty)
+    summary = summarize(table, compared, uncertainty, baselines)
     summary.insert(0, "control", summary.index.isin(controls))
     decisive = [name for name in compared if name in (compared[0], "nll", "accuracy")]
     verdict = write_verdict(table, methods, decisive, baselines=baselines, controls=controls, uncertainty=uncertainty)
@@ -92,7 +100,7 @@ def conclude(
 
 
 def format_table(comparison: Comparison, metrics: int = 2) -> str:
-    """Format the first metrics of a summary and the differences from No PI with intervals, as text."""
+    """Format the first metrics of a summary and the differences from the best baseline, as text."""
     width = max(map(len, comparison.summary.index)) + 2
     head, lines = f"{'':{width}}", {name: f"{name:{width}}" for name in comparison.summary.index}
     cells = format_scores(comparison, metrics)

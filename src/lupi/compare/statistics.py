@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from lupi._internal.arrays import Floats
-from lupi.metrics import clustered_error
+from lupi.metrics import METRICS, clustered_error
 
 ROUNDING = 1e-12
 """Relative differences that come from rounding."""
 BASELINE = "no-pi"
-"""The method to which all others are compared."""
+"""The method that every comparison has."""
 
 
 @dataclass(frozen=True)
@@ -116,15 +116,27 @@ def difference(
     return mean_difference(values, overlap=uncertainty.overlap, test_error=test_error)
 
 
+def find_best(scores: pd.DataFrame, baselines: Sequence[str], metric: str) -> str:
+    """Return the baseline with the best mean in a metric; `scores` has one row per method, or one per run."""
+    means = scores.groupby("method", sort=False)[metric].mean()[list(baselines)]
+    return str(means.idxmax() if METRICS[metric].higher_is_better else means.idxmin())
+
+
 def summarize(
-    runs: pd.DataFrame, metrics: Sequence[str] = ("nll", "accuracy"), uncertainty: Uncertainty = RUNS_ONLY
+    runs: pd.DataFrame,
+    metrics: Sequence[str] = ("nll", "accuracy"),
+    uncertainty: Uncertainty = RUNS_ONLY,
+    baselines: Sequence[str] = (BASELINE,),
 ) -> pd.DataFrame:
-    """Return mean and standard deviation over seeds, and the paired difference from No PI with its 95 % interval."""
-    rows = {}
+    """Return mean and standard deviation over seeds, and the paired difference from the best baseline.
+
+    The best baseline of each metric is the one with the best mean. Differences have their 95 % interval.
+    """
+    best, rows = {metric: find_best(runs, baselines, metric) for metric in metrics}, {}
     for name, own in runs.groupby("method", sort=False):
-        row: dict[str, float] = {}
+        row: dict[str, Any] = {"baseline": name in baselines}
         for metric in metrics:
-            gain = difference(runs, str(name), BASELINE, metric, uncertainty)
+            gain = difference(runs, str(name), best[metric], metric, uncertainty)
             low, high = gain.interval()
             row |= {
                 metric: own[metric].mean(),

@@ -50,13 +50,13 @@ def write_verdict(
     """Describe whether privileged information helped, by how much in each metric, and what the controls show.
 
     A method counts as better in a metric only if it is significantly better than every baseline without
-    privileged information. Since the best of m methods is chosen by its result, each interval has the level 1 − 0.05/m
-    (Bonferroni), so that the intervals of all methods hold simultaneously with 95 % confidence. A method can be better
-    than No PI for other reasons; only controls show whether the privileged information itself helped.
+    privileged information. Since the best of m methods in any of k metrics is chosen by its result, each interval has
+    the level 1 − 0.05/(m k) (Bonferroni), so that all intervals hold simultaneously with 95 % confidence. A method can
+    be better than No PI for other reasons; only controls show whether the privileged information itself helped.
     """
     if not methods:
         return "No method with privileged information was compared."
-    level = 1 - (1 - LEVEL) / len(methods)
+    level = 1 - (1 - LEVEL) / (len(methods) * len(metrics))
     found = {name: [judge(runs, name, baselines, metric, level, uncertainty) for metric in metrics] for name in methods}
     subject = choose_subject(found)
     own = [name for name in controls if name.startswith(f"{subject} [")]
@@ -72,7 +72,7 @@ def write_verdict(
     return "\n".join(
         [
             write_headline(found, subject, controlled=bool(own), equal=bool(equal)),
-            *(describe(one, len(methods)) for one in shown),
+            *(describe(one, len(methods), len(metrics)) for one in shown),
             *counts,
             *lines,
         ]
@@ -157,13 +157,15 @@ def write_headline(
     return f"{start} than the best baseline in {won}: {subject}."
 
 
-def describe(one: Judgement, methods: int) -> str:
+def describe(one: Judgement, methods: int, metrics: int) -> str:
     """Describe the result in a metric."""
     metric = one.metric
     mean, rival = (f"{metric.format(value)} {metric.unit}".strip() for value in (one.mean, one.rival_mean))
     points = " points" if metric.unit == "%" else ""
     low, high = (metric.format(end, "+") for end in one.gap.interval(one.level))
-    adjusted = "" if methods == 1 else f", adjusted for {methods} methods"
+    counts = {"methods": methods, "metrics": metrics}
+    several = " and ".join(f"{count} {name}" for name, count in counts.items() if count > 1)
+    adjusted = f", adjusted for {several}" if several else ""
     label = metric.label[0].upper() + metric.label[1:]
     start = f"{label}: {one.method} {mean}, {one.rival} {rival}. Difference {metric.format(one.gap.mean, '+')}{points}"
     if math.isnan(one.gap.error) and not math.isnan(one.gap.mean):

@@ -31,10 +31,10 @@ MARKS = {False: ("pi", "o"), True: ("control", "D")}
 """Colour and marker of ordinary points and of highlighted points."""
 
 
-def draw_differences(table: pd.DataFrame, metric: Metric) -> Figure:
-    """Draw the difference between each method and No PI with its confidence interval."""
+def draw_differences(table: pd.DataFrame, metric: Metric, baseline: str) -> Figure:
+    """Draw the difference between each method and a baseline with its confidence interval."""
     better, side = ("higher", "(better →)") if metric.higher_is_better else ("lower", "(← better)")
-    title = f"Difference in {metric.label} from No PI{f', in {metric.unit}' if metric.unit else ''}"
+    title = f"Difference in {metric.label} from {baseline}{f', in {metric.unit}' if metric.unit else ''}"
     caption = f"{title}; {better} is better. A filled mark means that the interval excludes zero."
     if table["of"].any():
         caption += " Small marks below a method are its controls."
