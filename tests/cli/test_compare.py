@@ -61,7 +61,7 @@ def test_from_a_table_to_a_verdict(table):
         "\nNLL: tram ",
         "\nAccuracy: tram ",
         "Note: Scored on 30 labels of ",
-        "2 seeds of training on one training table",
+        "2 seeds, which redraw initial weights",
         "results.csv",
     ):
         assert part in result.stdout
