@@ -10,7 +10,7 @@ from scipy.special import expit, log_expit, log_softmax, softmax
 from scipy.stats import norm
 from sklearn.metrics import log_loss
 
-from lupi.likelihoods import SMALLEST, Bernoulli, Categorical, Gaussian, Ordinal
+from lupi.likelihoods import SMALLEST, Bernoulli, Categorical, Gaussian
 
 properties = settings(deadline=None, max_examples=40)
 seeds = st.integers(0, 2**32 - 1)
@@ -46,30 +46,6 @@ def test_categorical_loss(seed, rows, classes):
 
 
 @properties
-@given(seeds, st.integers(1, 20), st.integers(2, 6))
-def test_ordinal_loss_is_that_of_the_decisions_whether_y_is_above_a_grade(seed, rows, grades):
-    rng = np.random.default_rng(seed)
-    output, y = normal(rng, rows, grades), rng.integers(grades, size=rows)
-    above = 1 - np.cumsum(softmax(output.numpy(), axis=1), 1)[:, :-1]
-    each = [[log_loss([y[i] > k], [above[i, k]], labels=[0, 1]) for k in range(grades - 1)] for i in range(rows)]
-    close(Ordinal().loss_per_annotation(output, torch.from_numpy(y)), np.mean(each, 1), 1e-6)
-    binary = output[:, :2], torch.from_numpy(y % 2)
-    close(Ordinal().loss_per_annotation(*binary), Categorical().loss_per_annotation(*binary))
-
-
-@properties
-@given(seeds)
-def test_ordinal_loss_is_lowest_for_the_true_probabilities(seed):
-    rng = np.random.default_rng(seed)
-    p = torch.from_numpy(rng.dirichlet(np.ones(5), size=1))
-    output = p.log().requires_grad_()
-    Ordinal().loss(output, p).backward()
-    close(output.grad, torch.zeros(1, 5), 1e-9)
-    other = torch.from_numpy(rng.dirichlet(np.ones(5), size=1))
-    assert Ordinal().loss(other.log(), p) >= Ordinal().loss(p.log(), p)
-
-
-@properties
 @given(seeds, st.integers(1, 20), st.integers(1, 6))
 def test_bernoulli_loss_is_averaged_over_the_labels(seed, rows, labels):
     rng = np.random.default_rng(seed)
@@ -101,7 +77,6 @@ def cases(rng, rows=7):
     several = torch.from_numpy(rng.integers(2, size=(rows, 3))).double()
     return [
         (Categorical(), normal(rng, rows, 4), labels, probabilities),
-        (Ordinal(), normal(rng, rows, 4), labels, probabilities),
         (Bernoulli(), normal(rng, rows, 3), several, torch.from_numpy(rng.uniform(size=(rows, 3)))),
         (Gaussian(), normal(rng, rows, 1), normal(rng, rows), normal(rng, rows)),
         (Gaussian(), gaussian_output(rng, rows), normal(rng, rows), normal(rng, rows)),
@@ -120,7 +95,6 @@ def test_loss_is_the_mean_over_annotations(seed):
 def test_losses_of_sure_outputs_are_finite():
     assert Categorical().loss_per_annotation(torch.tensor([[500.0, -500.0]]), torch.tensor([1])).tolist() == [1000]
     assert Bernoulli().loss_per_annotation(torch.tensor([[500.0]]), torch.tensor([[0.0]])).tolist() == [500]
-    assert Ordinal().loss_per_annotation(torch.tensor([[500.0, 0, -500.0]]), torch.tensor([2])).tolist() == [750]
 
 
 # ---------------------------------------------------------------- soft targets
@@ -131,12 +105,10 @@ def test_losses_of_sure_outputs_are_finite():
 def test_loss_of_a_soft_target_is_the_distillation_loss(seed, weight):
     """λ·CE(p) + (1−λ)·CE(y), written out, is the loss at the target λp + (1−λ)y."""
     rng = np.random.default_rng(seed)
-    for likelihood, output, y, soft in cases(rng)[:3]:
+    for likelihood, output, y, soft in cases(rng)[:2]:
         hard = likelihood.target(y, output.shape[1]).double()
         logits = output.numpy()
-        if isinstance(likelihood, Ordinal):
-            of_soft, of_hard = (likelihood.loss_per_annotation(output, target) for target in (soft, y))
-        elif isinstance(likelihood, Categorical):
+        if isinstance(likelihood, Categorical):
             log_p = log_softmax(logits, axis=1)
             of_soft, of_hard = (-(target * log_p).sum(1) for target in (soft.numpy(), np.eye(4)[y]))
         else:
@@ -173,7 +145,7 @@ def test_the_gaussian_one_is_so_up_to_a_constant_of_the_output(seed, weight):
 
 @given(seeds)
 def test_labels_in_the_form_of_the_mean(seed):
-    for likelihood, output, y, _ in cases(np.random.default_rng(seed))[:4]:
+    for likelihood, output, y, _ in cases(np.random.default_rng(seed))[:3]:
         target, mean = likelihood.target(y, output.shape[1]), likelihood.mean(output)
         assert target.shape == mean.shape
         close(likelihood.loss_per_annotation(output, target.double()), likelihood.loss_per_annotation(output, y))

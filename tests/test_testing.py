@@ -15,7 +15,7 @@ from lupi.methods.base import Stage
 from lupi.methods.imputation import MeanImputation
 from lupi.methods.no_pi import no_pi
 
-LIKELIHOODS = (Categorical(), Ordinal(), Bernoulli(), Gaussian())
+LIKELIHOODS = (Categorical(), Bernoulli(), Gaussian())
 OPTIONS = {"auto": {"folds": 2}, "stack": {"folds": 2}}
 """Options that save time."""
 CASES = [
@@ -23,6 +23,11 @@ CASES = [
     for name in methods.names()
     for likelihood in LIKELIHOODS
     if isinstance(likelihood, methods.kind(name).likelihoods)
+]
+CASES += [  # grades differ from classes only where annotators are modelled
+    pytest.param(name, Ordinal(), id=f"{name}-Ordinal")
+    for name in methods.names()
+    if methods.kind(name).models_annotators
 ]
 
 

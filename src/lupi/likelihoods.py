@@ -99,32 +99,18 @@ class Categorical(Likelihood):
 
 @dataclass(frozen=True)
 class Ordinal(Categorical):
-    r"""One of K grades in order, such as those of a rating scale, with logits [..., K] as output.
+    """One of K grades in order, such as those of a rating scale, with logits [..., K] as output.
 
-    The loss is that of the K − 1 decisions whether y is above a grade, −Σ_k log P(y ≤ k) or log P(y > k), divided by
-    K − 1. Like −log p(y), it is lowest in expectation for the true probabilities, and for two grades it is −log p(y).
-    But it is lower for a wrong grade that is close than for one that is far.
+    The loss is that of classes. The order counts where grades are decided and where annotators are modelled: `predict`
+    returns the median grade, and annotators have a bias and a spread on the scale.
 
     Examples
     --------
-    >>> logits = torch.tensor([[0.0, 4.0, 0.0, 0.0]]).expand(3, 4)
-    >>> Ordinal().loss_per_annotation(logits, torch.tensor([1, 2, 3]))
-    tensor([0.0235, 1.1318, 2.4771])
+    >>> isinstance(Ordinal(), Categorical)  # so every method for classes takes grades
+    True
     """
 
     y: ClassVar = "grades of a rating scale"
-
-    def loss_per_annotation(self, output: Tensor, y: Tensor) -> Tensor:
-        """Return the mean loss of the decisions, for grades y, [n], or distributions over grades, [n, K]."""
-        log_p = self.log_probabilities(output)
-        at_most = torch.logcumsumexp(log_p, -1)[..., :-1]
-        above = torch.logcumsumexp(log_p.flip(-1), -1).flip(-1)[..., 1:]
-        true = self.target(y, output.shape[-1]).cumsum(-1)[..., :-1]
-        return -(true * at_most + (1 - true) * above).mean(-1)
-
-    def loss(self, output: Tensor, y: Tensor, weight: Tensor | None = None) -> Tensor:
-        """Return the weighted mean of the losses."""
-        return Likelihood.loss(self, output, y, weight)
 
 
 @dataclass(frozen=True)
