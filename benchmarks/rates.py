@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.rates DATA``. DATA holds `civil_judges`. Each of 500 draws takes the human labels of some
 comments at random; the share among all human labels is the truth. The predictions are the share of judges with the
-verdict "toxic", or the mean of their scores of 0 to 9.
+verdict "toxic", the mean of their scores of 0 to 9, or a ridge regression of the human labels on all judges' scores. It
+is cross-fitted: a comment with a human label is predicted from the other folds, all others by the mean of the folds.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from sklearn.linear_model import RidgeCV
+from sklearn.model_selection import cross_val_predict
 
 from lupi.crowd import Votes
 from lupi.crowd.dependence import measure_dependence
 from lupi.crowd.rates import correct_shares, estimate_mean
 
-DRAWS = 500
+DRAWS, FOLDS = 500, 5
 SIZES = (20, 50, 100, 200)
 
 
@@ -25,6 +28,7 @@ def main(folder: Path) -> None:
     table = pd.read_parquet(folder / "civil_judges" / "judgements.parquet")
     examples = table.groupby("example").agg(gold=("gold", "first"), verdict=("label", "mean"), score=("score", "mean"))
     gold = examples["gold"].to_numpy(float)
+    scores = widen(table, ["score"])
     print(f"{len(gold):,} comments, {gold.mean():.1%} toxic; {DRAWS} draws\n")
     for size in SIZES:
         found: dict[str, list[tuple[float, float, float]]] = {}
@@ -35,6 +39,8 @@ def main(folder: Path) -> None:
             truth[known] = gold[known]
             for name, values in {"people alone": 0 * gold, **examples[["verdict", "score"]]}.items():
                 found.setdefault(str(name), []).append(estimate_mean(np.asarray(values), truth, share=True))
+            fitted = cross_fit(scores, truth, known)
+            found.setdefault("regression", []).append(estimate_mean(fitted, truth, share=True))
             verdict, true = examples["verdict"].to_numpy(), np.stack([1 - truth, truth], 1)
             corrected.append(correct_shares(np.stack([1 - verdict, verdict], 1), true)[1])
         alone = np.ptp(np.array(found["people alone"])[:, 1:], axis=1).mean()
@@ -57,6 +63,25 @@ def main(folder: Path) -> None:
         f"correlation with people: verdicts {np.corrcoef(gold, examples['verdict'])[0, 1]:.2f}, "
         f"scores {np.corrcoef(gold, examples['score'])[0, 1]:.2f}, {limit(table, gold):.2f} for the best combination"
     )
+
+
+def widen(table: pd.DataFrame, values: list[str]) -> np.ndarray:
+    """Return the standardized verdicts or scores of all judges, [comments, columns]."""
+    wide = table.pivot_table(index="example", columns="annotator", values=values)
+    wide = wide.fillna(wide.mean())
+    return ((wide - wide.mean()) / wide.std()).to_numpy()
+
+
+def cross_fit(scores: np.ndarray, truth: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Predict human labels from scores by ridge regressions that did not see the label they predict."""
+    prediction, own = np.zeros(len(truth)), np.zeros(len(known))
+    for fold in range(FOLDS):
+        out = np.arange(len(known)) % FOLDS == fold
+        of_fold = RidgeCV(np.logspace(0, 4, 9)).fit(scores[known[~out]], truth[known[~out]]).predict(scores)
+        prediction += of_fold / FOLDS
+        own[out] = of_fold[known[out]]
+    prediction[known] = own
+    return prediction
 
 
 def print_dependence(table: pd.DataFrame, gold: np.ndarray) -> None:
@@ -82,13 +107,8 @@ def print_dependence(table: pd.DataFrame, gold: np.ndarray) -> None:
 
 def limit(table: pd.DataFrame, gold: np.ndarray) -> float:
     """Return the correlation of a regression on all verdicts and scores that learns from all other human labels."""
-    from sklearn.linear_model import RidgeCV
-    from sklearn.model_selection import cross_val_predict
-
-    wide = table.pivot_table(index="example", columns="annotator", values=["label", "score"])
-    wide = wide.fillna(wide.mean())
     model = RidgeCV(np.logspace(0, 4, 9))
-    return float(np.corrcoef(cross_val_predict(model, (wide - wide.mean()) / wide.std(), gold, cv=10), gold)[0, 1])
+    return float(np.corrcoef(cross_val_predict(model, widen(table, ["label", "score"]), gold, cv=10), gold)[0, 1])
 
 
 if __name__ == "__main__":

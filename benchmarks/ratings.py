@@ -4,9 +4,9 @@ DATA holds `politeness/annotations.parquet` (ratings from 1 to 25) and `convabus
 -3). There are no true grades. For each seed, a quarter of the examples and half of the annotators are held out. `auto`
 is trained on the other labels and scored on the labels that held-out annotators gave to held-out examples: the absolute
 error from each label and from their mean, and the ranked probability score (RPS), also of probabilities p^(1/1.5),
-which are less sure. Texts are encoded with TF-IDF. Intervals are of paired differences over seeds, whose splits overlap.
-Two limits are printed: the RPS of the share of each grade among all labels, and half the mean difference between two
-labels of an example, the RPS of someone who knows how its labels are distributed.
+which are less sure. Texts are encoded with TF-IDF. Intervals are of paired differences over seeds, whose splits
+overlap. Two limits are printed: the RPS of the share of each grade among all labels, and half the mean difference
+between two labels of an example, the RPS of someone who knows how its labels are distributed.
 """
 
 from __future__ import annotations
@@ -38,9 +38,8 @@ def main(folder: Path, seeds: int, names: list[str]) -> None:
     for name in names or SETS:
         runs = pd.DataFrame([row for seed in range(seeds) for row in scores(folder, name, seed)])
         means = runs.groupby("prediction", sort=False).mean().drop(columns="seed")
-        print(
-            f"\n{name}, {describe_limits(folder, name)}\n{means.round(3).to_string()}\n\ngrades, median, minus the others, with 95 % intervals"
-        )
+        print(f"\n{name}, {describe_limits(folder, name)}\n{means.round(3).to_string()}")
+        print("\ngrades, median, minus the others, with 95 % intervals")
         wide = runs.pivot_table(index="seed", columns="prediction", sort=False)
         for metric, other in map(tuple, wide.columns):
             gap = (wide[metric, "grades, median"] - wide[metric, other]).to_numpy()
