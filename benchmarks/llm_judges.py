@@ -50,7 +50,8 @@ def main() -> None:
         for size in SIZES:
             rng = np.random.default_rng(seed)  # the same judges and comments for each size, and nested labels of people
             judges = rng.permutation(verdicts.shape[1])[:JUDGES]
-            seen, rest = np.split(rng.permutation(len(gold)), [COMMENTS])
+            order = rng.permutation(len(gold))
+            seen, rest = order[:COMMENTS], order[COMMENTS:]
             known = np.where(np.arange(COMMENTS) < size, gold[seen], np.nan)
             V, S = verdicts[:, judges], scores[:, judges]
             found = predict_with_judges(V[seen], V[rest], known)

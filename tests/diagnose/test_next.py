@@ -5,7 +5,8 @@ import pandas as pd
 
 from lupi.crowd import infer
 from lupi.crowd.next_labels import Outlook
-from lupi.diagnose.checks.next import choose_annotators, describe_next
+from lupi.diagnose import Problem
+from lupi.diagnose.checks.next import Next, choose_annotators, describe_next
 
 
 def test_the_most_reliable_annotator_who_has_not_labelled_an_example_is_asked():
@@ -41,3 +42,24 @@ def test_the_first_examples_and_what_they_buy_are_named():
     assert first.frame["input_label"].tolist() == ["text"] * 3
     assert second.frame["more labels"].tolist() == [0, 2, 3]
     assert found.numbers["2 more"] == {"accuracy": 0.85, "low": 0.8, "high": 0.9}
+
+
+def test_what_labels_of_new_examples_buy_for_the_model():
+    """Cheap networks on 240 examples: the curve goes up, and all of it is in the report and in the numbers."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(240, 10))
+    y = (x @ rng.normal(size=10) + rng.logistic(size=240) > 0).astype(int)
+    parameters = {"epochs": 5, "hidden": (8,), "learning_rate": 0.05}
+    problem = Problem(x, y, pd.DataFrame({"note": y}), method="no-pi", folds=2, parameters=parameters)
+    assert [len(p) for p in problem.curve] == [240] * 3
+    found = Next().run(problem)
+    now, most = found.numbers["0 more"], found.numbers["240 more"]
+    assert now["model_accuracy_low"] < now["model_accuracy"] < most["model_accuracy"] < most["model_accuracy_high"]
+    assert most["model_nll"] < now["model_nll"]
+    assert found.section.tables[1].frame.columns.tolist() == ["more labels", "consensus", "model", "NLL"]
+    share = f"{most['model_accuracy']:.1%}"
+    assert "With 240 more labels, of new examples, the expected accuracy of the model changes from" in found.sentence
+    assert f"to {share} [" in found.sentence
+    few = Problem(x[:150], y[:150], pd.DataFrame({"note": y[:150]}), method="no-pi", folds=2, parameters=parameters)
+    assert not few.has_curve
+    assert Next().run(few).section.tables[1].frame.columns.tolist() == ["more labels", "consensus"]

@@ -102,7 +102,7 @@ class Cells:
         by_chance = self.disagree(0 * np.arange(len(count)), count, place)[0] / (total - 1)
         return float(1 - (times * within / (self.size - 1)).sum() / by_chance) if by_chance > 0 else 1.0
 
-    def disagree(self, group: Integers, count: Floats | Integers, place: Floats) -> Floats:
+    def disagree(self, group: Integers, count: Floats | Integers, place: NDArray[Any]) -> Floats:
         """Return the sum of δ² over the pairs of labels of each group, up to a constant."""
         size = np.bincount(group, count)
         if self.level == "nominal":

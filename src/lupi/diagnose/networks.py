@@ -183,6 +183,7 @@ def predict_out_of_fold(
     sample_weight: Any = None,
     method: str = "pi-transition",
     folds: int = 5,
+    share: float = 1.0,
     random_state: int = 0,
     parameters: Mapping[str, Any] | None = None,
     jobs: int = 1,
@@ -198,8 +199,10 @@ def predict_out_of_fold(
         Name of the method.
     folds : int
         Number of folds; the examples of each are predicted by a model trained on the others.
+    share : float
+        Share of the examples of the other folds to train on; the samples of smaller shares are parts of larger ones.
     random_state : int
-        Seed for folds and models.
+        Seed for folds, samples and models.
     parameters : mapping, optional
         Parameters of `PrivilegedClassifier`.
     jobs : int
@@ -245,7 +248,10 @@ def predict_out_of_fold(
             p[:, model.classes_] = model.predict_proba(take_rows(X, test))  # no other fold may have a rare class
         return p
 
-    split = grouped_folds(group, folds, random_state)
+    split = [
+        (sample_examples(train, group, share, random_state), test)
+        for train, test in grouped_folds(group, folds, random_state)
+    ]
     calls = [partial(predict, *rows, random_state * folds + fold) for fold, rows in enumerate(split)]
     p = np.empty((len(label), len(classes)))
     with Steps(f"out of fold, {method},", folds, show=progress) as steps:
@@ -253,3 +259,11 @@ def predict_out_of_fold(
             p[split[fold][1]] = part
             steps.advance(1, "folds")
     return p, classes
+
+
+def sample_examples(rows: NDArray[np.intp], group: NDArray[np.int64], share: float, seed: int) -> NDArray[np.intp]:
+    """Return the rows of a random share of their examples."""
+    if share == 1:
+        return rows
+    order = np.random.default_rng(seed).permutation(np.unique(group[rows]))
+    return rows[np.isin(group[rows], order[: max(2, round(share * len(order)))])]

@@ -42,6 +42,8 @@ from lupi.tabular.targets import code_gold
 from lupi.tabular.values import as_bytes
 
 FEWEST_EXAMPLES = 20
+SAMPLES, FEWEST_FOR_CURVE = (1 / 8, 1 / 4, 1 / 2), 200
+"""Shares of the examples to train on for the learning curve, and the minimum number of examples of one."""
 WIDTH = (64, 64)
 """Default widths of trunk and tower."""
 WIDER = 4
@@ -338,7 +340,8 @@ class Problem:
         """How many networks are trained: given no, each, all and shuffled columns, a wider one, and judges."""
         columns = len(self.privileged.columns)
         judges = self.has_classes * ((self.probabilities is None) + (self.gold is not None))
-        return self.folds * (1 + columns + (columns > 1) + 2 + judges)
+        smaller = self.has_curve * len(SAMPLES)
+        return self.folds * (1 + columns + (columns > 1) + 2 + judges + smaller)
 
     @cached_property
     def losses(self) -> dict[str | None, Floats]:
@@ -455,13 +458,23 @@ class Problem:
         """The class probabilities that judge the labels."""
         return self.predict(self.judge) if self.probabilities is None else np.asarray(self.probabilities)
 
+    @property
+    def has_curve(self) -> bool:
+        """Whether there are enough examples for a learning curve, and a method to train."""
+        return self.has_classes and self.probabilities is None and self.examples >= FEWEST_FOR_CURVE
+
+    @cached_property
+    def curve(self) -> Sequence[Floats]:
+        """The probabilities of models that were trained on the shares `SAMPLES` of the examples."""
+        return [self.predict(self.judge, share) for share in SAMPLES]
+
     def infer(self, gold: Floats | None) -> Inference:
         """Infer the truth and the reliability of annotators."""
         people: Any = {"annotator": self.annotator, "trust": self.trust or None}
         return infer(self.predictions, self.codes, example=self.group, gold=gold, **people)
 
-    def predict(self, method: str) -> Floats:
-        """Predict class probabilities for the example of each label, out of fold.
+    def predict(self, method: str, share: float = 1.0) -> Floats:
+        """Predict class probabilities for the example of each label, out of fold, by models of a share of the examples.
 
         The networks stop on the labels. Stopping on the consensus takes twice as many for equally good rankings.
         """
@@ -477,6 +490,7 @@ class Problem:
             sample_weight=self.weight,
             method=method,
             folds=self.folds,
+            share=share,
             random_state=self.seed,
             parameters={**given, **self.encoding(use)},
             jobs=self.jobs,

@@ -50,7 +50,7 @@ class Labels(Check):
             notes.append("All privileged columns leak the label, so annotators and labels were judged by No PI.")
         if problem.probabilities is not None:
             notes.append("Annotators and labels were judged by the probabilities that were given.")
-        return describe_labels(table, pictures, list(content), notes)
+        return describe_labels(table, pictures, content.columns.astype(str).tolist(), notes)
 
 
 class Consensus(Check):

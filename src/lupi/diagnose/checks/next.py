@@ -11,12 +11,15 @@ from lupi.crowd import Inference
 from lupi.crowd.next_labels import Outlook, expected_accuracy, expected_gains
 from lupi.diagnose.base import Check, Finding
 from lupi.diagnose.checks.labels import list_first, tabulate_examples
-from lupi.diagnose.problem import Problem
+from lupi.diagnose.curves import Expected, extrapolate
+from lupi.diagnose.problem import SAMPLES, Problem
 from lupi.report import Section, Table
 from lupi.report.page import format_intervals
 
 SHARES = (0.0, 0.1, 0.25, 0.5, 1.0)
 """For how many more labels the accuracy is predicted, as shares of the number of examples."""
+SMALLEST = 1e-7
+"""Lower bound of the model's probabilities."""
 FEWEST_LABELS = 20
 """Annotators with fewer labels are not proposed for more."""
 MOST_SHOWN = 500
@@ -49,7 +52,8 @@ class Next(Check):
         first = np.unique(problem.group, return_index=True)[1][order[:MOST_SHOWN]]
         if problem.source is not None:
             content = problem.source.read_content(problem.rows[first])
-        return describe_next(table.iloc[order].reset_index(drop=True), outlook, content)
+        curves = draw_curves(problem, counts) if problem.has_curve else None
+        return describe_next(table.iloc[order].reset_index(drop=True), outlook, content, curves)
 
 
 def choose_annotators(inference: Inference) -> NDArray[Any]:
@@ -64,8 +68,35 @@ def choose_annotators(inference: Inference) -> NDArray[Any]:
     return np.array([next((names[j] for j in ranked if j not in own), None) for own in seen], dtype=object)
 
 
-def describe_next(table: pd.DataFrame, outlook: Sequence[Outlook], content: pd.DataFrame) -> Finding:
-    """Describe what to label next; `content` are inputs of the first examples."""
+def draw_curves(problem: Problem, counts: Sequence[int]) -> pd.DataFrame:
+    """Return the expected accuracy and NLL of the model with more labels, of new examples, with intervals.
+
+    Decisions are scored by the posterior of the true label.
+    """
+    first = np.unique(problem.group, return_index=True)[1]
+    truth, scores = problem.inference.truth, []
+    for p in [*problem.curve, problem.predictions]:
+        of_example = np.maximum(p[first], SMALLEST)
+        right = truth[np.arange(len(first)), of_example.argmax(1)]
+        scores.append(np.stack([1 - right, -(truth * np.log(of_example)).sum(1)]))
+    fold, labels = np.empty(len(first), int), len(problem.y)
+    for number, (_, held) in enumerate(problem.split(problem.seed)):
+        fold[problem.group[held]] = number
+    sizes = [share * labels * (problem.folds - 1) / problem.folds for share in (*SAMPLES, 1)]
+    error, nll = (
+        extrapolate(losses, sizes, fold, [labels + count for count in counts]) for losses in np.stack(scores, 1)
+    )
+    accuracy = [Expected(1 - each.loss, 1 - each.high, 1 - each.low) for each in error]
+    columns = {"accuracy": accuracy, "nll": nll}
+    return pd.concat(
+        [pd.DataFrame(each, columns=[name, f"{name}_low", f"{name}_high"]) for name, each in columns.items()], axis=1
+    )
+
+
+def describe_next(
+    table: pd.DataFrame, outlook: Sequence[Outlook], content: pd.DataFrame, curves: pd.DataFrame | None = None
+) -> Finding:
+    """Describe what to label next; `content` are inputs of the first examples, and `curves` those of the model."""
     now, *later = outlook
     half = later[len(later) // 2]
     sentence = (
@@ -81,7 +112,7 @@ def describe_next(table: pd.DataFrame, outlook: Sequence[Outlook], content: pd.D
         "not in it. Labels of annotators who are better than most buy more."
     )
     frame = table.head(MOST_SHOWN).drop(columns=["agreement", "given"])
-    names = {name: f"input_{name}" if name in frame else name for name in content}
+    names = {name: f"input_{name}" if name in frame else name for name in map(str, content)}
     frame = pd.concat([frame, content.rename(columns=names)], axis=1)
     first = Table(
         caption="Examples to label next.",
@@ -92,19 +123,37 @@ def describe_next(table: pd.DataFrame, outlook: Sequence[Outlook], content: pd.D
         minor=["probability", "labels"],
         below=list(names.values()),
     )
-    plan = pd.DataFrame(outlook, columns=["more labels", "accuracy", "low", "high"])
+    plan = pd.DataFrame(outlook, columns=["more labels", "consensus", "low", "high"])
+    texts = {"consensus": format_intervals(plan["consensus"], plan["low"], plan["high"], ".1%")}
+    if curves is not None:
+        first_model, last = curves.iloc[0], curves.iloc[-1]
+        sentence += (
+            f" With {outlook[-1].labels:,} more labels, of new examples, the expected accuracy of the model changes "
+            f"from {first_model['accuracy']:.1%} to {last['accuracy']:.1%} "
+            f"[{last['accuracy_low']:.1%}, {last['accuracy_high']:.1%}]."
+        )
+        text += (
+            "\nThe model is that which judges the labels. Its accuracy and NLL with more labels, of new examples like "
+            "these, follow from models that were trained on an eighth, a quarter and half of the examples."
+        )
+        plan = plan.assign(model=curves["accuracy"], NLL=curves["nll"])
+        texts["model"] = format_intervals(curves["accuracy"], curves["accuracy_low"], curves["accuracy_high"], ".1%")
+        texts["NLL"] = format_intervals(curves["nll"], curves["nll_low"], curves["nll_high"], ".3f")
     second = Table(
         caption="How many labels are enough.",
-        frame=plan[["more labels", "accuracy"]],
+        frame=plan.drop(columns=["low", "high"]),
         formats={"more labels": ",d"},
-        texts={"accuracy": format_intervals(plan["accuracy"], plan["low"], plan["high"], ".1%")},
-        hints={"accuracy": "expected [interval]"},
+        texts=texts,
+        hints={"consensus": "accuracy [interval]"}
+        | ({} if curves is None else {"model": "accuracy [interval]", "NLL": "of the model [interval]"}),
     )
+    numbers = [{"accuracy": each.accuracy, "low": each.low, "high": each.high} for each in outlook]
+    if curves is not None:
+        for one, (_, row) in zip(numbers, curves.add_prefix("model_").iterrows(), strict=True):
+            one.update({str(name): float(value) for name, value in row.items()})
     return Finding(
         sentence=sentence,
         table=table,
         section=Section(heading="What to label next", text=text, tables=[first, second]),
-        numbers={
-            f"{each.labels} more": {"accuracy": each.accuracy, "low": each.low, "high": each.high} for each in outlook
-        },
+        numbers={f"{each.labels} more": one for each, one in zip(outlook, numbers, strict=True)},
     )
