@@ -23,7 +23,7 @@ REFUSED = {
     "accumulate": [0, 1.5, None],
     "schedule": ["linear", None],
     "precision": ["float16", None],
-    "compile": ["yes", None, 2],
+    "compile": ["yes", 2],
     "cuda_graph": ["yes", 2],
     "augment": ["flip", 2],
     **{name: [-1e-9, math.inf, math.nan, "1", None] for name in NUMBERS},

@@ -128,9 +128,10 @@ class Settings:
     precision : {"float32", "tfloat32", "bfloat16"}
         With "tfloat32" a GPU rounds the factors of matrix products to 10 bits, as torch does for cuDNN's convolutions
         by default (`torch.backends.cudnn.allow_tf32`); "bfloat16" is mixed precision. A Fabric uses its own precision.
-    compile : bool
-        Whether to compile the losses and their gradients. Compilation takes half a minute, so it pays off for long
-        training of small networks.
+    compile : bool, optional
+        Whether to compile the losses and their gradients with `torch.compile`, which takes up to a minute. By default,
+        a training on a GPU is compiled if it is not recorded and has at least 3·10¹¹ parameters × steps, such as 14,000
+        steps of a ViT-S/16. If compiling fails, a warning says so, and training is eager.
     cuda_graph : bool, optional
         Whether to record a step as a CUDA graph and replay it, with one launch instead of hundreds. This speeds up
         small networks on a GPU. It has no effect on a CPU, if x is not in memory, or if batches differ in shape, as
@@ -179,7 +180,7 @@ class Settings:
     precision: Literal["float32", "tfloat32", "bfloat16"] = setting(
         "float32", one_of("float32", "tfloat32", "bfloat16")
     )
-    compile: bool = setting(False, one_of(False, True))
+    compile: bool | None = setting(None, one_of(None, False, True))
     cuda_graph: bool | None = setting(None, one_of(None, False, True))
     patience: int | None = setting(None, optional(positive_integer))
     stop_on: Literal["consensus", "labels"] = setting("consensus", one_of("consensus", "labels"))

@@ -1,20 +1,45 @@
+from inspect import signature
 from threading import Event, Thread
 
 import pytest
 import torch
+import typer
 
-from lupi._internal.devices import check_device, one_thread, pick_device
+from lupi import PrivilegedClassifier, PrivilegedRegressor, load
+from lupi._internal.devices import one_thread, pick_device
+from lupi.cli import app
+from lupi.compare import Plan
+from lupi.diagnose import Problem
+from lupi.serving import train
+from lupi.tabular import TableEncoder, TransformerEncoder
+from lupi.training import fit, fit_seeds
 
 
 def test_a_device_is_picked_by_name():
     assert pick_device("cpu") == torch.device("cpu")
-    assert pick_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def test_by_default_a_gpu_is_picked_if_there_is_one(monkeypatch):
+    for found, name in ((True, "cuda"), (False, "cpu")):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda found=found: found)
+        assert pick_device("auto") == torch.device(name)
+
+
+def test_auto_is_the_default_everywhere():
+    functions = [PrivilegedClassifier, PrivilegedRegressor, load, Plan, Problem.from_table, train, fit, fit_seeds]
+    functions += [TableEncoder, TransformerEncoder]
+    assert {signature(function).parameters["device"].default for function in functions} == {"auto"}
+    group = typer.main.get_command(app)
+    commands = [group.get_command(None, name) for name in group.list_commands(None)]
+    options = [option for command in commands for option in command.params if option.name == "device"]
+    assert len(options) > 3
+    assert {option.default for option in options} == {"auto"}
 
 
 @pytest.mark.parametrize("name", ["nonsense", "gpu", None, "cuda:x"])
 def test_an_unknown_device_is_named(name):
     with pytest.raises(ValueError, match=f"`device`.*{name!r}"):
-        check_device(name)
+        pick_device(name)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
@@ -26,15 +51,15 @@ def test_a_missing_gpu_is_named():
 @pytest.mark.parametrize("name", ["meta", "hpu", "vulkan", "privateuseone", "fpga", "mtia"])
 def test_a_device_that_is_not_there_is_named(name):
     with pytest.raises(ValueError, match=f"`device` to be a device of this machine, but got '{name}'"):
-        check_device(name)
+        pick_device(name)
 
 
 def test_a_gpu_that_is_not_there_is_named(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    check_device("cuda:1")
+    pick_device("cuda:1")
     with pytest.raises(ValueError, match="'cuda:2' and torch sees 2 GPUs"):
-        check_device("cuda:2")
+        pick_device("cuda:2")
 
 
 @pytest.fixture

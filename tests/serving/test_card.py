@@ -57,6 +57,12 @@ def test_names_cannot_add_lines_or_markup(name):
         assert not re.search(rf"(?<!\\){re.escape(markup)}", outside)
 
 
+def test_it_says_which_device_trained():
+    assert "seed 7.\n" in card()  # a folder of before
+    history = [{"stage": "train", "device": "cuda:0"}]
+    assert "5 epochs, seed 7, trained on `cuda:0`.\n" in card(history=history)
+
+
 def test_a_command_of_several_lines_stays_in_its_block():
     lines = card(command="lupi train 'a\n# heading'").splitlines()
     assert "    # heading'" in lines

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import math
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -15,7 +16,8 @@ from lupi.data import Annotations, SparseRows
 from lupi.methods import Distillation, MeanImputation, NoPI, Stage
 from lupi.nn import MLP
 from lupi.settings import Settings
-from lupi.training import fit
+from lupi.training import fit, fitting
+from lupi.training.fitting import returned
 from tests.training.helpers import (
     SEED,
     Recorder,
@@ -327,3 +329,16 @@ def test_missing_privileged_information_gets_a_sentence(sparse):
     data = Annotations(torch.eye(2), torch.arange(2), SparseRows.from_matrix(a) if sparse else a, torch.arange(2))
     with pytest.raises(ValueError, match="`a` to have no missing values, but row 1 has NaN"):
         fit(NoPI(nn.Identity(), nn.Linear(2, 2)), data)
+
+
+def test_after_training_on_a_gpu_by_default_a_method_returns_to_where_it_was(monkeypatch):
+    """Also after an error. Here, the GPU is a device without memory."""
+    method = make_method()
+    with pytest.raises(RuntimeError), returned(method, torch.device("meta")):
+        raise RuntimeError
+    assert {value.device.type for value in method.state_dict().values()} == {"meta"}
+    homes = []
+    monkeypatch.setattr(fitting, "returned", lambda _, home: homes.append(home) or nullcontext())
+    for device in ("auto", "cpu"):
+        fit(make_method(), make_data(), Settings(epochs=1), device=device)
+    assert homes == [torch.device("cpu"), None]

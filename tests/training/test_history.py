@@ -25,7 +25,8 @@ def test_history_of_both_heads():
     data, tram = make_data(), make_method(beta=1.0)
     expected = [loss.item() for loss in tram_losses(tram, data, torch.arange(len(data)))]
     whole = fit(copy.deepcopy(tram), data, Settings(epochs=2, batch_size=99))
-    assert list(whole[0]) == ["stage", "epoch", "learning_rate", "train_marginal", "train_conditional"]
+    losses = ["train_marginal", "train_conditional"]
+    assert list(whole[0]) == ["stage", "epoch", "learning_rate", "device", "execution", *losses]
     assert [whole[0]["train_marginal"], whole[0]["train_conditional"]] == pytest.approx(expected, rel=1e-5)
     assert whole[1]["train_conditional"] < whole[0]["train_conditional"]
     for draw in ("annotations", "examples"):  # unequal batches weigh by their annotations

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import RLock
-from typing import Any
 
 import torch
 from torch import nn
@@ -14,34 +13,12 @@ turn = RLock()
 """Lock of the thread that uses torch's global generators: what is seeded in threads of one process takes turns."""
 
 
-def check_device(device: Any) -> None:
-    """Raise a `ValueError` unless this machine has the device."""
-    try:
-        known = torch.device(device)
-    except (RuntimeError, TypeError):
-        raise ValueError(
-            f"Expected `device` to be a torch device such as 'cpu' or 'cuda', but got {device!r}."
-        ) from None
-    gpus = torch.cuda.device_count() if known.type == "cuda" and torch.cuda.is_available() else 0
-    if (known.type == "cuda" and (known.index or 0) < gpus) or known.type == "cpu":
-        return  # do not try the GPU, which would take memory on it in every process that checks
-    why = f"torch sees {gpus or 'no'} GPU{'s' if gpus > 1 else ''}"
-    if known.type != "cuda":
-        try:
-            torch.zeros(1, device=known).item()
-        except Exception:  # each kind of device raises another error
-            why = "torch cannot compute on it"
-        else:
-            return
-    raise ValueError(f"Expected `device` to be a device of this machine, but got {str(device)!r} and {why}.")
-
-
-def pick_device(name: str) -> torch.device:
+def pick_device(device: str | torch.device) -> torch.device:
     """Return a device by name, or raise a `ValueError` if this machine does not have it.
 
     Parameters
     ----------
-    name : str
+    device : str
         A torch device such as "cpu" or "cuda:1"; "auto" for a GPU if there is one, else the CPU.
 
     Examples
@@ -49,10 +26,26 @@ def pick_device(name: str) -> torch.device:
     >>> pick_device("cpu")
     device(type='cpu')
     """
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    check_device(name)
-    return torch.device(name)
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        known = torch.device(device)
+    except (RuntimeError, TypeError):
+        raise ValueError(
+            f"Expected `device` to be 'auto' or a torch device such as 'cpu' or 'cuda', but got {device!r}."
+        ) from None
+    gpus = torch.cuda.device_count() if known.type == "cuda" and torch.cuda.is_available() else 0
+    if (known.type == "cuda" and (known.index or 0) < gpus) or known.type == "cpu":
+        return known  # do not try the GPU, which would take memory on it in every process that checks
+    why = f"torch sees {gpus or 'no'} GPU{'s' if gpus > 1 else ''}"
+    if known.type != "cuda":
+        try:
+            torch.zeros(1, device=known).item()
+        except Exception:  # each kind of device raises another error
+            why = "torch cannot compute on it"
+        else:
+            return known
+    raise ValueError(f"Expected `device` to be a device of this machine, but got {str(device)!r} and {why}.")
 
 
 @contextmanager

@@ -27,7 +27,7 @@ def run(
         typer.Option("--controls", help="Train controls too: zeros, shuffled and random PI."),
     ] = False,
     sample: options.Sample = None,
-    device: options.Device = "cpu",
+    device: options.Device = "auto",
     jobs: options.Jobs = -1,
     cluster: options.Cluster = None,
     overwrite: options.Overwrite = False,

@@ -26,7 +26,7 @@ def run(
     folds: Annotated[int, typer.Option(min=2, help="Number of folds; models trained on the others judge each.")] = 5,
     seed: options.Seed = 0,
     sample: options.Sample = None,
-    device: options.Device = "cpu",
+    device: options.Device = "auto",
     jobs: options.Jobs = -1,
     overwrite: options.Overwrite = False,
 ) -> None:

@@ -16,7 +16,7 @@ Cluster = Annotated[
     str | None,
     typer.Option(metavar="ADDRESS", help="Train on the Dask cluster with this scheduler, such as tcp://10.0.0.1:8786."),
 ]
-Device = Annotated[str, typer.Option(help="Where to compute: cpu or cuda.")]
+Device = Annotated[str, typer.Option(help="Where to compute: cpu, cuda, or auto for a GPU if there is one.")]
 Jobs = Annotated[int, typer.Option(help="Trainings to run in parallel; -1 for one per core.")]
 Methods = Annotated[str, typer.Option(help="Comma-separated names of methods, or `all`.")]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder.")]
@@ -144,7 +144,7 @@ def model_options(
     image_encoder: Annotated[
         str | None, typer.Option(metavar="NAME_OR_FOLDER", help="Image encoder of the model, if it has one.")
     ] = None,
-    device: Device = "cpu",
+    device: Device = "auto",
 ) -> tuple[Path, Any]:
     """Return a model folder, and the model in it."""
     from lupi import load

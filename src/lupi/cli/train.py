@@ -17,7 +17,7 @@ def run(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the model.")],
     method: Annotated[str, typer.Option(help="Name of a method; `tram` is the paper's.")] = "auto",
     seed: options.Seed = 0,
-    device: options.Device = "cpu",
+    device: options.Device = "auto",
     no_privileged: Annotated[
         bool,
         typer.Option(

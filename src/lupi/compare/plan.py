@@ -10,7 +10,7 @@ from sklearn.model_selection import GroupShuffleSplit
 
 from lupi import methods as known
 from lupi._internal.checks import check_integer
-from lupi._internal.devices import check_device
+from lupi._internal.devices import pick_device
 from lupi.tabular import TableSpec
 from lupi.tabular.grouping import Rows, grouped_folds
 from lupi.tabular.table_data import TableData
@@ -49,7 +49,7 @@ class Plan:
     sample : int, optional
         Maximum number of annotations. If there are more, whole examples are sampled at random.
     device : str
-        Device for training.
+        Device for training, such as "cpu" or "cuda"; by default a GPU if there is one.
     settings : mapping
         Other parameters of the estimators, such as `epochs`.
 
@@ -69,14 +69,14 @@ class Plan:
     folds: int | None = None
     controls: bool = False
     sample: int | None = None
-    device: str = "cpu"
+    device: str = "auto"
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in self.methods:
             if name != ALL:
                 known.kind(name)
-        check_device(self.device)
+        object.__setattr__(self, "device", str(pick_device(self.device)))  # the results depend on it
         check_integer("seeds", self.seeds, 2)
         if not any(name.strip() for name in (*self.spec.privileged, self.spec.annotator or "")):
             raise ValueError("Expected `privileged` to name columns, but got none.")

@@ -169,7 +169,7 @@ class Problem:
         probabilities: Path | None = None,
         sample: int | None = None,
         seed: int = 0,
-        device: str = "cpu",
+        device: str = "auto",
         settings: Mapping[str, Any] | None = None,
         jobs: int = 1,
         notify: Callable[[str], None] | None = None,
@@ -186,7 +186,7 @@ class Problem:
         sample : int, optional
             Maximum number of annotations. If there are more, whole examples are sampled at random.
         device : str
-            Device for training.
+            Device for training; by default a GPU if there is one.
         settings : mapping, optional
             More parameters of the estimators, such as `epochs`; None stands for the default.
         notify : callable, optional

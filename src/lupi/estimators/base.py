@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from lupi import methods
 from lupi._internal.checks import check_integer, check_number
-from lupi._internal.devices import check_device, seeded
+from lupi._internal.devices import pick_device, seeded
 from lupi._internal.sparse_rows import CodedRows
 from lupi.data import Annotations, Batch, SparseRows
 from lupi.estimators import fit_arguments
@@ -75,7 +75,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
     l2: float = 0.0
     patience: int | None = None
     training: Mapping[str, Any] | None = None
-    device: str = "cpu"
+    device: str = "auto"
     random_state: int | np.random.RandomState | None = None
     verbose: bool = False
 
@@ -111,7 +111,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             settings,
             validation=held_out,
             seed=seed,
-            device=self.device,
+            device=pick_device(self.device),
             progress=bool(self.verbose),
             **self._options(OF_FIT),
         )
@@ -271,10 +271,10 @@ class PrivilegedEstimator(BaseEstimator, ABC):
 
     def _build_network(self, x: Any, seed: int) -> None:
         """Build the network."""
-        with seeded(seed, torch.device(self.device)):
+        with seeded(seed, pick_device(self.device)):
             trunk = self._make_trunk()
             self.widths_ |= {"features": measure_width(trunk, x), "odd": int(getattr(trunk, "odd", False))}
-        with seeded(seed, torch.device(self.device)):
+        with seeded(seed, pick_device(self.device)):
             self.method_: methods.Method = self._build()
             if self.widths_["odd"]:
                 check_flips(self.method_.predictor(), self.target_.likelihood, take_first(x, ROWS_AT_ONCE))
@@ -288,7 +288,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         for name in ("method_options", "training", "kind"):
             if not isinstance(options := getattr(self, name), Mapping | None):
                 raise ValueError(f"Expected `{name}` to be a dict, but got {options!r}.")
-        check_device(self.device)
+        pick_device(self.device)
         fit_arguments.check_widths("hidden", self.hidden)
         fit_arguments.check_widths("tower", self.tower, count=2)
         check_integer("members", self.members, 1)
@@ -520,7 +520,7 @@ def fit_together(models: Sequence[PrivilegedEstimator], sets: Sequence[Mapping[s
         settings[0],
         validation=held_out,
         seeds=seeds,
-        device=first.device,
+        device=pick_device(first.device),
         progress=bool(first.verbose),
     )
     for model, part, history in zip(models, data, histories, strict=True):

@@ -77,7 +77,7 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
         `lupi.training.fit` (`fabric`, `checkpoint` and `callbacks`), and `validation_fraction`, the fraction of the
         examples to hold out if `patience` is given, 0.1 by default.
     device : str
-        Device for training and prediction.
+        Device for training and prediction, such as "cpu" or "cuda:1"; by default a GPU if there is one.
     random_state : int, RandomState or None
         Seed for initial weights, batches and noise.
     verbose : bool

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from lupi import __version__, methods
 from lupi._internal.checks import check_integer
-from lupi._internal.devices import check_device, seeded
+from lupi._internal.devices import pick_device, seeded
 from lupi._internal.json_types import from_json
 from lupi.estimators.folder import StoredModel
 from lupi.estimators.targets import ClassTarget, Numbers, Target
@@ -138,13 +138,14 @@ def unpack_model(
         if model.members * folds * len(model.hidden) > max(LAYERS, len(stored.weights)):
             raise ValueError("the network has more layers than weights.")
         whole = facts.get("privileged", True)
-        restore_network(model, stored.weights, whole=whole, own=trunk is not None or method is not None, device=device)
+        own = trunk is not None or method is not None
+        restore_network(model, stored.weights, whole=whole, own=own, device=pick_device(device))
         if not whole:
             model._mixture = facts.get("mixture")
     return model  # type: ignore[no-any-return]
 
 
-def restore_network(model: Any, weights: Mapping[str, Tensor], *, whole: bool, own: bool, device: str) -> None:
+def restore_network(model: Any, weights: Mapping[str, Tensor], *, whole: bool, own: bool, device: torch.device) -> None:
     """Build the network of an estimator, the whole or only its predictor, and load its weights."""
     with seeded(0):  # building a network draws weights
         if whole:
@@ -176,10 +177,9 @@ def pack_state(model: Any, state: dict[str, Any]) -> dict[str, Any]:
 def unpack_state(model: Any) -> None:
     """Restore the network of an estimator with the attributes of `pack_state`, on its device if this machine has it."""
     try:
-        check_device(model.device)
-        device = model.device
+        device = pick_device(model.device)
     except ValueError:
-        device = "cpu"
+        device = torch.device("cpu")
     if "_weights" not in vars(model):
         for name in ("method_", "predictor_"):
             if name in vars(model):

@@ -19,7 +19,8 @@ def write_card(schema: Schema, facts: Mapping[str, Any]) -> str:
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
     environment.filters |= {"names": list_names, "plain": escape, "code": sanitize}
     template = environment.from_string(files("lupi.serving").joinpath("card.md").read_text("utf-8"))
-    return template.render(facts, schema=schema, roles=schema.roles, kinds=kinds)
+    history = facts["record"].get("history") or [{}]
+    return template.render(facts, schema=schema, roles=schema.roles, kinds=kinds, device=history[0].get("device"))
 
 
 def list_names(names: Sequence[str], limit: int = 20) -> str:

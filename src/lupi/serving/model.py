@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from lupi._internal.devices import check_device
+from lupi._internal.devices import pick_device
 from lupi._internal.files import claim_output, explain_os_errors, to_csv
 from lupi._internal.json_types import from_json
 from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor, folder, onnx_export
@@ -165,7 +165,7 @@ def load(
     method: MethodMaker | None = None,
     text_encoder: str | None = None,
     image_encoder: str | None = None,
-    device: str = "cpu",
+    device: str = "auto",
 ) -> Estimator | TableModel:
     """Load a saved model. Nothing in its folder is executed.
 
@@ -182,7 +182,7 @@ def load(
     image_encoder : str, optional
         Name or folder of the pretrained model that encodes image columns, if the model was trained with one.
     device : str
-        Device for predictions.
+        Device for predictions; by default a GPU if there is one.
 
     Returns
     -------
@@ -200,7 +200,7 @@ def load(
     ...     lupi.load(folder).classes_
     array(['no', 'yes'], dtype='<U3')
     """
-    check_device(device)
+    pick_device(device)
     stored = folder.read_model_folder(path)
     name = stored.facts.get("estimator")
     if not (isinstance(name, str) and name in ESTIMATORS):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lupi import methods
-from lupi._internal.devices import check_device
+from lupi._internal.devices import pick_device
 from lupi._internal.files import claim_output, explain_os_errors, hidden_path, library_versions, remove, resolve
 from lupi.estimators.folder import is_replaceable
 from lupi.estimators.table_estimator import TableEstimator, check_trust
@@ -29,7 +29,7 @@ def train(
     spec: TableSpec,
     *,
     method: str = "auto",
-    device: str = "cpu",
+    device: str = "auto",
     seed: int = 0,
     settings: Mapping[str, Any] | None = None,
     output: str | Path | None = None,
@@ -50,7 +50,7 @@ def train(
         One of `lupi.methods.names()`. "tram" is the paper's method. The default is "auto", as for the estimators, which
         needs no privileged columns.
     device : str
-        Device for training.
+        Device for training; by default a GPU if there is one.
     seed : int
         Seed for initial weights, batches and noise.
     settings : mapping, optional
@@ -89,7 +89,7 @@ def train(
     >>> list(model.predict(pd.DataFrame({"x": [2.5]})))
     ['prediction', 'probability_n', 'probability_y']
     """
-    check_device(device)
+    pick_device(device)  # before the table is read
     if methods.kind(method).needs_privileged and not (spec.privileged or spec.annotator):
         raise ValueError(f"Expected `privileged` to name columns, since method {method!r} learns from them.")
     if output is not None and not save_privileged and methods.kind(method).ships_privileged:

@@ -30,14 +30,14 @@ class PretrainedEncoder(ABC):
     unit: ClassVar[str]
     """Name of the values, for the progress bar."""
 
-    def __init__(self, name: str, device: str = "cpu") -> None:
+    def __init__(self, name: str, device: str = "auto") -> None:
         self.name, self.device = name, device
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in ("device", "_parts")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, device="cpu")
+        self.__dict__.update(state, device="auto")
 
     @abstractmethod
     def _load(self) -> tuple[Any, Any, str]:

@@ -47,7 +47,7 @@ class TableEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     privileged : bool
         Whether the table holds privileged information rather than inputs.
     device : str
-        Device of pretrained encoders of texts and images.
+        Device of pretrained encoders of texts and images; by default a GPU if there is one.
 
     Attributes
     ----------
@@ -73,7 +73,9 @@ class TableEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
      'seconds in (-inf, 2)', 'seconds in [2, 8)', 'seconds in [8, inf)']
     """
 
-    def __init__(self, kind: Mapping[str, str] | None = None, *, privileged: bool = False, device: str = "cpu") -> None:
+    def __init__(
+        self, kind: Mapping[str, str] | None = None, *, privileged: bool = False, device: str = "auto"
+    ) -> None:
         self.kind = kind
         self.privileged = privileged
         self.device = device

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
+from lupi._internal.devices import pick_device
 from lupi._internal.pretrained import ImageTrunk, pretrained
 from lupi.tabular.embeddings import PretrainedEncoder, resolve_folder
 
@@ -101,7 +102,7 @@ class VisionEncoder(PretrainedEncoder):
     def _embed(self, values: list[str]) -> NDArray[np.float32]:
         trunk, size = self._load_trained()
         images = np.stack([read_image(path, size) for path in values])
-        x = torch.from_numpy(images).permute(0, 3, 1, 2).to(self.device)
+        x = torch.from_numpy(images).permute(0, 3, 1, 2).to(pick_device(self.device))
         with torch.no_grad():
             rows: NDArray[np.float32] = F.normalize(trunk(x), dim=1).float().cpu().numpy()
         return rows
@@ -115,10 +116,10 @@ class VisionEncoder(PretrainedEncoder):
             except ValueError as error:
                 what = f"Expected `image_encoder` to be a pretrained image model, but got {self.name!r}"
                 raise ValueError(f"{what}: {error}") from error
-            self._parts = trunk.to(self.device).eval(), trunk.example, self._find_version(trunk)
+            self._parts = trunk.to(pick_device(self.device)).eval(), trunk.example, self._find_version(trunk)
         return self._parts
 
 
-def make_image_encoder(name: str | None, device: str = "cpu") -> PixelEncoder | VisionEncoder:
+def make_image_encoder(name: str | None, device: str = "auto") -> PixelEncoder | VisionEncoder:
     """Return a `PixelEncoder` or, if a name is given, a `VisionEncoder`."""
     return VisionEncoder(resolve_folder(name), device) if name else PixelEncoder()

@@ -175,7 +175,7 @@ class TableData:
         example = pd.factorize(self.group[rows])[0].astype(np.int64)
         return replace(sample, example=example, notes=[note, *self.notes])
 
-    def load(self, device: str = "cpu") -> TableData:
+    def load(self, device: str = "auto") -> TableData:
         """Read all columns into memory, and encode those whose encoders learn nothing, such as images, once."""
         frame = self.columns.to_frame() if isinstance(self.columns, Columns) else self.columns
         loaded = replace(self, columns=frame)

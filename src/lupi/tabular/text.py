@@ -11,6 +11,7 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
+from lupi._internal.devices import pick_device
 from lupi._internal.pretrained import hub_options, limit_tokens
 from lupi.tabular.embeddings import PretrainedEncoder, resolve_folder
 from lupi.tabular.onnx_graph import OnnxGraph
@@ -112,7 +113,7 @@ class TransformerEncoder(PretrainedEncoder):
     name : str
         Folder of a model and its tokenizer, or a name on the Hugging Face hub.
     device : str
-        Where to run the model.
+        Where to run the model; by default a GPU if there is one.
 
     Attributes
     ----------
@@ -125,7 +126,9 @@ class TransformerEncoder(PretrainedEncoder):
     def _embed(self, values: list[str]) -> NDArray[np.float32]:
         tokenizer, model = self._load_trained()
         limit = limit_tokens(tokenizer, model.config)
-        tokens = tokenizer(values, padding=True, truncation=True, max_length=limit, return_tensors="pt").to(self.device)
+        tokens = tokenizer(values, padding=True, truncation=True, max_length=limit, return_tensors="pt").to(
+            pick_device(self.device)
+        )
         with torch.no_grad():
             states = model(**tokens).last_hidden_state
         mask = tokens["attention_mask"].unsqueeze(-1).to(states.dtype)
@@ -145,7 +148,7 @@ class TransformerEncoder(PretrainedEncoder):
             try:
                 options = hub_options(self.name)
                 tokenizer = AutoTokenizer.from_pretrained(self.name, **options)
-                model = AutoModel.from_pretrained(self.name, **options).to(self.device).eval()
+                model = AutoModel.from_pretrained(self.name, **options).to(pick_device(self.device)).eval()
             except (OSError, ValueError) as error:
                 what = " ".join(str(error).split())
                 raise ValueError(
@@ -155,6 +158,6 @@ class TransformerEncoder(PretrainedEncoder):
         return self._parts
 
 
-def make_text_encoder(name: str | None, device: str = "cpu") -> TfidfEncoder | TransformerEncoder:
+def make_text_encoder(name: str | None, device: str = "auto") -> TfidfEncoder | TransformerEncoder:
     """Return a TF-IDF encoder, or a Hugging Face encoder by name or folder."""
     return TransformerEncoder(resolve_folder(name), device) if name else TfidfEncoder()

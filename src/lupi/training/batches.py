@@ -47,13 +47,16 @@ class Batches:
         self.stacked = data.is_stacked
         self.in_memory = all(in_memory(part.x) for part in data.parts)
         self.by_example = by_example = settings.draw == "examples"
-        self.uniform = self.in_memory and (self.stacked or (data.whole.one_to_one and not by_example))
+        self.one_shape = self.stacked or (data.whole.one_to_one and not by_example)
+        """Whether batches of one size have one shape."""
+        self.uniform = self.in_memory and self.one_shape
         """Whether finding the annotations of a batch, and their inputs, needs neither the CPU nor their number."""
         self.outline = data if self.uniform or place.device.type == "cpu" else data.outline()
         """Where annotations are found: on the CPU, unless a GPU can do it without waiting."""
         self.find = self.outline.find_examples if by_example else self.outline.find_annotations
         self.units = self.outline.annotated if by_example else self.outline.parts[0].positions
         self.per_epoch = math.ceil(self.units.shape[0] / settings.batch_size)
+        self.size = min(settings.batch_size, self.units.shape[0])
 
     def iterate(self, epoch: int, step: int) -> Iterator[Step]:
         """Yield every step from one of an epoch to the end of the training."""

@@ -173,7 +173,7 @@ def describe_run(
         "checksum of the network and its options": zlib.crc32(describe_network(method).encode()),
         "seed": seeds if method.is_stacked else seeds[0],
         **asdict(replace(settings, augment=None)),
-        "workers": None,  # their number changes nothing
+        **dict.fromkeys(("workers", "compile", "cuda_graph")),  # they change nothing but speed
         "augment": None if settings.augment is None else describe_network(settings.augment),
         "optimizer": describe_optimizer(settings.optimizer),
         "annotations": len(data),

@@ -3,17 +3,18 @@
 import copy
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from lupi._internal.checks import check_integer
-from lupi._internal.devices import evaluation, seeded
+from lupi._internal.devices import evaluation, pick_device, seeded
 from lupi._internal.inputs import use_workers
 from lupi.data import Annotations, check_privileged
 from lupi.methods.base import Method, Stage, list_methods
+from lupi.nn.inference import device_of
 from lupi.settings import Settings
 from lupi.training.checkpoint import (
     Checkpoint,
@@ -44,7 +45,7 @@ def fit(
     *,
     validation: Data | None = None,
     seed: int | Sequence[int] = 0,
-    device: torch.device | str = "cpu",
+    device: torch.device | str = "auto",
     fabric: Any = None,
     checkpoint: Checkpoint | None = None,
     progress: bool = False,
@@ -71,7 +72,8 @@ def fit(
         Seed of the order of batches and of noise in training, but not of the initial weights. `Replicas` take a
         sequence, one seed each.
     device : torch.device or str
-        Where to train without a Fabric.
+        Where to train without a Fabric, and where the method stays. By default it trains on a GPU if there is one, and
+        returns to where it was.
     fabric : lightning.fabric.Fabric, optional
         For several devices, processes or machines: a launched Fabric. Every process calls `fit` with the same
         arguments.
@@ -96,11 +98,12 @@ def fit(
     >>> data = Annotations(torch.eye(4), torch.arange(4), torch.ones(4, 1), torch.tensor([0, 1, 0, 1]))
     >>> history = fit(NoPI(nn.Identity(), nn.Linear(4, 2)), data, Settings(epochs=2))
     >>> sorted(history[0])
-    ['epoch', 'learning_rate', 'stage', 'train_marginal']
+    ['device', 'epoch', 'execution', 'learning_rate', 'stage', 'train_marginal']
     """
     seeds = check_arguments(method, data, settings, validation, seed, fabric)
     check_parts(method, settings.learning_rates)
-    place = OneDevice(device, settings.precision) if fabric is None else fabric
+    home = device_of(method) if fabric is None and device == "auto" else None
+    place = OneDevice(pick_device(device), settings.precision) if fabric is None else fabric
     if checkpoint is not None and checkpoint.seconds and place.world_size > 1:
         raise ValueError(f"Expected `seconds` of the checkpoint to be 0 with processes, but got {checkpoint.seconds}.")
     method.to(place.device)
@@ -122,7 +125,7 @@ def fit(
         callbacks=callbacks,
     )
     noise = seeded(seeds[0] + place.global_rank, place.device)
-    with noise, matrix_precision(settings.precision), use_workers(settings.workers):
+    with noise, matrix_precision(settings.precision), use_workers(settings.workers), returned(method, home):
         method.observe(data)  # type: ignore[arg-type] # `Replicas` take `StackedAnnotations`
         if state is not None:  # after `observe`: the networks of a stack observe their own folds later
             method.load_state_dict(state["method"])
@@ -138,6 +141,16 @@ def fit(
     clear_memory(method)
     method.eval()
     return history
+
+
+@contextmanager
+def returned(method: Method, home: torch.device | None) -> Iterator[None]:
+    """Move a method back to a device at the end of a block, even after an error; with None, leave it where it is."""
+    try:
+        yield
+    finally:
+        if home is not None:
+            method.to(home)
 
 
 def prepare_data(data: Data, method: Method, device: torch.device) -> Data:
@@ -314,7 +327,7 @@ def fit_seeds(
     *,
     validation: Sequence[Annotations | None] | None = None,
     seeds: Sequence[int],
-    device: torch.device | str = "cpu",
+    device: torch.device | str = "auto",
     progress: bool = False,
 ) -> list[list[Epoch]]:
     """Train a method with several seeds: together as `Replicas` if possible, else one after another.
@@ -336,7 +349,7 @@ def fit_seeds(
     seeds : sequence of int
         Seeds of batches and noise.
     device : torch.device or str
-        Where to train.
+        Where to train, as for `fit`.
     progress : bool
         Show progress on standard error.
 
@@ -369,7 +382,7 @@ def fit_seeds(
     for group in alike.values():
         chosen = [runs[number] for number in group]
         trained = None
-        if pays_to_stack([methods[number] for number in group], device):
+        if pays_to_stack([methods[number] for number in group], pick_device(device)):
             trained = fit_replicas(chosen, settings, where)
         if trained is None:
             trained = [fit(*run[:2], settings, validation=run[2], seed=run[3], **where) for run in chosen]

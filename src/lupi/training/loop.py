@@ -30,7 +30,7 @@ from lupi.training.stepper import OneDevice, Stepper
 Epoch = dict[str, Any]
 """A row of the history: stage, epoch, learning rate, and every loss in training and on held-out annotations.
 
-On a GPU, `recorded` says whether steps were replayed as a CUDA graph.
+`device` is where the epoch was trained, and `execution` how: "eager", "compiled" or "recorded" as a CUDA graph.
 
 A loss of replicas is a list with one number each, NaN for replicas that stopped in an earlier epoch.
 """
@@ -243,9 +243,9 @@ class StageLoop:
             "stage": self.stage.name,
             "epoch": self.epoch + 1,
             "learning_rate": self.stepper.learning_rate,
+            "device": str(self.place.device),
+            "execution": self.stepper.execution,
         }
-        if self.place.device.type == "cuda":
-            row["recorded"] = self.stepper.graphed is not None and self.stepper.graphed.recorded
         for name, losses in self.totals.means(len(self.data)).items():
             self.check_losses(name, losses)
             row[f"train_{name}"] = self.history_entry(losses)

@@ -29,7 +29,8 @@ def make_optimizer(method: Method, settings: Settings, *, recorded: bool = False
             group["lr"] = torch.tensor(group["lr"], device=group["params"][0].device)
     rate = groups[0]["lr"]
     if settings.optimizer == "sgd":
-        return torch.optim.SGD(groups, lr=rate, momentum=SGD_MOMENTUM, fused=recorded)
+        on_gpu = groups[0]["params"][0].is_cuda
+        return torch.optim.SGD(groups, lr=rate, momentum=SGD_MOMENTUM, fused=on_gpu)
     if isinstance(settings.optimizer, str):
         kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
         return kind(groups, lr=rate, eps=ADAM_EPSILON, fused=True, capturable=recorded)

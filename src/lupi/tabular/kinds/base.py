@@ -126,5 +126,5 @@ class Kind(ABC):
         return None
 
     @abstractmethod
-    def encode(self, frame: Frame, columns: list[str], *, privileged: bool, device: str = "cpu") -> Encoding:
+    def encode(self, frame: Frame, columns: list[str], *, privileged: bool, device: str = "auto") -> Encoding:
         """Learn how to encode columns, one or, if the kind `joins`, several."""

@@ -23,7 +23,7 @@ class Category(Kind):
     def accepts(self, trained: str, stored: str) -> bool:
         return stored in (trained, "string")
 
-    def encode(self, frame: Frame, columns: list[str], *, privileged: bool, device: str = "cpu") -> Encoding:  # noqa: ARG002
+    def encode(self, frame: Frame, columns: list[str], *, privileged: bool, device: str = "auto") -> Encoding:  # noqa: ARG002
         return OneHot(self, columns).fit(frame)
 
 

@@ -34,7 +34,7 @@ class ImageFile(Kind):
     def make_encoder(self, device: str) -> ColumnEncoder:
         return make_image_encoder(self.argument, device)
 
-    def encode(self, frame: Frame, columns: list[str], *, privileged: bool, device: str = "cpu") -> Encoding:  # noqa: ARG002
+    def encode(self, frame: Frame, columns: list[str], *, privileged: bool, device: str = "auto") -> Encoding:  # noqa: ARG002
         return Embedded(self, columns, self.make_encoder(device)).fit(frame)
 
 

@@ -55,7 +55,7 @@ class Number(Kind):
         """Return numbers on the scale on which they are encoded; here, their own."""
         return numbers
 
-    def encode(self, frame: Frame, columns: list[str], *, privileged: bool, device: str = "cpu") -> Encoding:  # noqa: ARG002
+    def encode(self, frame: Frame, columns: list[str], *, privileged: bool, device: str = "auto") -> Encoding:  # noqa: ARG002
         return Quantiles(self, columns).fit(frame) if privileged else Standard(self, columns).fit(frame)
 
 
@@ -67,7 +67,7 @@ class Standardized(Number):
     def recognizes(self, column: Column, stored: str) -> bool:  # noqa: ARG002
         return False
 
-    def encode(self, frame: Frame, columns: list[str], *, privileged: bool, device: str = "cpu") -> Encoding:  # noqa: ARG002
+    def encode(self, frame: Frame, columns: list[str], *, privileged: bool, device: str = "auto") -> Encoding:  # noqa: ARG002
         return Standard(self, columns).fit(frame)
 
 
@@ -83,7 +83,7 @@ class Boolean(Number):
     def reads(self, stored: str) -> bool:
         return stored == "boolean"
 
-    def encode(self, frame: Frame, columns: list[str], *, privileged: bool, device: str = "cpu") -> Encoding:  # noqa: ARG002
+    def encode(self, frame: Frame, columns: list[str], *, privileged: bool, device: str = "auto") -> Encoding:  # noqa: ARG002
         return OneHot(self, columns).fit(frame) if privileged else Standard(self, columns).fit(frame)
 
 

@@ -27,5 +27,5 @@ class Text(Kind):
     def make_encoder(self, device: str) -> ColumnEncoder:
         return make_text_encoder(self.argument, device)
 
-    def encode(self, frame: Frame, columns: list[str], *, privileged: bool, device: str = "cpu") -> Encoding:  # noqa: ARG002
+    def encode(self, frame: Frame, columns: list[str], *, privileged: bool, device: str = "auto") -> Encoding:  # noqa: ARG002
         return Embedded(self, columns, self.make_encoder(device)).fit(frame)

@@ -30,7 +30,7 @@ class Vector(Kind):
     def accepts(self, trained: str, stored: str) -> bool:  # noqa: ARG002
         return self.reads(stored)
 
-    def encode(self, frame: Frame, columns: list[str], *, privileged: bool, device: str = "cpu") -> Encoding:  # noqa: ARG002
+    def encode(self, frame: Frame, columns: list[str], *, privileged: bool, device: str = "auto") -> Encoding:  # noqa: ARG002
         return Vectors(self, columns, privileged=privileged).fit(frame)
 
 
