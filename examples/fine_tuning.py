@@ -1,7 +1,8 @@
 """Fine-tune a pretrained text encoder and an image model: slowly in the trunk, fast in what is new.
 
 ``python examples/fine_tuning.py TEXT_MODEL IMAGE_MODEL`` takes names on the Hugging Face hub, or folders. Without them,
-it makes tiny models of random weights, and needs no download. Needs the extras `text` and `vision`.
+it makes tiny models of random weights, and needs no download. It trains on a GPU if there is one. Needs the extras
+`text` and `vision`.
 """
 
 import sys
@@ -31,6 +32,7 @@ def fine_tune(trunk: nn.Module, x: Tensor, y: Tensor, privileged: Tensor, epochs
             "schedule": "cosine",
             "warmup": 0.5,
             "accumulate": 2,
+            "precision": "bfloat16" if torch.cuda.is_available() else "float32",
         },
         random_state=0,
     )
