@@ -68,6 +68,7 @@ class Auto(LabelPosterior):
 
     name: ClassVar = "auto"
     title: ClassVar = "Auto"
+    mixes_linear: ClassVar = True
     likelihoods: ClassVar = (Categorical, Bernoulli, Gaussian)
 
 

@@ -9,17 +9,21 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from lupi._internal.arrays import Floats
 from lupi._internal.checks import check_integer
 from lupi._internal.devices import seeded
 from lupi.data import Annotations
 from lupi.likelihoods import Bernoulli, Categorical, Likelihood
 from lupi.methods.base import Method, Remembered, Stage, join_stages
 from lupi.methods.explanation import Explanation, explain, to_numpy
+from lupi.methods.linear import cross_fit_linear, has_vectors
 from lupi.nn.inference import over_examples
 from lupi.settings import Settings
 
 MAX_CROSS_FITTED = 100_000
 """Maximum number of examples to cross-fit. The others are predicted by the networks of all folds together."""
+LINEAR = "linear"
+"""The name of the linear models in the mixture."""
 PATIENCE = 3
 """Number of epochs without a lower loss on its held-out fold after which a cross-fitted network stops, at a constant
 learning rate."""
@@ -43,8 +47,10 @@ class CrossFitting(Method):
     stops_itself: ClassVar = True
     models_annotators: ClassVar = True
     likelihoods: ClassVar[tuple[type[Likelihood], ...]] = (Categorical, Bernoulli)
+    mixes_linear: ClassVar[bool] = False
+    """Whether to mix logistic regressions of the true label with the members, if inputs are vectors."""
     weights: Tensor
-    """[members] weights of the mixture."""
+    """[sources] weights of the mixture."""
     seed: Tensor
 
     predictions = Remembered()
@@ -67,7 +73,8 @@ class CrossFitting(Method):
         super().__init__()
         self.members, self.likelihood = dict(members), likelihood
         self.folds = check_integer("folds", folds, 2)
-        self.register_buffer("weights", torch.full((len(self.members),), 1 / len(self.members)))
+        self.sources = [*self.members, LINEAR] if self.mixes_linear else list(self.members)
+        self.register_buffer("weights", torch.full((len(self.sources),), 1 / len(self.sources)))
         self.register_buffer("seed", torch.randint(2**31, (), device="cpu"))
 
     def extra_repr(self) -> str:
@@ -75,8 +82,8 @@ class CrossFitting(Method):
         return f"members={list(self.members)}"
 
     def mixture(self) -> dict[str, float]:
-        """Return the weights of the members."""
-        return dict(zip(self.members, self.weights.tolist(), strict=True))
+        """Return the weights of what is mixed."""
+        return dict(zip(self.sources, self.weights.tolist(), strict=True))
 
     def make_temporary(self) -> list[Method]:
         """Make one network of each member."""
@@ -120,7 +127,7 @@ class CrossFitting(Method):
         """Store the predictions of a member; after the last member, mix them."""
         self.remember(name, networks, data, fold)
         if name == names[-1]:
-            self.mix(names, data)
+            self.mix(names, data, fold)
 
     def remember(self, name: str, networks: Sequence[Method], data: Annotations, fold: Tensor) -> None:
         """Store predictions: out-of-fold for examples in a fold, averaged for other examples and other inputs."""
@@ -140,17 +147,30 @@ class CrossFitting(Method):
         if averages:
             self.other_predictions[name] = torch.stack(averages).sum(0)
 
-    def explain(self, names: Sequence[str], data: Annotations) -> Explanation:
+    def explain(
+        self, names: Sequence[str], data: Annotations, predict: Callable[[Floats], Floats] | None = None
+    ) -> Explanation:
         """Explain the labels by the stored predictions of some networks."""
         predictions = [to_numpy(self.predictions[name][data.annotated]) for name in names]
-        return explain(data, predictions, self.likelihood, self.weight, self.exponent)
+        return explain(data, predictions, self.likelihood, self.weight, self.exponent, predict)
 
-    def mix(self, names: Sequence[str], data: Annotations) -> Explanation:
-        """Explain the labels by members, and store the weights of the mixture."""
-        found = self.explain(names, data)
+    def mix(self, names: Sequence[str], data: Annotations, fold: Tensor) -> None:
+        """Explain the labels by members and, if possible, by linear models, and use the result."""
+        likelihood, every = self.likelihood, list(names)
+
+        def predict(evidence: Floats) -> Floats:
+            assert isinstance(likelihood, Categorical | Bernoulli)
+            self.remember(LINEAR, cross_fit_linear(data, fold, evidence, likelihood), data, fold)
+            every.append(LINEAR)
+            return to_numpy(self.predictions[LINEAR][data.annotated])
+
+        possible = self.mixes_linear and isinstance(likelihood, Categorical | Bernoulli) and has_vectors(data)
+        self.use(self.explain(names, data, predict if possible else None), every, data)
+
+    def use(self, found: Explanation, names: Sequence[str], data: Annotations) -> None:  # noqa: ARG002
+        """Store the weights of the mixture."""
         weights = dict(zip(names, found.weights.tolist(), strict=True))
-        self.weights.copy_(self.weights.new_tensor([weights.get(name, 0.0) for name in self.members]))
-        return found
+        self.weights.copy_(self.weights.new_tensor([weights.get(name, 0.0) for name in self.sources]))
 
 
 def assign_folds(data: Annotations, folds: int, seed: int) -> Tensor:

@@ -37,11 +37,17 @@ class Explanation(NamedTuple):
 
 
 def explain(
-    data: Annotations, predictions: Sequence[Floats], likelihood: Likelihood, weight: float, exponent: float | None
+    data: Annotations,
+    predictions: Sequence[Floats],
+    likelihood: Likelihood,
+    weight: float,
+    exponent: float | None,
+    predict: Callable[[Floats], Floats] | None = None,
 ) -> Explanation:
     """Mix out-of-fold predictions, and compute the targets λ P(truth | labels, x) + (1 − λ) P(truth | x).
 
-    If the true label of an example is known, it is the target.
+    If the true label of an example is known, it is the target. `predict` takes the log-probability of the labels given
+    each true label, and returns one more out-of-fold prediction.
 
     The mixture weights and the model of the annotators are fitted in turns, starting with the prediction that explains
     the labels best. Starting with equal weights, predictions that have learnt the answers of spammers could outvote one
@@ -53,19 +59,31 @@ def explain(
     y = data.y if several or data.y.ndim == 1 else data.y.argmax(1)  # a soft label counts as its most probable class
     votes = to_votes(data, y, 2 if several else outputs, data.gold)
     features = find_features(data, outputs if several else 1)
-    priors = [np.stack([1 - p, p], -1).reshape(-1, 2) if several else p for p in predictions]
+
+    def to_prior(p: Floats) -> Floats:
+        return np.stack([1 - p, p], -1).reshape(-1, 2) if several else p
+
+    priors = [to_prior(p) for p in predictions]
     if features is not None and all(tells_label(features, votes, p) for p in priors):
         features = None
     infer: Callable[..., Inference | GradeInference] = partial(infer_votes, features=features)
     if isinstance(likelihood, Ordinal):
         infer = infer_grades
     weights = np.ones(1)
-    if len(priors) > 1:
+
+    def stack(found: Inference | GradeInference) -> Floats:
+        return stack_weights(priors, clamp(votes, found.evidence.copy()))
+
+    if len(priors) > 1 or predict:
         alone = [infer(votes, p, exponent=1.0) for p in priors]
         found = max(alone, key=attrgetter("log_likelihood"))
-        for _ in range(ROUNDS):
-            weights = stack_weights(priors, clamp(votes, found.evidence.copy()))
+        for _ in range(ROUNDS if len(priors) > 1 else 0):
+            weights = stack(found)
             found = infer(votes, mix(priors, weights), exponent=1.0)
+        if predict:
+            priors.append(to_prior(predict(clamp(votes, found.evidence.copy()))))
+            weights = stack(found)
+            weights = stack(infer(votes, mix(priors, weights), exponent=1.0))
     prior = mix(priors, weights)
     truth = infer(votes, prior, exponent=exponent).truth
     target = weight * truth + (1 - weight) * prior

@@ -146,11 +146,10 @@ class LabelPosterior(CrossFitting):
         adapt = partial(replace, schedule="cosine", patience=None)
         return Stage(name, networks, prepare, split_validation=split_validation, adapt=adapt, finish=finish)
 
-    def mix(self, names: Sequence[str], data: Annotations) -> Explanation:
-        """Explain the labels by the members, and store the targets of the next networks."""
-        found = super().mix(names, data)
+    def use(self, found: Explanation, names: Sequence[str], data: Annotations) -> None:
+        """Store the weights of the mixture, and the targets of the next networks."""
+        super().use(found, names, data)
         self.set_targets(found, names, data)
-        return found
 
     def set_targets(self, found: Explanation, names: Sequence[str], data: Annotations) -> None:
         """Store the targets of the next networks."""
