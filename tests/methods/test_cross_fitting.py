@@ -79,9 +79,9 @@ def out_of_fold(data, epochs, members=("no-pi", "mean-imputation", "pi-transitio
     kept = {}
 
     class Keeping(Auto):
-        def explain(self, names, data):
+        def explain(self, names, data, predict=None):
             kept.update({name: self.predictions[name].clone() for name in names})
-            return super().explain(names, data)
+            return super().explain(names, data, predict)
 
     torch.manual_seed(0)
     made = methods.build("auto", testing.make_parts(Categorical()), methods=members, folds=folds)

@@ -18,6 +18,7 @@ from lupi.methods.explanation import (
     drop_constant,
     explain,
     find_features,
+    hide_telling,
     minimize_on_simplex,
     mix,
     number_examples,
@@ -262,3 +263,25 @@ def test_target_of_real_numbers_is_between_mixture_and_truth():
 
     mean = np.bincount(row, y) / 2
     assert error(whole.target) < 0.6 * min(error(mean), error(mixed)), "the precise annotator's offset is subtracted"
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_columns_that_tell_the_label_are_hidden_from_members(sparse):
+    """A judge's score tells the verdict; who judged, and how long it took, do not."""
+    rng = np.random.default_rng(0)
+    y, who = rng.integers(0, 2, 400), rng.integers(0, 4, 400)
+    a = np.hstack([np.eye(4)[who], rng.random((400, 1)), (y + 0.1 * rng.normal(size=400))[:, None]])
+    p = 0.3 + 0.4 * np.eye(2)[np.where(rng.random(400) < 0.7, y, 1 - y)]
+    data = Annotations(
+        torch.zeros(400, 1),
+        torch.arange(400),
+        SparseRows.from_matrix(scipy.sparse.csr_array(a)) if sparse else torch.from_numpy(a),
+        torch.from_numpy(y),
+        annotator=torch.from_numpy(who),
+    )
+    hidden = hide_telling(data, p, Categorical()).a
+    shown = hidden[torch.arange(400)] if sparse else hidden
+    np.testing.assert_allclose(shown[:, :4], np.eye(4)[who])
+    assert not shown[:, 4:].any()
+    harmless = dataclasses.replace(data, a=torch.from_numpy(a[:, :5]))
+    assert hide_telling(harmless, p, Categorical()) is harmless

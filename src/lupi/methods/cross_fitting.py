@@ -13,9 +13,9 @@ from lupi._internal.arrays import Floats
 from lupi._internal.checks import check_integer
 from lupi._internal.devices import seeded
 from lupi.data import Annotations
-from lupi.likelihoods import Bernoulli, Categorical, Likelihood
+from lupi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from lupi.methods.base import Method, Remembered, Stage, join_stages
-from lupi.methods.explanation import Explanation, explain, to_numpy
+from lupi.methods.explanation import Explanation, explain, hide_telling, to_numpy
 from lupi.methods.linear import cross_fit_linear, has_vectors
 from lupi.nn.inference import over_examples
 from lupi.settings import Settings
@@ -101,25 +101,16 @@ class CrossFitting(Method):
     def cross_fit_members(self, data: Annotations, fold: Tensor) -> Iterator[Stage]:
         """Yield the stages of the members; each network is trained on the labels of all folds but one.
 
-        The labels of the remaining fold are used only for early stopping.
+        The labels of the remaining fold are used only for early stopping. If privileged information tells the label
+        better than the predictions of the first member, No PI, it is hidden from the others, except who gave a label.
         """
         names = list(self.members) if privileged_varies(data) else list(self.members)[:1]
-        others, own = split_folds(data.with_gold(), fold, int(self.seed))
-        for name in names:
-            networks = self.make_networks(self.members[name], name, len(others), data.row.device)
-            parts = list(zip(networks, others, strict=True))
-            every = list(zip(*(network.stages(part) for network, part in parts), strict=True))
-            for number, stages in enumerate(every):
-                joint = join_stages(stages, lambda _: others)
-                yield joint._replace(
-                    name=name if len(every) == 1 else f"{name}: {joint.name}",
-                    prepare=partial(prepare_observed, parts if number == 0 else [], joint),
-                    split_validation=join_stages(stages, lambda _: own).prepare_validation,
-                    adapt=stop_early,
-                    finish=partial(self.finish_member, name, names, networks, fold)
-                    if number + 1 == len(every)
-                    else None,
-                )
+        for number, name in enumerate(names):
+            if number == 1 and names[0] in self.predictions and not isinstance(self.likelihood, Gaussian):
+                data = hide_telling(data, to_numpy(self.predictions[names[0]][data.annotated]), self.likelihood)
+            networks = self.make_networks(self.members[name], name, int(fold.max()) + 1, data.row.device)
+            last = partial(self.finish_member, name, names, networks, fold)
+            yield from cross_fit_networks(name, networks, *split_folds(data.with_gold(), fold, int(self.seed)), last)
 
     def finish_member(
         self, name: str, names: Sequence[str], networks: Sequence[Method], fold: Tensor, data: Annotations
@@ -208,6 +199,27 @@ def split_folds(data: Annotations, fold: Tensor, seed: int) -> tuple[list[Annota
 
     others = [resize((of != number) & (of >= 0), count - each) for number in range(folds)]
     return others, [resize(of == number, each) for number in range(folds)]
+
+
+def cross_fit_networks(
+    name: str,
+    networks: Sequence[Method],
+    others: Sequence[Annotations],
+    own: Sequence[Annotations],
+    finish: Callable[[Annotations], None],
+) -> Iterator[Stage]:
+    """Yield the stages of networks that each learn from the other folds, and stop by their own fold."""
+    parts = list(zip(networks, others, strict=True))
+    every = list(zip(*(network.stages(part) for network, part in parts), strict=True))
+    for number, stages in enumerate(every):
+        joint = join_stages(stages, lambda _: others)
+        yield joint._replace(
+            name=name if len(every) == 1 else f"{name}: {joint.name}",
+            prepare=partial(prepare_observed, parts if number == 0 else [], joint),
+            split_validation=join_stages(stages, lambda _: own).prepare_validation,
+            adapt=stop_early,
+            finish=finish if number + 1 == len(every) else None,
+        )
 
 
 def prepare_observed(parts: Sequence[tuple[Method, Annotations]], stage: Stage, data: Annotations) -> list[Annotations]:

@@ -1,12 +1,14 @@
 """Compute targets for students from labels, out-of-fold predictions and a model of the annotators."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
+import torch
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 from torch import Tensor
@@ -56,14 +58,8 @@ def explain(
     if isinstance(likelihood, Gaussian):
         return explain_numbers(data, [p[:, 0] for p in predictions], weight)
     several, outputs = isinstance(likelihood, Bernoulli), predictions[0].shape[1]
-    y = data.y if several or data.y.ndim == 1 else data.y.argmax(1)  # a soft label counts as its most probable class
-    votes = to_votes(data, y, 2 if several else outputs, data.gold)
+    votes, priors = list_votes(data, likelihood, outputs), [to_prior(p, several) for p in predictions]
     features = find_features(data, outputs if several else 1)
-
-    def to_prior(p: Floats) -> Floats:
-        return np.stack([1 - p, p], -1).reshape(-1, 2) if several else p
-
-    priors = [to_prior(p) for p in predictions]
     if features is not None and all(tells_label(features, votes, p) for p in priors):
         features = None
     infer: Callable[..., Inference | GradeInference] = partial(infer_votes, features=features)
@@ -81,7 +77,7 @@ def explain(
             weights = stack(found)
             found = infer(votes, mix(priors, weights), exponent=1.0)
         if predict:
-            priors.append(to_prior(predict(clamp(votes, found.evidence.copy()))))
+            priors.append(to_prior(predict(clamp(votes, found.evidence.copy())), several))
             weights = stack(found)
             weights = stack(infer(votes, mix(priors, weights), exponent=1.0))
     prior = mix(priors, weights)
@@ -136,6 +132,18 @@ def number_examples(data: Annotations) -> NDArray[np.int64]:
     return position[data.row].cpu().numpy()
 
 
+def to_prior(p: Floats, several: bool) -> Floats:
+    """Return predictions as probabilities of classes; several binary labels have a row each."""
+    return np.stack([1 - p, p], -1).reshape(-1, 2) if several else p
+
+
+def list_votes(data: Annotations, likelihood: Likelihood, outputs: int) -> Votes:
+    """Return the labels as votes; a soft label counts as its most probable class."""
+    several = isinstance(likelihood, Bernoulli)
+    y = data.y if several or data.y.ndim == 1 else data.y.argmax(1)
+    return to_votes(data, y, 2 if several else outputs, data.gold)
+
+
 def to_votes(data: Annotations, y: Tensor, classes: int, gold: Tensor | None) -> Votes:
     """Return labels as votes on the annotated examples.
 
@@ -188,6 +196,23 @@ def tells_label(features: scipy.sparse.csr_array, votes: Votes, p: Floats) -> bo
     return explained - by_chance > max(by_x, 0.0)
 
 
+def hide_telling(data: Annotations, p: Floats, likelihood: Likelihood) -> Annotations:
+    """Set the features that `find_features` returns to zero if they tell the label better than x does.
+
+    `p` are predictions from x. Networks that see such features would learn the label from them, and nothing from x.
+    """
+    several, outputs = isinstance(likelihood, Bernoulli), p.shape[1]
+    features = find_features(data, outputs if several else 1)
+    votes = list_votes(data, likelihood, outputs)
+    if features is None or not tells_label(features, votes, to_prior(p, several)):
+        return data
+    hidden = torch.zeros(data.a.shape[1] + 1, dtype=torch.bool, device=data.row.device)  # the last is that of no column
+    hidden[torch.from_numpy(varying_columns(to_sparse(data.a), find_annotators(data))).to(hidden.device)] = True
+    if isinstance(data.a, SparseRows):
+        return replace(data, a=replace(data.a, value=data.a.value * ~hidden[data.a.index.long()]))
+    return replace(data, a=data.a * ~hidden[:-1])
+
+
 def to_numpy(values: Tensor) -> Floats:
     """Return a tensor as an array."""
     return values.double().cpu().numpy()
@@ -207,7 +232,12 @@ def to_sparse(a: Tensor | SparseRows) -> scipy.sparse.csr_array:
 
 def drop_constant(features: scipy.sparse.csr_array, annotator: NDArray[np.int64]) -> scipy.sparse.csr_array:
     """Drop features that are constant for every annotator: they only identify the annotator."""
+    return features[:, varying_columns(features, annotator)]
+
+
+def varying_columns(features: scipy.sparse.csr_array, annotator: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the columns of features that vary within an annotator."""
     first = np.zeros(annotator.max(initial=-1) + 1, np.int64)
     first[annotator[::-1]] = np.arange(len(annotator))[::-1]  # numpy keeps the last of repeated assignments
     difference = features - features[first[annotator]]
-    return features[:, np.unique(difference.nonzero()[1])]
+    return np.unique(difference.nonzero()[1]).astype(np.int64)

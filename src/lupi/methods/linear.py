@@ -33,7 +33,7 @@ MAX_CELLS = 4_000_000
 def has_vectors(data: Annotations) -> bool:
     """Return whether the inputs are vectors of real numbers."""
     x = data.x
-    return len(getattr(x, "shape", ())) == 2 and (not isinstance(x, Tensor) or x.is_floating_point())
+    return len(getattr(x, "shape", ())) == 2 and (not isinstance(x, Tensor) or x.dtype == torch.float32)
 
 
 def cross_fit_linear(
@@ -60,29 +60,31 @@ def cross_fit_linear(
         for number in range(int(fold.max()) + 1):
             own = of == number
             path = fit_path(x[~own], evidence[~own], binary)
-            loss += [explain_badly(w, x[own], evidence[own], binary)[0] for w in path]
+            loss += [negative_log_likelihood(w, x[own], evidence[own], binary)[0] for w in path]
             paths.append(path)
     return [to_network(path[loss.argmin()], centre, scale, data.row.device) for path in paths]
 
 
 def fit_path(x: Floats, evidence: Floats, binary: bool) -> list[Floats]:
     """Return the weights and, in the last row, the biases of the regression with each variance."""
-    w, path = np.zeros((x.shape[1] + 1, evidence.shape[1] // (1 + binary))), []
+    shape = x.shape[1] + 1, evidence.shape[1] // (1 + binary)
+
+    def negative_log_posterior(flat: Floats, variance: float) -> tuple[float, Floats]:
+        w = flat.reshape(shape)
+        value, gradient = negative_log_likelihood(w, x, evidence, binary)
+        gradient[:-1] += w[:-1] / variance
+        return value + float((w[:-1] ** 2).sum()) / (2 * variance), gradient.ravel()
+
+    path, flat = [], np.zeros(shape).ravel()
     for variance in VARIANCES:
-
-        def objective(flat: Floats, variance: float = variance) -> tuple[float, Floats]:
-            value, gradient = explain_badly(flat.reshape(w.shape), x, evidence, binary)
-            weights = flat.reshape(w.shape)[:-1]
-            gradient[:-1] += weights / variance
-            return value + float((weights**2).sum()) / (2 * variance), gradient.ravel()
-
-        found = minimize(objective, w.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": STEPS})
-        w = found.x.reshape(w.shape)
-        path.append(w)
+        flat = minimize(
+            negative_log_posterior, flat, (float(variance),), jac=True, method="L-BFGS-B", options={"maxiter": STEPS}
+        ).x
+        path.append(flat.reshape(shape))
     return path
 
 
-def explain_badly(w: Floats, x: Floats, evidence: Floats, binary: bool) -> tuple[float, Floats]:
+def negative_log_likelihood(w: Floats, x: Floats, evidence: Floats, binary: bool) -> tuple[float, Floats]:
     """Return −Σ_i log Σ_z p(z | x_i) P(labels of i | z), and its gradient with respect to the weights."""
     logits = x @ w[:-1] + w[-1]
     if binary:  # the logits of 0 are 0
