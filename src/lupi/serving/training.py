@@ -185,11 +185,9 @@ def fit_table(
 
 
 def describe_mixture(weights: Mapping[str, float]) -> str:
-    """Describe which methods were mixed, and the weight of those that use privileged information."""
+    """Describe what was mixed."""
     used = sorted((name for name, weight in weights.items() if weight >= 0.005), key=lambda name: -weights[name])
-    share = sum(weight for name, weight in weights.items() if methods.kind(name).uses_privileged)
-    listed = ", ".join(f"{name} {weights[name]:.2f}" for name in used)
-    return f"Mixture: {listed}. Methods with privileged information have {100 * share:.0f} % of the weight."
+    return f"Mixture: {', '.join(f'{name} {weights[name]:.2f}' for name in used)}."
 
 
 def average(value: Any) -> Any:
