@@ -84,14 +84,14 @@ def test_the_mean_is_over_tokens(pad):
     torch.testing.assert_close(trunk(ids), expected)
 
 
-class Answer(Exception):
+class AnswerError(Exception):
     """An error of a hub that answers with a status."""
 
     def __init__(self, status):
         self.response = SimpleNamespace(status_code=status)
 
 
-@pytest.mark.parametrize("error", [ConnectionError("Name or service not known"), TimeoutError(), Answer(503)])
+@pytest.mark.parametrize("error", [ConnectionError("Name or service not known"), TimeoutError(), AnswerError(503)])
 def test_a_hub_that_does_not_answer_is_not_asked_again(error, monkeypatch, tmp_path):
     hub = pytest.importorskip("huggingface_hub", reason="needs the extra `text`")
     asked = []
@@ -110,7 +110,7 @@ def test_a_hub_that_does_not_answer_is_not_asked_again(error, monkeypatch, tmp_p
     assert hub_options(str(tmp_path)) == NO_CODE  # a folder needs no hub
 
 
-@pytest.mark.parametrize("error", [Answer(404), ValueError("no name of the hub")])
+@pytest.mark.parametrize("error", [AnswerError(404), ValueError("no name of the hub")])
 def test_what_a_hub_refuses_is_explained_by_transformers(error, monkeypatch):
     hub = pytest.importorskip("huggingface_hub", reason="needs the extra `text`")
     monkeypatch.setattr(hub, "model_info", lambda *_, **__: (_ for _ in ()).throw(error))

@@ -10,7 +10,7 @@ from torch import nn
 
 from lupi.data import Annotations, SparseRows
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
-from lupi.methods import NoPI, build, names
+from lupi.methods import NoPI, build
 from lupi.methods.aggregation import DawidSkene, MajorityVote
 from lupi.methods.explanation import explain
 from lupi.methods.label_posterior import LabelPosterior
@@ -64,8 +64,10 @@ def make_parts(likelihood, outputs=3):
     )
 
 
-@pytest.mark.parametrize("name", names())
-def test_every_method_learns_a_truth_that_all_labels_deny(name):
+@pytest.mark.parametrize(  # one of each way to use labels: both heads, in stages, aggregated, of a crowd, cross-fitted
+    "name", ["tram", "two-step-tram", "full-marginalization", "majority-vote", "pi-transition", "annot-mix", "auto"]
+)
+def test_methods_learn_a_truth_that_all_labels_deny(name):
     """All labels say 0; the truth of nine in ten examples is known, and is 1."""
     generator = torch.Generator().manual_seed(0)
     x, row = torch.randn(60, 2, generator=generator), torch.arange(120) // 2

@@ -93,7 +93,7 @@ class Cells:
 
     def alpha(self, times: Floats | Integers) -> float:
         """Return α of a sample that has each example a number of times."""
-        count = np.bincount(self.label, self.count * times[self.example], len(self.values))
+        count: Floats = np.bincount(self.label, self.count * times[self.example], len(self.values)).astype(np.float64)
         total = count.sum()
         place = self.values - np.average(self.values, weights=count) if self.level == "interval" else count
         if self.level == "ordinal":

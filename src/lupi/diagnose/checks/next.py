@@ -121,7 +121,7 @@ def describe_next(
         hints={"gain": "nats"},
         sorted_by="-gain",
         minor=["probability", "labels"],
-        below=list(names.values()),
+        below=[*map(str, names.values())],
     )
     plan = pd.DataFrame(outlook, columns=["more labels", "consensus", "low", "high"])
     texts = {"consensus": format_intervals(plan["consensus"], plan["low"], plan["high"], ".1%")}
