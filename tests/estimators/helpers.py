@@ -7,8 +7,7 @@ import pandas as pd
 from torch import nn
 
 from lupi import PrivilegedClassifier, PrivilegedRegressor
-from lupi.estimators import object_json
-from lupi.estimators.folder import STORED
+from lupi.estimators.folder import restore_value, store_value
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 
 QUICK = {"epochs": 2, "hidden": (8,), "tower": (8, 8), "random_state": 0}
@@ -39,8 +38,8 @@ class Net(nn.Sequential):
 def through_json(value):
     """Write an object as a model folder does, and read it again."""
     arrays = []
-    text = json.dumps(object_json.to_json(value, STORED, arrays))
-    return object_json.from_json(json.loads(text), {one.__name__: one for one in STORED}, arrays)
+    text = json.dumps(store_value(value, arrays))
+    return restore_value(json.loads(text), arrays)
 
 
 def classifier(method="tram", **parameters):

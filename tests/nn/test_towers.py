@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from lupi.nn import Tower
-from lupi.nn.towers import FixedTower
+from lupi.nn.parts import FixedTower
 
 properties = settings(deadline=None, max_examples=40)
 shapes = given(

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from lupi.data import Batch
 from lupi.methods import Method
 from lupi.nn import Parts, Tower
-from lupi.nn.towers import FixedTower
+from lupi.nn.parts import FixedTower
 
 COMPONENTS = 8
 """Number of Gaussians in the mixture."""

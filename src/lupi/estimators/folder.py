@@ -2,11 +2,14 @@
 
 `model.json` holds the format number and the SHA-256 of every file, itself included, so that a truncated or changed
 file is found before it is used.
+
+In the JSON of encoders, an object is ``{"class": name, "state": attributes}``, a dict ``{"dict": items}``, and an array
+``{"array": number}``, its place among the arrays, or ``{"array": values, "dtype": name}``; other values are themselves.
 """
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,10 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import safetensors.torch
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from lupi._internal.files import current_folder, is_blank, replace_folder
-from lupi.estimators import object_json, targets
+from lupi.estimators import targets
 from lupi.tabular.encoding import TableEncoder
 from lupi.tabular.images import PixelEncoder, VisionEncoder
 from lupi.tabular.kinds import ENCODINGS, KINDS
@@ -29,20 +33,33 @@ ATTEMPTS = 50
 FACTS, WEIGHTS, ENCODERS = "model.json", "weights.safetensors", "encoders.json"
 ARRAY = "encoders/{}"
 """Name of an array of the encoders among the weights."""
-STORED: tuple[type, ...] = (
-    TableEncoder,
-    *KINDS.values(),
-    *ENCODINGS,
-    TfidfEncoder,
-    TransformerEncoder,
-    PixelEncoder,
-    VisionEncoder,
-    targets.Classes,
-    targets.SoftClasses,
-    targets.SeveralLabels,
-    targets.Numbers,
+STORED: dict[str, Any] = {
+    one.__name__: one  # type: ignore[attr-defined]
+    for one in (
+        TableEncoder,
+        *KINDS.values(),
+        *ENCODINGS,
+        TfidfEncoder,
+        TransformerEncoder,
+        PixelEncoder,
+        VisionEncoder,
+        targets.Classes,
+        targets.SoftClasses,
+        targets.SeveralLabels,
+        targets.Numbers,
+    )
+}
+"""Classes of lupi that a model folder may hold, by name."""
+BINARY = ("float32", "float64", "int64")
+"""Types of arrays that are stored as they are; others are short lists, such as names of classes."""
+LISTED = (
+    *BINARY,
+    "object",
+    "str",
+    "bool",
+    "float16",
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32)),
 )
-"""Classes of lupi that a model folder may hold."""
 
 
 class StoredModel(NamedTuple):
@@ -68,7 +85,7 @@ def save_model_folder(path: str | Path, model: StoredModel, notes: Mapping[str, 
     # Clone the weights, since safetensors refuses tensors that share memory, as tied weights do.
     weights = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in model.weights.items()}
     arrays: list[Any] = []
-    encoders = json.dumps(object_json.to_json(model.encoders, STORED, arrays)).encode()
+    encoders = json.dumps(store_value(model.encoders, arrays)).encode()
     weights |= {ARRAY.format(i): torch.from_numpy(np.ascontiguousarray(array)) for i, array in enumerate(arrays)}
     files = {WEIGHTS: safetensors.torch.save(weights), ENCODERS: encoders}
     digests = {name: hash_bytes(content) for name, content in files.items()}
@@ -124,7 +141,7 @@ def decode_encoders(content: bytes, tensors: dict[str, Tensor]) -> dict[str, Any
     """Return the encoders, and remove their arrays from the tensors of a file."""
     names = [ARRAY.format(number) for number in range(len(tensors)) if ARRAY.format(number) in tensors]
     arrays = [tensors.pop(name).numpy() for name in names]
-    encoders = object_json.from_json(json.loads(content), {one.__name__: one for one in STORED}, arrays)
+    encoders = restore_value(json.loads(content), arrays)
     return dict(encoders)
 
 
@@ -168,3 +185,53 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     raise TypeError(f"Expected parameters that JSON can hold, but got {value!r}.")
+
+
+# -------------------------------------------------------------------------------- objects as JSON
+
+
+def store_value(value: Any, arrays: list[NDArray[Any]]) -> Any:
+    """Return a value as JSON, and append its arrays to `arrays`; raise a `TypeError` if it cannot be stored."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, list):
+        return [store_value(one, arrays) for one in value]
+    if isinstance(value, Mapping):
+        return {"dict": {str(name): store_value(one, arrays) for name, one in value.items()}}
+    if isinstance(value, np.ndarray):
+        name = "str" if value.dtype.kind == "U" else value.dtype.name
+        if name in BINARY:
+            arrays.append(value)
+            return {"array": len(arrays) - 1}
+        if name in LISTED:
+            return {"array": store_value(value.tolist(), arrays), "dtype": name}
+    if type(value) in STORED.values():
+        state = value.__getstate__() or {}
+        return {
+            "class": type(value).__name__,
+            "state": {name: store_value(one, arrays) for name, one in state.items()},
+        }
+    raise TypeError(f"Expected values that a model folder can hold, but got {value!r}.")
+
+
+def restore_value(value: Any, arrays: Sequence[NDArray[Any]]) -> Any:
+    """Return what `store_value` was given; raise an error if the JSON is something else."""
+    if isinstance(value, list):
+        return [restore_value(one, arrays) for one in value]
+    if not isinstance(value, dict):
+        return value
+    match value:
+        case {"dict": dict(items)}:
+            return {name: restore_value(one, arrays) for name, one in items.items()}
+        case {"array": int(number)}:
+            return arrays[number]
+        case {"array": list(values), "dtype": str(name)} if name in LISTED:
+            return np.array(values, dtype=np.dtype(name))
+        case {"class": str(name), "state": dict(state)} if name in STORED:
+            instance = STORED[name].__new__(STORED[name])
+            attributes = {name: restore_value(one, arrays) for name, one in state.items()}
+            getattr(instance, "__setstate__", vars(instance).update)(attributes)
+            return instance
+    raise ValueError(f"Expected objects of lupi, but got {str(value)[:60]!r}.")

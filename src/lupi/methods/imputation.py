@@ -9,7 +9,7 @@ from lupi.data import Annotations
 from lupi.likelihoods import Categorical, Likelihood
 from lupi.methods.base import ConditionalMethod
 from lupi.nn import Parts, Tower
-from lupi.nn.towers import FixedTower
+from lupi.nn.parts import FixedTower
 
 
 class ZeroImputation(ConditionalMethod):

@@ -5,8 +5,7 @@ from lupi._internal.pretrained import pretrained, resnet, token_ids
 from lupi.nn.heads import heteroscedastic_head
 from lupi.nn.inference import over_annotations, over_examples
 from lupi.nn.pairwise import Pairwise, extract_reward
-from lupi.nn.parts import Parts
-from lupi.nn.towers import MLP, Projected, Tower
+from lupi.nn.parts import MLP, Parts, Projected, Tower
 
 __all__ = [
     "MLP",
