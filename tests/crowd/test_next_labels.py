@@ -6,8 +6,8 @@ from scipy.stats import entropy
 
 from lupi.crowd import Votes
 from lupi.crowd.inference import infer_votes
-from lupi.crowd.labels_alone import infer_alone
 from lupi.crowd.next_labels import expected_accuracy, expected_gains, typical_annotator
+from lupi.crowd.tables import infer_alone
 
 PEOPLE = 15
 

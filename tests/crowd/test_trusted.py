@@ -16,8 +16,8 @@ from lupi.crowd.annotators import Z, approximate_reliability
 from lupi.crowd.confusions import compute_posterior, run_em
 from lupi.crowd.habits import start_model
 from lupi.crowd.inference import infer_votes, negative_log_posterior
-from lupi.crowd.labels_alone import infer_alone
 from lupi.crowd.likelihood import marginal_log_likelihood
+from lupi.crowd.tables import infer_alone
 from lupi.crowd.trusted import STRENGTH, average_rows
 
 seeds = st.integers(0, 10**6)

@@ -5,7 +5,7 @@ from scipy.special import expit, logit
 from lupi.crowd import Votes, dawid_skene, majority_vote
 from lupi.crowd.annotators import Z, approximate_reliability
 from lupi.crowd.confusions import expected_counts
-from lupi.crowd.labels_alone import HARDLY, expected_confusions, infer_alone
+from lupi.crowd.tables import HARDLY, expected_confusions, infer_alone
 
 
 @pytest.fixture(scope="module")
