@@ -49,7 +49,7 @@ def main() -> None:
     for seed in range(options.draws):
         for size in SIZES:
             rng = np.random.default_rng(seed)  # the same judges and comments for each size, and nested labels of people
-            judges = rng.permutation(verdicts.shape[1])[:JUDGES]
+            judges = rng.permutation(len(verdicts.T))[:JUDGES]
             order = rng.permutation(len(gold))
             seen, rest = order[:COMMENTS], order[COMMENTS:]
             known = np.where(np.arange(COMMENTS) < size, gold[seen], np.nan)
