@@ -286,13 +286,16 @@ def test_text_in_another_encoding_is_advised(tmp_path):
         read_data(spec)
 
 
+FAR = pytest.mark.skipif(pd.__version__ < "3", reason="pandas 2 reads no dates before 1677 or after 2262")
+
+
 @pytest.mark.parametrize(
     "values",
     [
         ["2026-01-01T10:00:00Z", "2026-01-02T11:30:00+02:00"],
-        ["1500-01-01", "1600-06-15"],
-        ["2500-01-01", "9999-12-31"],
-        ["1500-01-01T10:00:00", "2500-01-01 12:00"],
+        pytest.param(["1500-01-01", "1600-06-15"], marks=FAR),
+        pytest.param(["2500-01-01", "9999-12-31"], marks=FAR),
+        pytest.param(["1500-01-01T10:00:00", "2500-01-01 12:00"], marks=FAR),
         ["2026-01-01T10:00:00.123456", "2026-01-02"],
         ["0x1F", "12"],
         ["0x1F", "0xFFFFFFFF"],

@@ -93,7 +93,7 @@ def holds_dates(column: Column) -> bool:
     if not len(some) or not some.astype(str).str.match(r"\d{4}-\d{2}-\d{2}").all():
         return False
     values = pd.Series(column.dropna().unique()).astype(str)
-    return bool(pd.to_datetime(values, format="ISO8601", errors="coerce", utc=True).notna().all())
+    return bool(parse_dates(values).notna().all())
 
 
 def parse_numbers(column: Column) -> "pd.Series[float]":
@@ -102,9 +102,17 @@ def parse_numbers(column: Column) -> "pd.Series[float]":
     numbers = pd.to_numeric(text, errors="coerce").astype(np.float64)
     others = numbers.isna() & column.notna()
     if others.any():
-        dates = pd.to_datetime(text[others], format="ISO8601", errors="coerce", utc=True)
-        numbers[others] = to_seconds(dates)
+        numbers[others] = to_seconds(parse_dates(text[others]))
     return numbers
+
+
+def parse_dates(text: Column) -> Column:
+    """Convert strings in ISO format to dates, in UTC unless they name a zone; other strings become missing.
+
+    Times without a zone get one, since pandas 2 reads them in the zone of the last row that has one.
+    """
+    zoned = text.str.replace(r"([T ]\d\d(?::?\d\d){0,2}(?:[.,]\d+)?)$", r"\1Z", regex=True)
+    return pd.to_datetime(zoned, format="ISO8601", errors="coerce", utc=True)
 
 
 class Standard(Encoding):
