@@ -3,7 +3,7 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 DOCS := .venv/docs
 
-.PHONY: demo test nightly fuzz check format bench docs gallery package
+.PHONY: demo test nightly lowest fuzz check format bench docs gallery package
 
 demo: $(INSTALLED)
 	$(BIN)/lupi demo --overwrite
@@ -14,6 +14,15 @@ test: $(INSTALLED)
 # All tests; commands die at 20 points each. `make fuzz` is the rest of the night.
 nightly: $(INSTALLED)
 	OMP_NUM_THREADS=1 LUPI_CRASH_POINTS=20 $(BIN)/pytest -n 2 -q -m ""
+
+# The tests with the lower bounds of pyproject.toml, but for `vision`. Old versions warn of each other, which is no failure.
+lowest:
+	$(PYTHON) -m venv --clear build/lowest
+	build/lowest/bin/pip install --quiet uv
+	build/lowest/bin/uv pip compile --quiet --resolution lowest-direct --python build/lowest/bin/python -o build/lowest.txt \
+	    --extra cluster --extra distributed --extra excel --extra export --extra text pyproject.toml
+	build/lowest/bin/uv pip install --quiet --python build/lowest/bin/python -r build/lowest.txt --group dev --editable .
+	OMP_NUM_THREADS=1 build/lowest/bin/python -m pytest -n 2 -q -W default --disable-warnings
 
 # An hour or more on two cores; `python -m tests.faults.fuzz --case train:1234` runs one case again.
 fuzz: $(INSTALLED)
