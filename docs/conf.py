@@ -2,6 +2,7 @@
 
 import os
 from importlib import metadata
+from pathlib import Path
 
 REPOSITORY = "https://github.com/lupi-learn/lupi"
 
@@ -59,7 +60,8 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,
-    "min_reported_time": 1e9,
+    "write_computation_times": False,
+    "default_thumb_file": str(Path(__file__).parent / "two-heads.svg"),  # for scripts that draw nothing
     "remove_config_comments": True,
 }
 
