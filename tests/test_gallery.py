@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 GALLERY = Path(__file__).parents[1] / "examples" / "gallery"
-QUICK = ("gradient_boosting", "torch_loop")
+QUICK = ("gradient_boosting", "onnx_export", "torch_loop")
 """Scripts that every run of the tests executes; others are for the night."""
 NEEDS = {"hugging_face_trainer": ("transformers", "accelerate"), "lightning_module": ("lightning",)}
 

@@ -28,5 +28,5 @@ with tempfile.TemporaryDirectory() as folder:
     print(f"{path.stat().st_size / 1000:.0f} kB")
     session = onnxruntime.InferenceSession(path)
     (entry,) = session.get_inputs()
-    *_, probabilities = session.run(None, {entry.name: digits.X_test.astype(np.float32)})
+    *_, probabilities = session.run(None, {entry.name: digits.X_test.astype(np.float64)})
 print(f"largest difference: {np.abs(probabilities - model.predict_proba(digits.X_test)).max():.0e}")
