@@ -4,6 +4,7 @@ from lupi.diagnose.base import Check
 from lupi.diagnose.checks.agreement import Agreement
 from lupi.diagnose.checks.annotators import Annotators, Confusion
 from lupi.diagnose.checks.balance import Balance
+from lupi.diagnose.checks.bias import Bias
 from lupi.diagnose.checks.columns import Capacity, Information, Leaks
 from lupi.diagnose.checks.grades import Grades
 from lupi.diagnose.checks.judges import Judges
@@ -20,6 +21,7 @@ CHECKS: list[Check] = [
     Consensus(),
     Next(),
     Judges(),
+    Bias(),
     Agreement(),
     Confusion(),
     Balance(),
