@@ -49,7 +49,7 @@ def make_bases(work: Path) -> Path:
         return []
 
     for name in OUTPUTS:
-        for outcome in run_cases([name], work, make, note_modules, jobs=1, timeout=TIMEOUT):
+        for outcome in run_cases([name], work, make, note_modules, jobs=1, timeout=10 * TIMEOUT):
             if outcome.code:
                 raise RuntimeError(f"{outcome.name} failed:\n{outcome.stdout}\n{outcome.stderr}")
         import_modules(modules.read_text().splitlines())
