@@ -34,6 +34,14 @@ def test_it_is_what_scikit_learn_computes():
     np.testing.assert_allclose(features, expected, atol=1e-5)
 
 
+@pytest.mark.parametrize(("name", "value"), [("idf_", np.nan), ("idf_", np.inf), ("axes_", 1e38)])
+def test_words_of_absurd_weight_are_refused_when_they_are_loaded(name, value):
+    encoder = text.TfidfEncoder().fit(["good cast", "bad cast"])
+    getattr(encoder, name)[-1] = value
+    with pytest.raises(ValueError, match=rf"^Expected `{name}` of words to be small numbers, but"):
+        through_json(encoder)
+
+
 def test_few_words_or_texts_give_few_features():
     assert text.TfidfEncoder().fit(["good cast", "bad cast"]).transform(["good"]).shape == (1, 2)
     features = text.TfidfEncoder().fit(["aa bb cc"] * 5).transform(["aa bb", "zz"])

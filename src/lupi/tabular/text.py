@@ -16,6 +16,9 @@ from lupi._internal.pretrained import hub_options, limit_tokens
 from lupi.tabular.embeddings import PretrainedEncoder, resolve_folder
 from lupi.tabular.onnx_graph import OnnxGraph
 
+LARGE = 1000.0
+"""More than any frequency of words (on a logarithmic scale) or axis is."""
+
 
 class TfidfEncoder:
     """Encode texts with TF-IDF, reduced by a truncated singular value decomposition and L2-normalized.
@@ -48,6 +51,12 @@ class TfidfEncoder:
 
     def __init__(self, width: int = 256, words: int = 20_000) -> None:
         self.width, self.words = width, words
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        for name in ("idf_", "axes_"):
+            if name in state and not (np.abs(state[name]) < LARGE).all():
+                raise ValueError(f"Expected `{name}` of words to be small numbers, but not all of them are.")
 
     def fit(self, texts: Sequence[str]) -> Self:
         """Learn the vocabulary and the axes from distinct texts."""
