@@ -92,12 +92,17 @@ def score(folder: Path) -> None:
 
 
 def cover(name: str, found: Aggregation, accuracy: pd.Series, fewest: int = 1) -> None:
-    """Print the share of annotators whose interval contains their accuracy, of those with a number of labels."""
+    """Print how many intervals of annotators with a number of labels contain the accuracy, and how much is too high."""
     table = found.annotators.set_index("annotator")
     limits = table[table["labels"] >= fewest]
     true = accuracy.loc[limits.index]
     covered = np.mean((limits["low"] <= true) & (true <= limits["high"]))
-    print(f"{name:<44} {len(limits)} annotators: covered {covered:.2f}", flush=True)
+    above, gap = np.mean(limits["low"] > true), np.mean(limits["reliability"] - true)
+    print(
+        f"{name:<44} {len(limits)} annotators: covered {covered:.2f}, too high {above:.2f}, "
+        f"reliability - accuracy {gap:+.3f}",
+        flush=True,
+    )
 
 
 def simulate_few(each: int, classes: int, seed: int) -> tuple[pd.DataFrame, pd.Series]:

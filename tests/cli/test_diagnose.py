@@ -147,7 +147,7 @@ def test_an_older_diagnosis_is_replaced_when_asked(table):
     assert (folder / "information.csv").read_text() == "old"
     result = run(table, *roles, *FAST, "-o", folder, "--overwrite")
     assert result.exit_code == 0, result.output
-    assert "no privileged column has a name such as 'annotator'" in result.stdout
+    assert "no privileged column with several annotators has a name such as 'annotator'" in result.stdout
     assert not (folder / "annotators.csv").exists()
     assert list(pd.read_csv(folder / "labels.csv")) == ["row", "given", "likely", "wrong", "right", "size"]
     assert list(pd.read_csv(folder / "consensus.csv")) == [

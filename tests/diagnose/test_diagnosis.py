@@ -67,7 +67,7 @@ def test_careless_annotators_are_found(honest):
     assert {"agreement", "confidence", "reliability", "low", "high", "confidence_baseline"} <= set(table)
     assert "2 of 8 annotators are flagged" in honest.verdict
     assert re.search(r"First check the labels of p[01] \(often '[abc]' for '[abc]'\), p[01] \(often", honest.verdict)
-    assert any("In simulation it covers 90 % or more" in note for note in honest.notes)
+    assert any("make reliability too high" in note for note in honest.notes)
 
 
 def test_consensus_confusions_and_classes(honest):

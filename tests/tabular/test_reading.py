@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lupi.tabular.formats import base, open_file, read_batches, read_table
+from lupi.tabular.formats import base, open_file, read_batches, read_schema, read_table
 from lupi.tabular.frames import to_pandas
 from lupi.tabular.values import stored_as
 
@@ -55,6 +55,14 @@ def test_a_folder_of_parquet_with_partitions(tmp_path):
     assert whole.to_pylist() == [{"year": 2020, "a": 1}, {"year": 2020, "a": 2}, {"year": 2021, "a": 3}]
     table = open_file(tmp_path)
     assert pa.concat_tables(read_batches(table, ["year", "a"])) == whole
+
+
+def test_names_in_a_parquet_file_must_be_distinct(tmp_path):
+    twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
+    pq.write_table(twice, tmp_path / "t.parquet")
+    for path in (tmp_path / "t.parquet", tmp_path):
+        with pytest.raises(ValueError, match=r"t\.parquet to have distinct column names, but got 'a' twice\.$"):
+            read_schema(open_file(path))
 
 
 def test_batches_are_small_and_in_order(tmp_path, monkeypatch):
@@ -105,7 +113,7 @@ def test_tables_that_cannot_be_read(tmp_path):
     refused("bad.csv", b"a,b\n1,2\n3\n", "readable table")
     refused("twice.csv", b"a,a\n1,2\n", "distinct column names")
     pq.write_table(pa.Table.from_arrays([[1], [2]], names=["a", "a"]), tmp_path / "twice.parquet")
-    refused("twice.parquet", None, "duplicate")
+    refused("twice.parquet", None, "distinct column names")
     (tmp_path / "folder").mkdir()
     refused("folder", None, "it has none")
 

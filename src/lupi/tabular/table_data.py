@@ -431,7 +431,8 @@ def choose_annotator(
     if name is not None:
         return name, f"Annotators: {name}, by its name; `annotator` names another column."
     name = recognizing.find_annotator(table.select(list(roles.inputs)), {})
-    found = "Annotators: no privileged column has a name such as 'annotator'; `annotator` names the column."
+    found = "Annotators: no privileged column with several annotators has a name such as 'annotator'; `annotator` names"
+    found += " the column."
     advice = "if you do not know it when you predict, name it in `privileged`"
     return None, found if name is None else f"{found} Input column {name!r} has such a name; {advice}."
 

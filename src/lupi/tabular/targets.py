@@ -216,7 +216,7 @@ def check_weights(weights: Column, what: str) -> NDArray[np.float64]:
         got = f"row {weights.index[place]} has {values[place]}"
         raise ValueError(f"Expected {what} to be finite and not negative, but {got}.")
     if not values.any():
-        raise ValueError(f"Expected some {what} to be greater than zero, but all are zero.")
+        raise ValueError(f"Expected {what} to be greater than zero in some row, but all are zero.")
     return values
 
 

@@ -97,3 +97,16 @@ def test_deep_nesting_is_an_error(tmp_path, suffix, start, end):
 def test_many_lists_beside_each_other_are_not_deep(tmp_path):
     (tmp_path / "t.jsonl").write_text(lines([{"x": [[1]] * 600, "text": "[" * 600}]))
     assert open_file(tmp_path / "t.jsonl").count_rows() == 1
+
+
+@pytest.mark.parametrize("suffix", ["json", "jsonl"])
+def test_whole_numbers_of_more_than_64_bits_are_refused_since_they_would_merge(tmp_path, suffix):
+    def write(*ids):
+        records = [{"id": one, "text": f"number {2**64}", "mass": 1e25} for one in ids]
+        lines = json.dumps(records) if suffix == "json" else "\n".join(map(json.dumps, records))
+        (tmp_path / f"t.{suffix}").write_text(lines)
+        return tmp_path / f"t.{suffix}"
+
+    assert open_file(write(2**63 - 1, 2**63 - 2)).read(["id"])["id"].to_pylist() == [2**63 - 1, 2**63 - 2]
+    with pytest.raises(ValueError, match=rf"t\.{suffix} to fit into 64 bits, but got {2**63}; write ids as strings\.$"):
+        open_file(write(1, 2**63))

@@ -159,3 +159,17 @@ def test_a_column_of_names_of_missing_values_only(tmp_path):
 def test_values_that_are_not_utf8_are_counted_too(tmp_path):
     (tmp_path / "t.csv").write_bytes(b"x,y\n1,\xff\nNA,b\n")
     assert open_file(tmp_path / "t.csv").note == "Missing: 'NA' in 1 rows of 'x'."
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["first", "after a megabyte"])
+def test_whole_numbers_of_more_than_64_bits_do_not_merge(tmp_path, late):
+    few = [str(number) for number in range(200_000 * late)]
+    ids = [str(2**63 + number) for number in range(5)] + ["", str(10**25), "7"]
+    lines = [f"{one},{float(place)},1e25" for place, one in enumerate([*few, *ids])]
+    (tmp_path / "t.csv").write_text("\n".join(["id,size,mass", *lines, ""]))
+    table = open_file(tmp_path / "t.csv").read(["id", "size", "mass"])
+    assert table["id"].to_pylist() == [*few, *ids[:5], None, *ids[6:]]
+    assert (table.schema.field("size").type, table.schema.field("mass").type) == (pa.float64(), pa.float64())
+    if not late:
+        assert open_file(tmp_path / "t.csv").schema.field("id").type == pa.string()
+        assert next(open_file(tmp_path / "t.csv").batches(["id"]))["id"].to_pylist()[:2] == ids[:2]

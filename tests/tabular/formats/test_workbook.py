@@ -63,3 +63,26 @@ def test_the_extra_is_missing(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(ImportError, match=r"Expected the extra `excel` \(pip install 'lupi\[excel\]'\)"):
         open_file(tmp_path / "t.xlsx")
+
+
+def test_numbers_beside_strings_are_texts_as_in_csv_files(tmp_path):
+    table = pd.DataFrame({"code": [7, "x1", None, 2.5, "007"], "row": range(5)})
+    table.to_excel(tmp_path / "t.xlsx", index=False)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    sheet, text = (open_file(tmp_path / f"t.{suffix}").read(["code", "row"]).to_pydict() for suffix in ("xlsx", "csv"))
+    assert sheet == text == {"code": ["7", "x1", None, "2.5", "007"], "row": [0, 1, 2, 3, 4]}
+
+
+def test_columns_without_a_name_and_with_one_name(tmp_path):
+    book = openpyxl.Workbook()
+    for row in [["size", None, "label"], [1, 5, "yes"], [2, 6, "no"]]:
+        book.active.append(row)
+    book.save(tmp_path / "t.xlsx")
+    assert open_file(tmp_path / "t.xlsx").read(["size", "Unnamed: 1"]).to_pydict() == {
+        "size": [1, 2],
+        "Unnamed: 1": [5, 6],
+    }
+    book.active["B1"] = "size"
+    book.save(tmp_path / "t.xlsx")
+    with pytest.raises(ValueError, match=r"t\.xlsx to have distinct column names, but got 'size' twice\.$"):
+        open_file(tmp_path / "t.xlsx")

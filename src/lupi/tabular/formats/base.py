@@ -133,3 +133,10 @@ def read_text(path: Path, size: int = -1) -> str:
     """Read the first `size` bytes of a file, or all, as UTF-8; a .gz file is decompressed."""
     with explain_unreadable(path), open_binary(path) as file:
         return file.read(size).decode("utf-8-sig", "replace")
+
+
+def check_distinct(path: Path, names: Sequence[str]) -> None:
+    """Raise a `ValueError` if columns share a name."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(f"Expected {path} to have distinct column names, but got {twice[0]!r} twice.")

@@ -21,6 +21,10 @@ DEEPEST = 500
 STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 
+LONG = re.compile(rb"(?<![\d.])\d{19,}(?![\d.eE])")
+"""Whole numbers that may have more than 64 bits, of which Arrow makes floats."""
+
+
 class JsonLinesFile(TableFile):
     """A file with one JSON object per line, possibly compressed with gzip."""
 
@@ -32,6 +36,8 @@ class JsonLinesFile(TableFile):
             for number, line in enumerate(file):
                 if line.count(b"[") + line.count(b"{") > DEEPEST and measure_depth(line) > DEEPEST:
                     raise make_depth_error(path, number)
+                if LONG.search(line):
+                    check_integers(STRING.sub(b"", line), path)
 
     def _open(self, size: int, schema: pa.Schema | None = None) -> Any:
         parse = pa.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore" if schema else "infer")
@@ -103,6 +109,16 @@ def _parse_line(line: str, number: int, path: Path) -> Any:
         raise ValueError(f"Expected {path} to be JSON, but got, in line {number + 1}: {error}.") from error
 
 
+def check_integers(text: bytes, path: Path) -> None:
+    """Raise a `ValueError` for whole numbers of more than 64 bits, which would merge with their neighbours."""
+    for found in LONG.finditer(text):
+        if int(found[0]) >= 2**63:
+            got = found[0].decode()
+            raise ValueError(
+                f"Expected whole numbers of {path} to fit into 64 bits, but got {got}; write ids as strings."
+            )
+
+
 def measure_depth(line: bytes) -> int:
     """Return how deeply the objects and lists of a line are nested."""
     depth = deepest = 0
@@ -123,4 +139,6 @@ def to_table(records: Sequence[Mapping[str, Any]], path: Path) -> pa.Table:
     if not records:
         raise ValueError(f"Expected {path} to have rows, but it is empty.")
     lines = "\n".join(json.dumps(record) for record in records).encode()
+    if LONG.search(lines):
+        check_integers(STRING.sub(b"", lines), path)
     return pa.json.read_json(io.BytesIO(lines), pa.json.ReadOptions(block_size=max(len(lines), BEGINNING)))

@@ -10,7 +10,7 @@ import pyarrow.dataset
 import pyarrow.parquet
 
 from lupi.tabular.formats import base
-from lupi.tabular.formats.base import TableFile
+from lupi.tabular.formats.base import TableFile, check_distinct
 
 
 class ParquetFile(TableFile):
@@ -26,7 +26,12 @@ class ParquetFile(TableFile):
     @cached_property
     def dataset(self) -> Any:
         """The file or folder as an Arrow dataset."""
-        return pa.dataset.dataset(self.path, format=pa.dataset.ParquetFileFormat(), partitioning="hive")
+        try:
+            return pa.dataset.dataset(self.path, format=pa.dataset.ParquetFileFormat(), partitioning="hive")
+        except pa.ArrowInvalid:
+            for file in [self.path] if self.path.is_file() else self.path.rglob("*.parquet"):
+                check_distinct(file, pa.parquet.read_schema(file).names)
+            raise
 
     @property
     def schema(self) -> pa.Schema:

@@ -1,9 +1,10 @@
 """CSV and TSV files. Separator, decimal point and quotes are inferred from the lines, the types from all values."""
 
 import csv
+import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import islice
@@ -15,11 +16,21 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.dataset
 
-from lupi.tabular.formats.base import MISSING, TableFile, explain_unreadable, note_missing, open_binary, read_text
+from lupi.tabular.formats.base import (
+    MISSING,
+    TableFile,
+    check_distinct,
+    explain_unreadable,
+    note_missing,
+    open_binary,
+    read_text,
+)
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 BEGINNING, BLOCK = 2**20, 2**22
 """Number of bytes from which names and types are inferred, and of a batch."""
+LONG = re.compile(r"\d{19}")
+"""Whole numbers that may have more than 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +95,7 @@ class SeparatedFile(TableFile):
         """Return the options to read, parse and convert in blocks of `size` bytes."""
         types = {name: kind for name, kind in self.types.items() if columns is None or name in columns}
         types |= {name: pa.int64() for name in self._hexadecimal if types.get(name) == pa.float64()}
+        types = {name: pa.string() for name in self._long if columns is None or name in columns} | types
         return (
             pa.csv.ReadOptions(block_size=size),
             parse_options(self.dialect.separator, self.quotes.enclose),
@@ -101,25 +113,38 @@ class SeparatedFile(TableFile):
         """Columns with integers such as 0x1F in the first megabyte, which Arrow does not read as floats."""
         if "0x" not in read_text(self.path, BEGINNING).lower():
             return []
+        texts = self._first_texts(pa.types.is_integer)
+        return [name for name in texts if pc.any(pc.starts_with(texts[name], "0x", ignore_case=True)).as_py()]
+
+    @cached_property
+    def _long(self) -> list[str]:
+        """Columns of whole numbers in the first megabyte with some of more than 64 bits: floats would merge ids."""
+        if not LONG.search(read_text(self.path, BEGINNING)):
+            return []
+        texts = self._first_texts(pa.types.is_floating)
+        return [name for name in texts if are_whole(texts[name])]
+
+    def _first_texts(self, is_type: Callable[[pa.DataType], bool]) -> dict[str, pa.Array]:
+        """Return the texts in the first megabyte of the columns that Arrow reads as a type."""
         read, parse = (
             pa.csv.ReadOptions(block_size=BEGINNING),
             parse_options(self.dialect.separator, self.quotes.enclose),
         )
         with pa.csv.open_csv(self.path, read, parse) as reader:
-            names = [field.name for field in reader.schema if pa.types.is_integer(field.type)]
+            names = [field.name for field in reader.schema if is_type(field.type)]
+        if not names:
+            return {}
         convert = pa.csv.ConvertOptions(include_columns=names, column_types=dict.fromkeys(names, pa.string()))
         with pa.csv.open_csv(self.path, read, parse, convert) as reader:
             first = reader.read_next_batch()
-        return [name for name in names if pc.any(pc.starts_with(first[name], "0x", ignore_case=True)).as_py()]
+        return {name: first[name] for name in names}
 
     @cached_property
     def schema(self) -> pa.Schema:
         """Names and types of the columns, from the first megabyte."""
         with pa.csv.open_csv(self.path, *self._options(BEGINNING)) as reader:
             schema = reader.schema
-        twice = [name for name in schema.names if schema.names.count(name) > 1]
-        if twice:
-            raise ValueError(f"Expected {self.path} to have distinct column names, but got {twice[0]!r} twice.")
+        check_distinct(self.path, schema.names)
         return schema
 
     def read(self, columns: Sequence[str]) -> pa.Table:
@@ -128,6 +153,9 @@ class SeparatedFile(TableFile):
         read, parse, convert = self._options(BLOCK, columns)
         table = empty_to_missing(pa.csv.read_csv(self.path, read, parse, convert))
         unknown = [field.name for field in table.schema if pa.types.is_null(field.type)]
+        for field in table.schema:
+            if pa.types.is_floating(field.type) and field.name not in self.types:
+                table = self._keep_digits(table, field.name, (read, parse, convert))
         if unknown:  # without any value but names of missing values, which are strings
             convert.column_types, convert.include_columns = dict.fromkeys(unknown, pa.string()), unknown
             strings = empty_to_missing(pa.csv.read_csv(self.path, read, parse, convert))
@@ -135,6 +163,19 @@ class SeparatedFile(TableFile):
                 if strings.column(name).null_count < len(strings):
                     table = table.set_column(table.schema.get_field_index(name), name, strings.column(name))
         return table
+
+    def _keep_digits(self, table: pa.Table, name: str, options: tuple[Any, Any, Any]) -> pa.Table:
+        """Return a table whose column of floats is one of texts, if it holds whole numbers beyond 64 bits."""
+        most = pc.max(pc.abs(table.column(name))).as_py()
+        if most is None or not 2.0**63 <= most < math.inf:
+            return table
+        read, parse, convert = options
+        convert.column_types, convert.include_columns = {name: pa.string()}, [name]
+        texts = pa.csv.read_csv(self.path, read, parse, convert).column(name)
+        if not are_whole(texts):
+            return table
+        cleaned = empty_to_missing(pa.table([texts], [name])).column(0)
+        return table.set_column(table.schema.get_field_index(name), name, cleaned)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Read columns in batches with the types of `schema`; columns of unknown type are read as strings."""
@@ -157,6 +198,12 @@ def parse_options(separator: str, quoted: bool, **more: Any) -> Any:
     return pa.csv.ParseOptions(
         delimiter=separator, quote_char=quote, double_quote=quoted, newlines_in_values=quoted, **more
     )
+
+
+def are_whole(texts: Any) -> bool:
+    """Return whether all texts that are no names of missing values are whole numbers in digits."""
+    given = texts.filter(pc.invert(pc.is_in(texts, pa.array(["", *MISSING.to_pylist()]))))
+    return len(given) > 0 and bool(pc.all(pc.match_substring_regex(given, r"^[+-]?[0-9]+$")).as_py())
 
 
 def empty_to_missing(table: pa.Table) -> pa.Table:

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from lupi.tabular.formats.base import MISSING, MemoryTable, note_missing
+from lupi.tabular.formats.base import MISSING, MemoryTable, check_distinct, note_missing
 
 NAMES_OF_MISSING = frozenset(MISSING.to_pylist())
 
@@ -24,7 +24,8 @@ class Workbook(MemoryTable):
     def __init__(self, path: Path, types: Mapping[str, pa.DataType]) -> None:  # noqa: ARG002  cells have types
         self.names_of_missing: dict[str, tuple[bool, Counter[str]]] = {}
         frame = read_sheet(path)
-        columns = {name: self._clean(str(name), list(frame[name])) for name in frame}
+        check_distinct(path, [str(name) for name in frame])
+        columns = {str(name): self._clean(str(name), list(frame[name])) for name in frame}
         super().__init__(path, pa.Table.from_pandas(pd.DataFrame(columns).convert_dtypes(), preserve_index=False))
         self.table = self.table.replace_schema_metadata()
 
@@ -34,7 +35,7 @@ class Workbook(MemoryTable):
         return note_missing(self.names_of_missing)
 
     def _clean(self, name: str, values: list[Any]) -> "pd.Series[Any]":
-        """Return the cells of a column with numbers that Arrow can hold, and with missing values."""
+        """Return the cells of a column with one type that Arrow can hold, and with missing values."""
         if any(isinstance(value, int) and abs(value) >= 2**63 for value in values):
             values = [float(value) if type(value) is int else value for value in values]
         found = Counter(value for value in values if isinstance(value, str) and value in NAMES_OF_MISSING)
@@ -43,6 +44,8 @@ class Workbook(MemoryTable):
             missing = bool(others) and not any(isinstance(value, str) for value in others)
             self.names_of_missing[name] = missing, found
             values = [None if missing and value in found else value for value in values]
+        if any(isinstance(value, str) for value in values):  # as in CSV files, beside which all others are texts
+            values = [None if value is None else str(value) for value in values]
         return pd.Series(values, dtype=object)
 
 
@@ -53,8 +56,18 @@ def read_sheet(path: Path) -> pd.DataFrame:
     except ImportError as error:
         raise ImportError(f"Expected the extra `excel` (pip install 'lupi[excel]'), but {error}.") from error
     try:
-        frame = pd.read_excel(path, engine="openpyxl", dtype=object, keep_default_na=False, na_values=[""])  # 007 stays
+        cells = pd.read_excel(
+            path,
+            engine="openpyxl",
+            header=None,
+            dtype=object,
+            keep_default_na=False,
+            na_values=[""],  # 007 stays
+        )
     except Exception as error:  # the reader may raise anything for other files
         raise ValueError(f"Expected {path} to be a readable table, but got: {error}.") from error
-    frame = frame.set_axis([str(name) for name in frame.columns], axis="columns")
+    if cells.empty:
+        return cells
+    names = [f"Unnamed: {place}" if pd.isna(name) else str(name) for place, name in enumerate(cells.iloc[0])]
+    frame = cells[1:].reset_index(drop=True).set_axis(names, axis="columns")
     return frame.astype(object).where(frame.notna(), None)
