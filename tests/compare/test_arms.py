@@ -51,6 +51,13 @@ def test_rows_without_privileged_information_come_first_and_methods_once():
     assert names_of("regression", methods=["tram"], several=True) == [*ALONE[:2], "tram"]
 
 
+def test_only_methods_that_predict_labels_are_compared_in_that():
+    how = {"settings": {"predicts": "labels"}, "several": True}
+    assert names_of(**how) == [*ALONE, "tram", "mean-imputation", "label-posterior", "auto"]
+    with pytest.raises(ValueError, match="`methods` that predict labels, but got 'pi-dual'"):
+        names_of(methods=["pi-dual"], **how)
+
+
 def test_the_default_is_a_few_methods_and_all_is_everything():
     few, everything = names_of(), names_of(methods=["all"])
     assert few[:3] == ALONE

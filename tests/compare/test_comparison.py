@@ -125,6 +125,21 @@ def test_several_labels_per_row_are_scored_as_they_are(tmp_path):
     assert found.metrics == ("accuracy", "nll", "brier", "ece")
 
 
+def test_answers_are_scored_as_they_are(tmp_path):
+    """Where methods predict how people would answer, each held-out label counts."""
+    found = found_of(tmp_path, settings={"epochs": 2, "predicts": "labels"})
+    row = found.runs.query("method == 'tram' and seed == 1").iloc[0]
+    train, test = next(GroupShuffleSplit(1, test_size=0.2, random_state=1).split(TABLE, groups=TABLE["id"]))
+    train, test = TABLE.iloc[train], TABLE.iloc[test]
+    model = make_model("tram", 1).fit(
+        train[["size"]], train["label"], privileged=train[["annotator"]], example=train["id"]
+    )
+    p = model.predict_proba(test[["size"]])
+    assert row["nll"] == pytest.approx(-np.log(np.where(test["label"] == "yes", p[:, 1], p[:, 0])).mean())
+    assert found.metrics[0] == "nll"
+    assert "majority-vote" not in found.summary.index
+
+
 def test_intervals_of_splits_count_their_overlap(tmp_path):
     for options, overlap in (({"seeds": 3}, 0.25), ({"folds": 4}, 1 / 3)):
         found = found_of(tmp_path, out=f"run{overlap}", **options)

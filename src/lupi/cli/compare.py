@@ -26,6 +26,7 @@ def run(
         bool,
         typer.Option("--controls", help="Train controls too: zeros, shuffled and random PI."),
     ] = False,
+    predicts: options.Predicts = "truth",
     sample: options.Sample = None,
     device: options.Device = "auto",
     jobs: options.Jobs = -1,
@@ -54,7 +55,7 @@ def run(
         controls=controls,
         sample=sample,
         device=device,
-        settings=settings,
+        settings={**settings, "predicts": predicts},
     )
     with open_cluster(cluster) as workers, claim_output(output, overwrite=True, folder=True):
         found = compare_table(  # looks at what is in the folder

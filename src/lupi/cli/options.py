@@ -22,6 +22,9 @@ Methods = Annotated[str, typer.Option(help="Comma-separated names of methods, or
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an output that is already there.")]
 Output = Annotated[Path, typer.Option("-o", "--output", help="Folder for results.")]
+Predicts = Annotated[
+    str, typer.Option(metavar="truth|labels", help="Predict the true label, or how people would answer.")
+]
 Sample = Annotated[
     int | None, typer.Option(min=1, help="Use a random sample of this number of annotations, by whole examples.")
 ]

@@ -16,6 +16,7 @@ def run(
     settings: dict[str, Any],
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the model.")],
     method: Annotated[str, typer.Option(help="Name of a method; `tram` is the paper's.")] = "auto",
+    predicts: options.Predicts = "truth",
     seed: options.Seed = 0,
     device: options.Device = "auto",
     no_privileged: Annotated[
@@ -39,7 +40,7 @@ def run(
             method=method,
             device=device,
             seed=seed,
-            settings=settings,
+            settings={**settings, "predicts": predicts},
             output=output,
             overwrite=overwrite,
             save_privileged=not no_privileged,

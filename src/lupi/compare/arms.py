@@ -59,12 +59,18 @@ class Variant(NamedTuple):
 def list_variants(plan: Plan, task: str, *, several: bool = False) -> list[Variant]:
     """List the baselines without privileged information, the methods of a plan and their controls."""
     likelihood = Gaussian if task == "regression" else Categorical
-    possible = [name for name in known.names() if likelihood in known.kind(name).likelihoods]
+    possible = [
+        name
+        for name in known.names()
+        if likelihood in known.kind(name).likelihoods
+        and not (plan.of_labels and not known.kind(name).can_predict_labels())
+    ]
     usual = [name for name in DEFAULT if name in possible]
     requested = possible if ALL in plan.methods else plan.methods or usual
     for name in requested:
         if name not in possible:
-            raise ValueError(f"Expected `methods` for a target of real numbers, but {name!r} is for classes.")
+            what = "that predict labels" if plan.of_labels else "for a target of real numbers"
+            raise ValueError(f"Expected `methods` {what}, but got {name!r}.")
     aggregated = [name for name in possible if several and known.kind(name).aggregates]
     changes = [change for change, how in SETTINGS.items() if how.get("method", BASELINE) in possible]
     alone = [Variant(BASELINE), *(Variant(BASELINE, change) for change in changes), *map(Variant, aggregated)]

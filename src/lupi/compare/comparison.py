@@ -99,7 +99,7 @@ def compare_table(
     about = describe_plan(plan, data, test, variants)
     with open_run_folder(folder, about, same_runs=SAME_RUNS, overwrite=overwrite) as runs:
         if progress:
-            show_work(plan, data, variants, runs, another=has_annotator_model(data, test))
+            show_work(plan, data, variants, runs, another=has_annotator_model(plan, data, test))
         run = partial(
             run_arms,
             seeds=range(plan.runs),
@@ -111,7 +111,7 @@ def compare_table(
             progress=progress,
         )
         truth = None
-        if has_annotator_model(data, test):
+        if has_annotator_model(plan, data, test):
             weighed = run([Arm(name="held-out labels", train=partial(weigh_truths, plan, data, splits))])
             truth = {seed: Posterior(values["truth"], values["evidence"]) for _, seed, values in weighed}
         problem = (plan, data, test, splits, truth)
@@ -148,7 +148,7 @@ def describe_plan(plan: Plan, data: TableData, test: TableData | None, variants:
         "task": "multi-label" if data.schema.several else data.schema.task,
         "scored on": "test table"
         if test is not None
-        else f"held-out labels{', through a model of annotators' if has_annotator_model(data, test) else ''}",
+        else f"held-out labels{', through a model of annotators' if has_annotator_model(plan, data, test) else ''}",
         "methods": [variant.name for variant in variants],
         **({"folds": plan.folds} if plan.folds else {"seeds": plan.seeds}),
         **{
@@ -184,7 +184,9 @@ def summarize_runs(
         [variant.name for variant in variants if not (variant.is_control or variant.is_baseline)],
         baselines=[variant.name for variant in variants if variant.is_baseline],
         controls=[variant.name for variant in variants if variant.is_control],
-        first="nll" if test is not None or has_annotator_model(data, test) else "accuracy",  # see `describe_scoring`
+        first="nll"
+        if test is not None or plan.of_labels or has_annotator_model(plan, data, test)
+        else "accuracy",  # see `describe_scoring`
         uncertainty=uncertainty,
         notes=[*describe_scoring(plan, data, test), *data.notes, *(test.notes if test else []), *agreement, *warned],
         reliability=average_bins(add_arrays(runs, "bins")),
@@ -221,12 +223,12 @@ def describe_scoring(plan: Plan, data: TableData, test: TableData | None) -> lis
             "Methods learn from the known true labels of their training rows, and are scored on those of held-out "
             "examples."
         )
-    if has_annotator_model(data, test):
+    if has_annotator_model(plan, data, test):
         notes.append(
             "NLL is that of an example's labels, given how reliable each annotator is; accuracy is corrected for wrong "
             "labels. Both assume that annotators err independently of each other and of the inputs."
         )
-    elif data.schema.several:
+    elif data.schema.several and not plan.of_labels:
         notes.append(
             "The verdict puts accuracy first: on noisy labels, NLL penalizes methods that predict the true label "
             "instead of the noisy one."

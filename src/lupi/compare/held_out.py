@@ -46,9 +46,9 @@ SMALLEST = 0.01
 """Singular values of M below this share of the largest count as zero: the labels do not tell such classes apart."""
 
 
-def has_annotator_model(data: TableData, test: TableData | None) -> bool:
-    """Return whether methods are scored through a model of the annotators."""
-    return test is None and data.schema.task == "classification" and not data.schema.several
+def has_annotator_model(plan: Plan, data: TableData, test: TableData | None) -> bool:
+    """Return whether methods are scored through a model of the annotators; labels as such are scored as they are."""
+    return test is None and not plan.of_labels and data.schema.task == "classification" and not data.schema.several
 
 
 def first_rows(example: NDArray[Any]) -> NDArray[np.int64]:

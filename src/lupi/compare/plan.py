@@ -88,6 +88,11 @@ class Plan:
                 raise ValueError("Expected `folds` or `test`, but got both.")
 
     @property
+    def of_labels(self) -> bool:
+        """Whether methods are to predict how people would answer, rather than the true label."""
+        return self.settings.get("predicts") == "labels"
+
+    @property
     def runs(self) -> int:
         """Number of runs of each method."""
         return self.folds or self.seeds

@@ -26,13 +26,18 @@ def stack_weights(
         )
     likelihood = model_likelihoods(predictions, evidence)
     likelihood = likelihood[np.ptp(evidence, axis=1) > 0]
-    weights = np.full(len(predictions), 1 / len(predictions))
-    if not len(likelihood):
+    return weigh_models(likelihood, np.ones(len(likelihood)), tolerance=tolerance, steps=steps)
+
+
+def weigh_models(likelihood: Floats, count: Floats, *, tolerance: float = 1e-6, steps: int = 10_000) -> Floats:
+    """Return the weights w that maximize Σ_i count_i log Σ_m w_m likelihood[i, m]."""
+    weights, total = np.full(likelihood.shape[1], 1 / likelihood.shape[1]), count.sum()
+    if not total:
         return weights
     for _ in range(steps):
         # The gradient of the mean log-likelihood. By concavity, the log of its largest entry bounds the gap to the
         # optimum.
-        slope = (likelihood / (likelihood @ weights)[:, None]).mean(0)
+        slope = count / total @ (likelihood / (likelihood @ weights)[:, None])
         if np.log(slope.max()) < tolerance:
             break
         weights = weights * slope

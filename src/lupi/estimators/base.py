@@ -69,6 +69,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
     tower: Sequence[int] = (64, 64)
     annotator: str | int | None = None
     trust: Mapping[Any, float] | None = None
+    predicts: str = "truth"
     epochs: int = 50
     batch_size: int | None = None
     learning_rate: float = 1e-3
@@ -147,6 +148,8 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         self._check_parameters()
         for name in ("predictor_", "_mixture"):  # so that a fit that fails leaves no model
             self.__dict__.pop(name, None)
+        if gold is not None and self.predicts == "labels":
+            raise ValueError("Expected `gold` to be None with predicts='labels', but got true labels, not answers.")
         X, privileged = by_column(X), by_column(privileged)
         fit_arguments.check_index(X, y=y, privileged=privileged, example=example)
         inputs = self._read_inputs(X, reset=True)
@@ -183,8 +186,9 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         elif self.patience is not None:
             fraction = (self.training or {}).get("validation_fraction", VALIDATION_FRACTION)
             data, held_out = fit_arguments.hold_out(data, fraction, seed)
-        if self.trust and not (self.method_.models_annotators or forms_consensus):
-            warnings.warn(f"Method {self.method!r} has no model of annotators: `trust` has no effect.", stacklevel=3)
+        if self.trust and (self.predicts == "labels" or not (self.method_.models_annotators or forms_consensus)):
+            reason = "predicts='labels'" if self.predicts == "labels" else f"Method {self.method!r}"
+            warnings.warn(f"{reason} has no model of annotators: `trust` has no effect.", stacklevel=3)
         return data, held_out, settings, seed
 
     def _annotate(self, rows: LabelledRows, names: Any, gold: Any) -> Annotations:
@@ -288,6 +292,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         for name in ("method_options", "training", "kind"):
             if not isinstance(options := getattr(self, name), Mapping | None):
                 raise ValueError(f"Expected `{name}` to be a dict, but got {options!r}.")
+        fit_arguments.check_predicts(self.predicts, self.method)
         pick_device(self.device)
         fit_arguments.check_widths("hidden", self.hidden)
         fit_arguments.check_widths("tower", self.tower, count=2)
@@ -359,6 +364,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             outputs=self.widths_["outputs"],
             likelihood=self.target_.likelihood,
             tower_widths=(first, second),
+            predicts=self.predicts,
             odd=bool(self.widths_.get("odd")),
         )
         networks = [self._build_one(parts) for _ in range(self.members)]

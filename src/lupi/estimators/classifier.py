@@ -58,6 +58,11 @@ class PrivilegedClassifier(ClassifierMixin, PrivilegedEstimator):
         For each trusted annotator, by name, the probability that a label is correct, such as ``{"expert": 0.98}``. It
         counts as much as 100 of the annotator's labels with known truth. Methods with a model of the annotators, such
         as "auto", use it.
+    predicts : {"truth", "labels"}
+        Whether to predict the true label, or how people would answer, for subjective questions. With "labels", "auto",
+        "label-posterior" and "stack" mix predictions by the likelihood of the labels and infer no true labels. Methods
+        that learn the labels, such as "no-pi" and "tram", predict these in either case; those that predict only true
+        labels, such as "pi-transition" and "dawid-skene", refuse it.
     epochs : int
         Number of passes over the data.
     batch_size : int, optional

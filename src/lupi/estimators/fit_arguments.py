@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 from torch import Tensor
 
+from lupi import methods
 from lupi._internal.checks import check_name
 from lupi.crowd.trusted import read_trust
 from lupi.data import Annotations
@@ -32,6 +33,14 @@ def check_length(name: str, length: int, expected: int) -> None:
     """Check that an argument has as many rows as X."""
     if length != expected:
         raise ValueError(f"Expected `{name}` to have {expected} rows as X has, but got {length}.")
+
+
+def check_predicts(predicts: Any, method: Any) -> None:
+    """Check what a method is to predict."""
+    if predicts not in ("truth", "labels"):
+        raise ValueError(f"Expected `predicts` to be 'truth' or 'labels', but got {predicts!r}.")
+    if predicts == "labels" and isinstance(method, str) and not methods.kind(method).can_predict_labels():
+        raise ValueError(f"Expected `predicts` to be 'truth' for method {method!r}, which predicts only true labels.")
 
 
 def check_widths(name: str, widths: Any, count: int | None = None) -> None:

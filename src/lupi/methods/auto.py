@@ -154,24 +154,31 @@ def auto(
     members, budget = choose_members(parts, methods)
     folds = budget.folds if folds is None else folds
     make = partial(no_pi, parts)
-    return Auto(members, make, folds=folds, weight=weight, exponent=exponent, combined_inputs=combined_inputs)
+    method = Auto(members, make, folds=folds, weight=weight, exponent=exponent, combined_inputs=combined_inputs)
+    method.predicts = parts.predicts
+    return method
 
 
 def stack(parts: Parts, *, methods: Sequence[str] | None = None, folds: int | None = None) -> Stack:
     """Make the method "stack"; by default the size of the network determines `methods` and `folds`."""
     members, budget = choose_members(parts, methods)
-    return Stack(members, likelihood=parts.likelihood, folds=budget.folds if folds is None else folds)
+    method = Stack(members, likelihood=parts.likelihood, folds=budget.folds if folds is None else folds)
+    method.predicts = parts.predicts
+    return method
 
 
 def choose_members(parts: Parts, methods: Sequence[str] | None) -> tuple[dict[str, Callable[[], Method]], Budget]:
     """Return the functions that make the members, and the budget for the size of the network."""
     size = sum(parameter.numel() for parameter in parts.trunk().parameters())
     budget = next(budget for budget in BUDGETS if size <= budget.size)
-    known = {kind_of(make).name: make for make in POSSIBLE}  # No PI first
+    usual, possible_makers = budget.members, POSSIBLE
+    if parts.predicts == "labels":  # TRAM's marginal head is the p(y | x) of the paper
+        usual = possible_makers = tuple(make for make in POSSIBLE if not kind_of(make).predicts_truth)
+    known = {kind_of(make).name: make for make in possible_makers}  # No PI first
     for name in methods or ():
         if name not in known:
             raise ValueError(f"Expected `methods` to be among {', '.join(known)}, but got {name!r}.")
-    chosen = {name: make for name, make in known.items() if (name in methods if methods else make in budget.members)}
+    chosen = {name: make for name, make in known.items() if (name in methods if methods else make in usual)}
     possible = {name: make for name, make in chosen.items() if isinstance(parts.likelihood, kind_of(make).likelihoods)}
     if not possible:
         raise ValueError(

@@ -71,6 +71,11 @@ class Method(nn.Module, ABC):
     marginal: nn.Module
     likelihood: Likelihood
 
+    @classmethod
+    def can_predict_labels(cls) -> bool:
+        """Return whether the predictor can estimate how people would answer, rather than the true label."""
+        return not (cls.predicts_truth or cls.aggregates)
+
     @abstractmethod
     def losses(self, batch: Batch) -> dict[str, Tensor]:
         """Return the terms of the training loss by name: means over annotations, weighted by `batch.weight`."""

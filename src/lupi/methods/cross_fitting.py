@@ -16,6 +16,7 @@ from lupi.data import Annotations
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from lupi.methods.base import Method, Remembered, Stage, join_stages
 from lupi.methods.explanation import Explanation, explain, hide_telling, to_numpy
+from lupi.methods.label_mixture import mix_by_labels
 from lupi.methods.linear import cross_fit_linear, has_vectors
 from lupi.nn.inference import over_examples
 from lupi.settings import Settings
@@ -60,6 +61,8 @@ class CrossFitting(Method):
 
     weight: float = 0.5
     """λ, the weight of the posterior in the targets."""
+    predicts: str = "truth"
+    """What is predicted: the "truth", or the "labels" that people would give."""
     exponent: float | None = None
     """Exponent of the likelihood of the labels; None to infer it."""
 
@@ -143,6 +146,8 @@ class CrossFitting(Method):
     ) -> Explanation:
         """Explain the labels by the stored predictions of some networks."""
         predictions = [to_numpy(self.predictions[name][data.annotated]) for name in names]
+        if self.predicts == "labels":
+            return mix_by_labels(data, predictions, self.likelihood)
         return explain(data, predictions, self.likelihood, self.weight, self.exponent, predict)
 
     def mix(self, names: Sequence[str], data: Annotations, fold: Tensor) -> None:

@@ -205,7 +205,7 @@ def label_posterior(
 ) -> LabelPosterior:
     """Make the method "label-posterior"."""
     make = partial(no_pi, parts)
-    return LabelPosterior(
+    method = LabelPosterior(
         {NoPI.name: make},
         make,
         folds=folds,
@@ -214,6 +214,8 @@ def label_posterior(
         exponent=exponent,
         combined_inputs=combined_inputs,
     )
+    method.predicts = parts.predicts
+    return method
 
 
 def combine_inputs(data: Annotations, times: int, seed: int) -> tuple[Tensor, Tensor | None]:

@@ -187,6 +187,8 @@ class Parts:
         Widths of the layers of the tower. Networks that see only a have one layer of the first width.
     tower_skip : bool
         Whether the head on the tower also sees the features directly (see `lupi.nn.Tower`).
+    predicts : {"truth", "labels"}
+        What methods that can predict either are to predict: the true label, or how people would answer.
     odd : bool
         Whether φ is an odd function, as in `lupi.nn.Pairwise`. Plain heads on it then have no bias, so that they are
         odd too.
@@ -209,6 +211,7 @@ class Parts:
     annotators: int = 1
     tower_widths: tuple[int, int] = (64, 64)
     tower_skip: bool = False
+    predicts: str = "truth"
     odd: bool = False
 
     def __post_init__(self) -> None:
