@@ -171,10 +171,10 @@ def choose_members(parts: Parts, methods: Sequence[str] | None) -> tuple[dict[st
     """Return the functions that make the members, and the budget for the size of the network."""
     size = sum(parameter.numel() for parameter in parts.trunk().parameters())
     budget = next(budget for budget in BUDGETS if size <= budget.size)
-    usual, possible_makers = budget.members, POSSIBLE
-    if parts.predicts == "labels":  # TRAM's marginal head is the p(y | x) of the paper
-        usual = possible_makers = tuple(make for make in POSSIBLE if not kind_of(make).predicts_truth)
-    known = {kind_of(make).name: make for make in possible_makers}  # No PI first
+    of_labels = parts.predicts == "labels"
+    makers = [make for make in POSSIBLE if not (of_labels and kind_of(make).predicts_truth)]
+    usual = makers if of_labels else budget.members  # TRAM's marginal head is the p(y | x) of the paper
+    known = {kind_of(make).name: make for make in makers}  # No PI first
     for name in methods or ():
         if name not in known:
             raise ValueError(f"Expected `methods` to be among {', '.join(known)}, but got {name!r}.")
