@@ -3,9 +3,8 @@
 Nothing is downloaded; the error for a missing file gives its address.
 """
 
-from lupi_paper.datasets.cifar import load_cifar10, load_cifar100
+from lupi_paper.datasets.cifar import load_cifar10
 from lupi_paper.datasets.cifar10h import load_cifar10h
-from lupi_paper.datasets.cifar_n import load_cifar10n, load_cifar100n
 from lupi_paper.datasets.civil_comments import load_civil_comments
 from lupi_paper.datasets.image_folder import load_image_folder
 from lupi_paper.datasets.imagenet_pi import load_imagenet_pi
@@ -13,9 +12,6 @@ from lupi_paper.datasets.imagenet_pi import load_imagenet_pi
 __all__ = [
     "load_cifar10",
     "load_cifar10h",
-    "load_cifar10n",
-    "load_cifar100",
-    "load_cifar100n",
     "load_civil_comments",
     "load_image_folder",
     "load_imagenet_pi",

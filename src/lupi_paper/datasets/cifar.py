@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100 in their published Python layout.
+"""CIFAR-10 in its published Python layout.
 
 The published files are pickles; `lupi_paper.datasets.pickles` reads them without running any code that they name.
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from lupi_paper.datasets.files import check_names, find_file
 from lupi_paper.datasets.pickles import unpickle
 
-URL = "https://www.cs.toronto.edu/~kriz"
+FOLDER, URL = "cifar-10-batches-py", "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -67,76 +67,31 @@ def load_cifar10(folder: str | Path, batches: int = 5) -> CIFAR:
     """
     if batches not in range(1, 6):
         raise ValueError(f"Expected `batches` to be 1 to 5, but got {batches}.")
-    train = [f"data_batch_{number}" for number in range(1, batches + 1)]
-    return _load(
-        folder, "cifar-10-batches-py", archive="cifar-10-python", train=train, test="test_batch", meta="batches.meta"
-    )
+    X_train, y_train = _read_images(folder, [f"data_batch_{number}" for number in range(1, batches + 1)])
+    X_test, y_test = _read_images(folder, ["test_batch"])
+    (classes,) = _read(folder, "batches.meta", "label_names")
+    return CIFAR(X_train=X_train, y_train=y_train, X_test=X_test, y_test=y_test, classes=tuple(classes))
 
 
-def load_cifar100(folder: str | Path) -> CIFAR:
-    """Load CIFAR-100: 50,000 training and 10,000 test images of 100 classes (the "fine" labels).
-
-    Parameters
-    ----------
-    folder : str or Path
-        The folder that holds ``cifar-100-python``, or that folder itself.
-
-    Returns
-    -------
-    CIFAR
-        Images, labels and class names.
-
-    Examples
-    --------
-    A miniature in the published layout:
-
-    >>> import pickle, tempfile
-    >>> folder = Path(tempfile.mkdtemp(), "cifar-100-python")
-    >>> folder.mkdir()
-    >>> batch = {"data": np.zeros((2, 3072), np.uint8), "fine_labels": [1, 0], "coarse_labels": [0, 0]}
-    >>> for name in ("train", "test"):
-    ...     _ = (folder / name).write_bytes(pickle.dumps(batch, protocol=2))
-    >>> _ = (folder / "meta").write_bytes(pickle.dumps({"fine_label_names": ["apple", "bed"]}))
-    >>> load_cifar100(folder).y_train
-    array([1, 0])
-    """
-    return _load(
-        folder,
-        "cifar-100-python",
-        archive="cifar-100-python",
-        train=["train"],
-        test="test",
-        meta="meta",
-        prefix="fine_",
-    )
+def _read_images(folder: str | Path, files: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Read the images and labels of some files."""
+    images, labels = [], []
+    for file in files:
+        data, label = map(np.asarray, _read(folder, file, "data", "labels"))
+        if data.dtype != np.uint8 or data.shape != (len(label), 3072):
+            raise ValueError(
+                f"Expected `data` of {file} to be uint8 of shape ({len(label)}, 3072), one row per label, but got "
+                f"{data.dtype} of shape {data.shape}."
+            )
+        images.append(data)
+        labels.append(label.astype(np.int64))
+    return np.concatenate(images).reshape(-1, 3, 32, 32), np.concatenate(labels)
 
 
-def _load(
-    folder: str | Path, name: str, *, archive: str, train: Sequence[str], test: str, meta: str, prefix: str = ""
-) -> CIFAR:
-    """Load the published folder `name`; `prefix` is that of the keys of labels."""
-
-    def read(file: str, *keys: str) -> list[Any]:
-        how = f"download {URL}/{archive}.tar.gz and unpack it there"
-        path = find_file("folder", folder, [f"{name}/{file}", file], how)
-        with path.open("rb") as opened:
-            content = unpickle(opened)
-        check_names(path, content, keys)
-        return [content[key] for key in keys]
-
-    def read_images(files: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        images, labels = [], []
-        for file in files:
-            data, label = map(np.asarray, read(file, "data", f"{prefix}labels"))
-            if data.dtype != np.uint8 or data.shape != (len(label), 3072):
-                raise ValueError(
-                    f"Expected `data` of {file} to be uint8 of shape ({len(label)}, 3072), one row per label, but got "
-                    f"{data.dtype} of shape {data.shape}."
-                )
-            images.append(data)
-            labels.append(label.astype(np.int64))
-        return np.concatenate(images).reshape(-1, 3, 32, 32), np.concatenate(labels)
-
-    (X_train, y_train), (X_test, y_test) = read_images(train), read_images([test])
-    classes = tuple(read(meta, f"{prefix}label_names")[0])
-    return CIFAR(X_train=X_train, y_train=y_train, X_test=X_test, y_test=y_test, classes=classes)
+def _read(folder: str | Path, file: str, *keys: str) -> list[Any]:
+    """Read what a file has under some keys."""
+    path = find_file("folder", folder, [f"{FOLDER}/{file}", file], f"download {URL} and unpack it there")
+    with path.open("rb") as opened:
+        content = unpickle(opened)
+    check_names(path, content, keys)
+    return [content[key] for key in keys]

@@ -22,20 +22,17 @@ class DType:
 
 
 class Array:
-    """Stand-in for `numpy.ndarray`: an array of numbers, or the list of objects that an object array holds."""
+    """Stand-in for `numpy.ndarray`: an array of numbers."""
 
     def __init__(self, *_: object) -> None:
         self.value: Any = None
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         _, shape, dtype, fortran, data = state
-        if dtype.value.kind == "O" and isinstance(data, list):
-            self.value = data if shape else data[0]
-        elif dtype.value.kind not in "biuf":  # the bytes of an object would be a pointer
+        if dtype.value.kind not in "biuf":  # the bytes of an object would be a pointer
             raise pickle.UnpicklingError(f"an array of type {dtype.value} is not allowed")
-        else:
-            numbers = np.frombuffer(encode(data) if isinstance(data, str) else data, dtype.value)
-            self.value = numbers.reshape(shape, order="F" if fortran else "C").copy()  # writable
+        numbers = np.frombuffer(encode(data) if isinstance(data, str) else data, dtype.value)
+        self.value = numbers.reshape(shape, order="F" if fortran else "C").copy()  # writable
 
 
 def encode(text: str, *_: object) -> bytes:
@@ -75,7 +72,7 @@ def unpickle(file: BinaryIO) -> Any:
 def unwrap(content: Any) -> Any:
     """Replace stand-ins with the arrays that they rebuilt, and bytes with text, since Python 2 wrote text as bytes."""
     if isinstance(content, Array):
-        return unwrap(content.value)
+        return content.value
     if isinstance(content, bytes):
         return content.decode("latin1")
     if isinstance(content, dict):
