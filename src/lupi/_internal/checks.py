@@ -1,6 +1,7 @@
-"""Check arguments: numbers, which are returned as Python numbers, and names of columns."""
+"""Check arguments: numbers, which are returned as Python numbers, and names of columns; and import extras."""
 
 import difflib
+import importlib
 import math
 from collections.abc import Sequence
 from numbers import Integral, Real
@@ -55,3 +56,11 @@ def split_names(values: Sequence[str], names: Sequence[str]) -> list[str]:
     """Split comma-separated column names; a value that is the name of a column is not split."""
     parts = [[value] if value in names else value.split(",") for value in values]
     return [name.strip() for part in parts for name in part if name.strip()]
+
+
+def import_extra(name: str, extra: str) -> Any:
+    """Import a module that an extra installs."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError(f"Expected the extra `{extra}` (pip install 'lupi[{extra}]'), but {error}.") from error

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, default_collate, get_worker_info
 
 from lupi._internal.devices import seeded
+from lupi._internal.sanitizing import one_line
 
 Inputs = Tensor | dict[str, Tensor]
 """The inputs of a batch: a tensor or, for a network with several inputs, tensors by name."""
@@ -107,7 +108,7 @@ def read_item(x: Items, row: int, seed: int | None) -> Any:
     except Exception as error:  # whatever the dataset raises
         paths = getattr(x, "paths", None)
         which = f"row {row} of `x`" + ("" if paths is None else f" ({paths[row]})")
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         raise OSError(f"Expected {which} to be readable, but got {type(error).__name__}: {reason}") from error
     for value in item.values() if isinstance(item, Mapping) else [item]:
         if not isinstance(value, Tensor):
@@ -242,7 +243,7 @@ def receive(batches: Any) -> Iterator[Inputs]:
             try:
                 inputs = next(batches, None)
             except Exception as error:  # a source's errors arrive as a `Failure`
-                reason = " ".join(str(error).split()).rstrip(".")
+                reason = one_line(error).rstrip(".")
                 raise RuntimeError(
                     f"Expected worker processes to read `x`, but one of them died: {reason}. If memory ran out, use "
                     "fewer `workers` or a smaller `batch_size`."

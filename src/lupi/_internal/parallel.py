@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import joblib
 
+from lupi._internal.checks import import_extra
 from lupi._internal.files import library_versions
 
 if TYPE_CHECKING:
@@ -88,14 +89,11 @@ def open_cluster(address: str | None) -> Iterator[Client | None]:
     if address is None:
         yield None
         return
-    try:
-        from distributed import Client
-    except ImportError as error:
-        raise ImportError(f"Expected the extra `cluster` (pip install 'lupi[cluster]'), but {error}.") from error
+    distributed = import_extra("distributed", "cluster")
     for name in ("distributed.client", "tornado.application"):  # lost tasks are repeated, and errors are raised
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
-        client = Client(address, timeout=CONNECTION_SECONDS, set_as_default=False)
+        client = distributed.Client(address, timeout=CONNECTION_SECONDS, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         why = str(error).rstrip(".")
         raise ValueError(

@@ -6,7 +6,6 @@ They are meant to be fine-tuned, so all weights get gradients. Load a model once
     parts = Parts(lambda: Projected(copy.deepcopy(trunk)), features=64, ...)
 """
 
-import importlib
 import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,15 +15,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lupi._internal.checks import import_extra
 from lupi._internal.devices import evaluation
+from lupi._internal.sanitizing import one_line
 
-HALF = (0.5, 0.5, 0.5)
+GREY = (0.5, 0.5, 0.5)
 """Default mean and standard deviation of the colour channels, on a scale from 0 to 1."""
 NO_CODE: dict[str, Any] = {"trust_remote_code": False}
 """Without this option, transformers asks whether to run the code that comes with a model."""
-PATIENCE = 10.0
+HUB_SECONDS = 10.0
 """Seconds to wait for the first answer of the Hugging Face hub."""
-SIDE = 224
+IMAGE_SIDE = 224
 """Default height and width of images."""
 IMAGENET = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
 """Mean and standard deviation of ImageNet's colour channels."""
@@ -137,7 +138,7 @@ def resnet(width: float = 1.0, depths: Sequence[int] = (3, 4, 6, 3)) -> ImageTru
         embedding_size=first, hidden_sizes=[4 * first * 2**stage for stage in range(len(depths))], depths=list(depths)
     )
     mean, std = colour_statistics(IMAGENET)
-    return ImageTrunk(transformers.ResNetModel(config), mean, std, None, (SIDE, SIDE))
+    return ImageTrunk(transformers.ResNetModel(config), mean, std, None, (IMAGE_SIDE, IMAGE_SIDE))
 
 
 def token_ids(name: str | Path, texts: Sequence[str], *, length: int | None = None) -> Tensor:
@@ -160,9 +161,8 @@ def token_ids(name: str | Path, texts: Sequence[str], *, length: int | None = No
     """
     transformers = import_extra("transformers", "text")
     try:
-        options = hub_options(str(name))
-        config = transformers.AutoConfig.from_pretrained(str(name), **options)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(str(name), **options)
+        config = transformers.AutoConfig.from_pretrained(str(name), **hub_options(str(name)))
+        tokenizer = load_tokenizer(str(name))
     except (OSError, ValueError) as error:
         raise ValueError(
             f"Expected `name` to be a model with a Hugging Face tokenizer, but got {str(name)!r}: {one_line(error)}"
@@ -188,7 +188,7 @@ def hub_options(name: str) -> dict[str, Any]:
     from huggingface_hub import model_info, try_to_load_from_cache
 
     try:
-        model_info(name, timeout=PATIENCE)
+        model_info(name, timeout=HUB_SECONDS)
     except ValueError:
         pass  # no name that the hub could have: transformers says so
     except Exception as error:  # of the library that makes the request
@@ -198,6 +198,11 @@ def hub_options(name: str) -> dict[str, Any]:
                 raise OSError("the Hugging Face hub does not answer, and its cache has no such model.") from error
             return NO_CODE | {"local_files_only": True}
     return NO_CODE
+
+
+def load_tokenizer(name: str) -> Any:
+    """Load the tokenizer of a Hugging Face model."""
+    return import_extra("transformers", "text").AutoTokenizer.from_pretrained(name, **hub_options(name))
 
 
 def limit_tokens(tokenizer: Any, config: Any) -> int | None:
@@ -235,7 +240,7 @@ def from_hub(name: str, size: Size | None, options: dict[str, Any]) -> ImageTrun
         encoder = model.get_encoder() if config.is_encoder_decoder else model
         return TextTrunk(encoder.float().eval(), getattr(config, "pad_token_id", None)).eval()
     mean, std = colour_statistics(scaling)
-    side = getattr(config, "image_size", SIDE)
+    side = getattr(config, "image_size", IMAGE_SIDE)
     example = (side, side) if isinstance(side, int) else (side[0], side[1])
     return ImageTrunk(model.float().eval(), mean, std, size, example).eval()
 
@@ -255,8 +260,8 @@ def from_timm(name: str, size: Size | None, options: dict[str, Any]) -> ImageTru
 def colour_statistics(scaling: dict[str, Any]) -> tuple[list[float], list[float]]:
     """Return mean and standard deviation per channel, from 0 to 255, given a Hugging Face image processor's options."""
     unit = 1 / scaling.get("rescale_factor", 1 / 255) if scaling.get("do_rescale", True) else 1.0
-    mean = scaling.get("image_mean") or HALF
-    std = scaling.get("image_std") or HALF
+    mean = scaling.get("image_mean") or GREY
+    std = scaling.get("image_std") or GREY
     if not scaling.get("do_normalize", True):
         mean, std = [0.0 for _ in mean], [1.0 for _ in std]
     elif scaling.get("include_top"):  # EfficientNet's processor divides by std twice
@@ -280,16 +285,3 @@ def count_features(trunk: nn.Module, x: Tensor) -> int:
     """Return the width of a trunk's output."""
     with evaluation(trunk):  # do not update the running statistics of batch norm
         return int(trunk(x).shape[1])
-
-
-def import_extra(name: str, extra: str) -> Any:
-    """Import a module that an extra installs."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise ImportError(f"Expected the extra `{extra}` (pip install 'lupi[{extra}]'), but {error}.") from error
-
-
-def one_line(error: Exception) -> str:
-    """Return an error's message on one line."""
-    return " ".join(str(error).split())

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 LOG_INTERVAL = 10.0
 """Seconds between two lines in a log."""
-LONGEST = 1e13
+MAX_SECONDS_LEFT = 1e13
 """Most seconds that a line shows as left; a `timedelta` holds little more."""
 
 
@@ -53,7 +53,7 @@ class Steps:
     def time_left(self) -> timedelta:
         """Return the time that is left if the other steps take as long as those so far."""
         each = (time.monotonic() - self.start) / max(1, self.done - self.done_before)
-        return timedelta(seconds=round(min(each * (self.total - self.done), LONGEST)))
+        return timedelta(seconds=round(min(each * (self.total - self.done), MAX_SECONDS_LEFT)))
 
     def print_line(self) -> None:
         """Print the current line."""

@@ -13,14 +13,14 @@ def sanitize(text: str) -> str:
     return UNSAFE.sub("", text)
 
 
-def one_line(text: str) -> str:
+def one_line(text: object) -> str:
     r"""Sanitize a text and join its lines."""
-    return " ".join(sanitize(text).split())
+    return " ".join(sanitize(str(text)).split())
 
 
 def shorten(text: object, width: int) -> str:
     r"""Sanitize a name and shorten it to one line of at most `width` columns."""
-    line = one_line(str(text))
+    line = one_line(text)
     ends, end = [], 0
     for letter in line:
         end += 2 if east_asian_width(letter) in "WF" else 1

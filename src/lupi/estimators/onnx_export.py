@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from lupi._internal.checks import import_extra
 from lupi._internal.files import library_versions, replace_file
 from lupi.estimators.targets import ClassTarget, SeveralLabels, Target
 from lupi.tabular.encoding import TableEncoder
@@ -25,7 +26,7 @@ from lupi.tabular.values import Column, as_numbers, as_text
 
 OPSET = {"": 20, ML: 3, MICROSOFT: 1}
 """Versions of the operators by domain; 20 is the first that matches strings with patterns."""
-ROWS = 20
+CHECKED_ROWS = 20
 """Number of rows that are drawn to compare a file with its model."""
 MATRIX = "x"
 """Name of the input if the model was trained on an array, or has a trunk of the user's own."""
@@ -61,12 +62,8 @@ def export_onnx(
     `X` has inputs to compare with, `stored` the types of columns that the estimator got in another form, and `names`
     are those of the classes or of several labels.
     """
-    try:
-        import onnxruntime  # slow to import
-        import onnxscript  # noqa: F401 - torch needs it
-    except ImportError as error:
-        raise ImportError(f"Expected the extra `export` (pip install 'lupi[export]'), but {error}.") from error
-
+    onnxruntime = import_extra("onnxruntime", "export")  # slow to import
+    import_extra("onnxscript", "export")  # torch needs it
     encoder: TableEncoder | None = model.input_encoder_
     graph = OnnxGraph(stored)
     features = None if encoder is None else encode_columns(graph, encoder, named=hasattr(model, "feature_names_in_"))
@@ -112,7 +109,8 @@ def encode_columns(graph: OnnxGraph, encoder: TableEncoder, *, named: bool) -> s
 def draw_rows(encoder: TableEncoder) -> pd.DataFrame:
     """Draw rows like those of training."""
     rng = np.random.default_rng(0)
-    return pd.DataFrame({name: values for one in encoder.encodings_ for name, values in one.draw(rng, ROWS).items()})
+    drawn = [encoding.draw(rng, CHECKED_ROWS) for encoding in encoder.encodings_]
+    return pd.DataFrame({name: values for columns in drawn for name, values in columns.items()})
 
 
 def make_feed(graph: OnnxGraph, table: pd.DataFrame | NDArray[Any]) -> dict[str, NDArray[Any]]:

@@ -15,6 +15,7 @@ from lupi import __version__, methods
 from lupi._internal.checks import check_integer
 from lupi._internal.devices import pick_device, seeded
 from lupi._internal.json_types import from_json
+from lupi._internal.sanitizing import one_line
 from lupi.estimators.folder import StoredModel
 from lupi.estimators.targets import ClassTarget, Numbers, Target
 from lupi.tabular.encoding import TableEncoder
@@ -30,7 +31,7 @@ FITTED: dict[str, tuple[type, ...]] = {
     "feature_names_in_": (np.ndarray,),
 }
 """Fitted attributes in a model folder, and their types."""
-LAYERS = 1000
+MAX_LAYERS = 1000
 """Number of layers that take little time and memory to build, whether or not there are weights for them."""
 
 
@@ -135,7 +136,7 @@ def unpack_model(
     with explain_contents(path):
         model._check_parameters()
         folds = (model.method_options or {}).get("folds") or 1
-        if model.members * folds * len(model.hidden) > max(LAYERS, len(stored.weights)):
+        if model.members * folds * len(model.hidden) > max(MAX_LAYERS, len(stored.weights)):
             raise ValueError("the network has more layers than weights.")
         whole = facts.get("privileged", True)
         own = trunk is not None or method is not None
@@ -219,5 +220,5 @@ def explain_contents(path: Any) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # a modified folder may raise anything
-        why = " ".join(str(error).split())
+        why = one_line(error)
         raise ValueError(f"Expected {path} to hold a model of lupi, but got: {why or type(error).__name__}") from error

@@ -1,10 +1,10 @@
 """Import logs of LLM judges: JSON Lines with one judgement per line."""
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from lupi._internal.checks import is_number
 from lupi.importers.base import ImportedTable, Importer, LabelRow, make_table, to_seconds
 from lupi.tabular.formats.json_files import read_records
 
@@ -119,8 +119,3 @@ def read_line(line: Mapping[str, Any], label: str, inputs: Sequence[str]) -> Lab
         },
         gold=find(line, "gold"),
     )
-
-
-def is_number(value: Any) -> bool:
-    """Return whether a value is a finite number."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

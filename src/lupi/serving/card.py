@@ -31,7 +31,7 @@ def list_names(names: Sequence[str], limit: int = 20) -> str:
 
 def quote_code(text: object) -> str:
     r"""Return any text as one line of Markdown code."""
-    line = one_line(str(text))
+    line = one_line(text)
     ticks = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
     return f"{ticks} {line} {ticks}" if "`" in line or not line else f"`{line}`"
 

@@ -44,7 +44,7 @@ from lupi.tabular.formats import open_file, read_schema
 from lupi.tabular.schema import Schema
 from lupi.tabular.table_data import TableData, read_labelled
 
-GROUPS = 10
+MAX_GROUPS = 10
 """Number of groups of predicted numbers in a figure."""
 FILES = ("results.json", "results.csv", "classes.csv", "report.html")
 SCORES = re.compile(r"\n## Scores\n.*?(?=\n## |\Z)", re.DOTALL)
@@ -90,7 +90,7 @@ class Evaluation:
         """The report."""
         sections = [Section(heading="Scores", tables=[self._scores_table()], notes=self.notes)]
         if self.classes.empty:
-            text = f"True values against predictions, in up to {GROUPS} groups of equal size, sorted by prediction."
+            text = f"True values against predictions, in up to {MAX_GROUPS} groups of equal size, sorted by prediction."
             sections.append(Section(heading="Predictions", text=text, figures=[draw_means(self.bins)]))
         else:
             sections.append(Section(heading="Calibration", text=CALIBRATION, figures=draw_calibration(self.bins)))
@@ -286,7 +286,7 @@ def group_predictions(y: Any, prediction: Any, name: str) -> pd.DataFrame:
     if not isinstance(prediction, Normal):
         return average_bins({name: reliability(y, prediction)[SUMS].to_numpy(float)})
     order = np.argsort(prediction.mean, kind="stable")
-    groups = np.array_split(order, min(GROUPS, len(order)))
+    groups = np.array_split(order, min(MAX_GROUPS, len(order)))
     means = [
         (prediction.mean[own].mean(), y[own].mean(), stats.sem(y[own]) if len(own) > 1 else 0, len(own))
         for own in groups

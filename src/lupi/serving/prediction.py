@@ -14,6 +14,7 @@ import pyarrow.parquet
 from lupi._internal.checks import check_name, split_names
 from lupi._internal.files import check_not_input, claim_output, explain_os_errors, is_formula, replace_file
 from lupi._internal.progress import Steps
+from lupi._internal.sanitizing import one_line
 from lupi.serving.model import Estimator, TableModel
 from lupi.tabular.formats import count_rows, folder_of, open_file, read_batches, read_schema
 from lupi.tabular.formats.separated import is_separated
@@ -78,7 +79,7 @@ def predict_table(
                     writer = stack.enter_context(make_writer(file, rows.schema))
                 writer.write_table(rows)
             except pa.ArrowException as error:
-                why = " ".join(str(error).split()).removesuffix(".")
+                why = one_line(error).removesuffix(".")
                 raise ValueError(f"Expected columns that a {output.suffix} file can hold, but got: {why}.") from error
             if output.suffix.lower() == ".csv" and not warned:
                 warned = warn_of_formulas(rows)

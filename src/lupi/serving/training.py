@@ -103,14 +103,11 @@ def train(
         stack.enter_context(explain_interrupt(kept if checkpoint else None))
         model = fit_table(
             spec,
-            method=method,
-            device=device,
-            seed=seed,
-            settings=settings or {},
-            command=command,
-            notify=notify or (lambda _: None),
-            progress=progress,
+            method,
+            {**(settings or {}), "device": device, "random_state": seed, "verbose": progress},
             checkpoint=Checkpoint(kept, every=1, seconds=INTERVAL) if checkpoint and kept is not None else None,
+            notify=notify or (lambda _: None),
+            command=command,
         )
         if output is not None:
             with explain_os_errors(output):
@@ -136,30 +133,28 @@ def explain_interrupt(checkpoint: Path | None) -> Iterator[None]:
 
 def fit_table(
     spec: TableSpec,
-    *,
     method: str,
-    device: str,
-    seed: int,
-    settings: Mapping[str, Any],
-    command: str | None,
-    notify: Callable[[str], None],
-    progress: bool,
+    parameters: Mapping[str, Any],
+    *,
     checkpoint: Checkpoint | None,
+    notify: Callable[[str], None],
+    command: str | None,
 ) -> TableModel:
-    """Read a table and fit a model; the parameters are those of `train`."""
+    """Read a table and fit an estimator with the given parameters."""
     data = read_data(spec)
     check_trust(data)
     for line in (*data.choices, *(f"Note: {note}" for note in data.notes)):
         notify(line)
-    training = {**(settings.get("training") or {}), "checkpoint": checkpoint}
-    options = {**settings, "device": device, "random_state": seed, "verbose": progress, "training": training}
-    model = TableEstimator(data.schema, method, options)
+    training = parameters.get("training")
+    model = TableEstimator(
+        data.schema, method, {**parameters, "training": {**(training or {}), "checkpoint": checkpoint}}
+    )
     if spec.trust and not model.uses_trust:
         notify(f"Note: method {method} has no model of annotators, so `trust` has no effect.")
     if checkpoint is not None and Path(checkpoint.path).exists():
         notify(f"Resuming from {checkpoint.path}.")
     estimator = model.fit(data).estimator
-    estimator.set_params(verbose=False, training=settings.get("training"))
+    estimator.set_params(verbose=False, training=training)
     mixture = describe_mixture(estimator.mixture_) if len(estimator.method_.mixture()) > 1 else None
     if mixture is not None:
         notify(mixture)
@@ -173,7 +168,7 @@ def fit_table(
             "classes": model.classes,
             "epochs": estimator.epochs,
             "mixture": mixture,
-            "seed": seed,
+            "seed": estimator.random_state,
             "text_encoder": spec.text_encoder or "TF-IDF, reduced by a truncated singular value decomposition",
             "image_encoder": spec.image_encoder or "the pixels of a thumbnail",
             "notes": data.notes,

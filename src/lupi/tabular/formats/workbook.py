@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
+from lupi._internal.checks import import_extra
 from lupi.tabular.formats.base import MISSING, MemoryTable, check_distinct, note_missing
 
 NAMES_OF_MISSING = frozenset(MISSING.to_pylist())
@@ -51,10 +52,7 @@ class Workbook(MemoryTable):
 
 def read_sheet(path: Path) -> pd.DataFrame:
     """Read the cells of the first sheet of a workbook, None where they are empty."""
-    try:
-        import openpyxl  # noqa: F401  pandas needs it
-    except ImportError as error:
-        raise ImportError(f"Expected the extra `excel` (pip install 'lupi[excel]'), but {error}.") from error
+    import_extra("openpyxl", "excel")  # pandas needs it
     try:
         cells = pd.read_excel(
             path,
