@@ -13,8 +13,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from lupi.cli.boundary import CommandLine, Output, print_error
-from lupi.cli.commands import Command
+from lupi.cli.commands import Command, CommandLine, Output, print_error
 
 PROGRAM = Path(__file__).parent / "programs" / "print_lines.py"
 

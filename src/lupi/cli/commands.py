@@ -1,23 +1,79 @@
-"""The common part of all commands: errors are one sentence, and results record how they were made."""
+"""What all commands have in common: the outer boundary, messages in terms of options, and files of results.
 
+A command always ends with exit code 0 if its work is done, with 2 after a sentence that explains the error, or with 130
+after Ctrl-C. Printing never interrupts the work. `LUPI_TRACEBACK=1` in the environment shows the traceback of an error.
+"""
+
+import _thread
+import errno
+import io
+import os
 import re
 import shlex
 import sys
+import threading
+import traceback
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
-from lupi._internal.sanitizing import sanitize
-from lupi.cli.boundary import UsageError, explain, print_error
+from lupi._internal.sanitizing import one_line, sanitize, shorten
 
+TRACEBACK = "LUPI_TRACEBACK"
+MAX_MESSAGE = 1000
+"""Maximum length of a message."""
+LONG_WORD = re.compile(r"(\S{200})\S{100,}")
+"""Words that are longer than a line or two, such as values that were passed as a column name."""
+UsageError: Any = typer.BadParameter.__base__
+"""The error of a command line that cannot be parsed; typer does not export it."""
 options_in_use: ContextVar[Mapping[str, str]] = ContextVar("options_in_use")
 """The options of the running command, by parameter name."""
+
+
+class CommandLine(TyperGroup):
+    """All commands, with the boundary around them."""
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Parse the arguments, run a command and exit; with `standalone_mode=False`, return after success."""
+        usual, sys.unraisablehook = sys.unraisablehook, repeat_interrupt
+        streams: Any = (sys.stdout, "standard output"), (sys.stderr, "standard error")
+        # Without standard output or standard error, Python has None in its place, which `print` takes.
+        output, error = (stream and Output(stream, name) for stream, name in streams)
+        try:
+            with redirect_stdout(output), redirect_stderr(error):
+                code = self._run(*args, **{**options, "standalone_mode": False})
+                for each in filter(None, (output, error)):
+                    each.flush()
+                    if each.error is not None:
+                        print_error(f"Expected {each.name} to be writable, but got: {os.strerror(each.error.errno)}.")
+                        code = 2
+        finally:
+            sys.unraisablehook = usual
+        if code or options.get("standalone_mode", True):
+            sys.exit(code)
+        return code
+
+    def _run(self, *args: Any, **options: Any) -> int:
+        """Return the exit code of a command."""
+        try:
+            code = super().main(*args, **options)  # an integer after `typer.Exit`: commands return nothing
+        except SystemExit as done:
+            code = done.code
+        except (KeyboardInterrupt, typer.Abort):
+            return 130
+        except UsageError as error:
+            return explain_usage(error)
+        except Exception as error:
+            print_error(explain(error, "lupi"), error)
+            return 2
+        return code if code in (0, 130) else 2 if isinstance(code, int) else 0
 
 
 class Command(TyperCommand):
@@ -48,6 +104,81 @@ class Command(TyperCommand):
         finally:
             warnings.showwarning = showwarning
             options_in_use.reset(token)
+
+
+class Output:
+    """A standard stream that never interrupts the work.
+
+    It replaces characters that its encoding lacks. If the reader has gone, as in ``lupi train … | head -1``, it drops
+    the remaining output. It stores any other error.
+    """
+
+    def __init__(self, stream: TextIO, name: str = "output") -> None:
+        self.stream, self.name = stream, name
+        self.error: OSError | None = None
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    def write(self, text: str) -> int:
+        """Write a text."""
+        self._call(self.stream.write, text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush the stream."""
+        self._call(self.stream.flush)
+
+    def _call(self, method: Callable[..., Any], *text: str) -> None:
+        """Call a method; after an error, drop all further output, including buffered output."""
+        try:
+            method(*text)
+        except OSError as error:
+            if error.errno != errno.EPIPE:
+                self.error = error
+            with suppress(OSError), open(os.devnull, "w") as nowhere:
+                os.dup2(nowhere.fileno(), self.stream.fileno())
+
+
+def repeat_interrupt(unraisable: Any) -> None:
+    """Repeat a Ctrl-C that Python would only print and ignore, such as one in a destructor."""
+    if isinstance(unraisable.exc_value, KeyboardInterrupt):
+        threading.Timer(0.01, _thread.interrupt_main).start()  # not now, when it would be ignored again
+    else:
+        sys.__unraisablehook__(unraisable)
+
+
+def explain_usage(error: Any) -> int:
+    """Say in one line why the command line cannot be parsed, and return the exit code; without arguments, show help."""
+    message = error.format_message()
+    if type(error).__name__ == "NoArgsIsHelpError":  # the message is the help, unless rich has printed it already
+        print(message, end="\n" if message else "")
+        return 0
+    message = one_line(message)
+    stop = "" if message.endswith((".", "?")) else "."
+    print_error(f"{message}{stop} See `{error.ctx.command_path if error.ctx else 'lupi'} --help`.")
+    return 2
+
+
+def explain(error: BaseException, command: str) -> str:
+    r"""Return one sentence for an error; the library's own errors already are one."""
+    message = one_line(error)
+    if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
+        return f"Expected {error.filename} to be usable, but got: {os.strerror(error.errno)}."
+    if isinstance(error, (ValueError, ImportError, FloatingPointError, OSError)) and message.startswith("Expected "):
+        return message
+    what = f"{type(error).__name__}{': ' if message else ''}{message.rstrip('.')}"
+    return f"Expected `{command}` to succeed, but got {what}; {TRACEBACK}=1 shows where."
+
+
+def print_error(message: str, error: BaseException | None = None) -> None:
+    """Print a sentence to standard error, after the traceback if the user asked for it."""
+    if error is not None and os.environ.get(TRACEBACK):
+        traceback.print_exception(error)
+    message = LONG_WORD.sub(r"\1…", message)
+    print(f"lupi: {shorten(message, MAX_MESSAGE)}", file=sys.stderr)
 
 
 def print_message(message: str) -> None:

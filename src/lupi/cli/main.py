@@ -6,8 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from lupi import __version__
-from lupi.cli.boundary import CommandLine
-from lupi.cli.commands import Command
+from lupi.cli.commands import Command, CommandLine
 
 MODULES = {
     "demo": "demo",

@@ -6,8 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from lupi.cli import options
-from lupi.cli.boundary import print_error
-from lupi.cli.commands import describe_command, print_message
+from lupi.cli.commands import describe_command, print_error, print_message
 
 
 @options.with_options(spec=options.table_options, settings=options.training_options)

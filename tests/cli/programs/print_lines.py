@@ -4,8 +4,7 @@ from pathlib import Path
 
 import typer
 
-from lupi.cli.boundary import CommandLine
-from lupi.cli.commands import Command
+from lupi.cli.commands import Command, CommandLine
 
 app = typer.Typer(cls=CommandLine)
 
