@@ -7,7 +7,6 @@ import pytest
 
 from lupi.metrics import METRICS
 from lupi.report import figures
-from lupi.report.svg import COLOURS
 
 NS = "{http://www.w3.org/2000/svg}"
 
@@ -93,7 +92,10 @@ def test_differences_are_described_in_words():
 def test_only_an_interval_that_excludes_zero_has_a_filled_mark():
     def hollow(low):
         table = differences(low=low, high=0.2)
-        return f"fill: var(--paper, {COLOURS['paper']})" in figures.draw_differences(table, METRICS["nll"], "no-pi").svg
+        return (
+            f"fill: var(--paper, {figures.COLOURS['paper']})"
+            in figures.draw_differences(table, METRICS["nll"], "no-pi").svg
+        )
 
     assert hollow(-0.01)
     assert not hollow(0.01)

@@ -21,9 +21,9 @@ from pandas.api.types import is_bool_dtype, is_numeric_dtype
 from lupi._internal.files import write_text
 from lupi._internal.sanitizing import sanitize
 
-ROWS = 5000
+MAX_ROWS = 5000
 """Maximum number of rows of a table, which a browser can sort without delay."""
-CELL = 200
+MAX_CELL = 200
 """Maximum number of characters of a cell."""
 
 
@@ -93,10 +93,10 @@ class Table:
                 raise ValueError(f"Expected a column among {list(self.frame.columns)}, but got {name!r}.")
 
     def columns(self) -> Iterator[Column]:
-        """Yield the columns in the form that the page shows, with the first `ROWS` rows."""
+        """Yield the columns in the form that the page shows, with the first `MAX_ROWS` rows."""
         for name in self.frame.columns:
             number = is_numeric_dtype(self.frame[name]) and not is_bool_dtype(self.frame[name])
-            values = self.frame[name].head(ROWS).tolist()
+            values = self.frame[name].head(MAX_ROWS).tolist()
             orders = {f"-{name}": "descending", name: "ascending"}
             texts = self.texts.get(name) or [_format(value, number, self.formats.get(name)) for value in values]
             yield Column(
@@ -104,7 +104,7 @@ class Table:
                 hint=self.hints.get(name, ""),
                 order=orders.get(self.sorted_by or "", "none"),
                 number=number,
-                texts=[text if len(text) <= CELL else text[: CELL - 1] + "…" for text in texts[:ROWS]],
+                texts=[text if len(text) <= MAX_CELL else text[: MAX_CELL - 1] + "…" for text in texts[:MAX_ROWS]],
                 keys=[repr(value).replace("inf", "Infinity") for value in values]
                 if number
                 else [],  # as JavaScript reads
@@ -116,8 +116,8 @@ class Table:
     def note(self) -> str:
         """A note on the number of rows, if the table is too long to be shown in full."""
         count = len(self.frame)
-        if count > ROWS:
-            return f"The first {ROWS:,} of {count:,} rows."
+        if count > MAX_ROWS:
+            return f"The first {MAX_ROWS:,} of {count:,} rows."
         return f"{count:,} rows." if count > 20 else ""
 
 
