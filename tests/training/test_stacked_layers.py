@@ -11,8 +11,7 @@ from lupi.data import Batch
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian
 from lupi.methods import NoPI
 from lupi.training import Replicas
-from lupi.training.replicas import map_losses
-from lupi.training.stacked_layers import can_concatenate
+from lupi.training.replicas import can_concatenate, map_losses
 
 NAMES = ["no-pi", "mean-imputation", "tram", "two-step-tram", "pi-dual", "pi-transition", "crowd-layer"]
 CASES = [

@@ -22,7 +22,7 @@ from lupi.training.optimizer import clip_each, group_by_loss, make_optimizer, se
 COMPILED_WORK = 3e11
 """Parameters × steps from which a training on a GPU is compiled by default. On one H200, compiled steps of ResNet-50,
 ViT-S/16 and BERT-base were 16, 16 and 23 ms shorter, so that a minute of compilation is back after 0.8 to 2.9e11."""
-MESSAGE = 300
+MAX_REASON = 300
 """Characters of a compiler's message to show."""
 
 
@@ -171,7 +171,7 @@ class Stepper:
                 raise
             self.compiled = None
             losses = self.compute_gradients(batch, weight, compiled=False)  # raises the errors of the network
-            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"[:MESSAGE]
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"[:MAX_REASON]
             warnings.warn(f"Training eagerly, since the network cannot be compiled: {reason}", stacklevel=2)
             return losses
 
