@@ -307,7 +307,7 @@ def test_a_save_that_fails_leaves_the_old_model(where, error, models, tmp_path, 
     targets = {
         "encoding": (json, "dumps", fail),
         "copying": (shutil, "copytree", fail),
-        "moving": (files, "exchange", fail),
+        "moving": (files, "swap", fail),
     }
     with monkeypatch.context() as patch:
         patch.setattr(*targets[where])
@@ -320,7 +320,6 @@ def test_a_save_that_fails_leaves_the_old_model(where, error, models, tmp_path, 
 
 
 def test_death_between_two_renames_loses_no_model(models, tmp_path):
-    """Where folders cannot be exchanged in one step."""
     models[0].save(tmp_path / "model")
     (tmp_path / "model").rename(files.hidden_path(tmp_path / "model", files.OLD))
     assert same(tmp_path / "model", models[0])

@@ -14,7 +14,7 @@ import pytest
 
 from tests.faults.programs.crash_points import CASES
 
-FEW = ("train without exchange", "train with checkpoints", "compare again", "predict again")
+FEW = ("train again", "train with checkpoints", "compare again", "predict again")
 """Cases of CI, with two points each."""
 POINTS = os.environ.get("LUPI_CRASH_POINTS")
 

@@ -1,13 +1,12 @@
 """Write outputs safely: atomically, by one process at a time, and without replacing anything else.
 
 The writer of an output holds its lock, ``.NAME.lupi-lock`` beside it, so the other hidden names can be fixed:
-``.NAME.lupi-partial`` is the output being written, and ``.NAME.lupi-old`` is the old folder where folders cannot be
-exchanged atomically. A process that acquires the lock of a dead process cleans up after it.
+``.NAME.lupi-partial`` is the output being written, and ``.NAME.lupi-old`` the old folder, while the new one takes its
+place. A process that acquires the lock of a dead process cleans up after it.
 """
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import json
 import os
@@ -27,13 +26,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LOCK, PARTIAL, OLD = "lupi-lock", "lupi-partial", "lupi-old"
-PATIENCE = 0.2
+LOCK_SECONDS = 0.2
 """Seconds to wait for a lock, since its holder may be about to remove it."""
-HERE = -100
-"""AT_FDCWD: relative paths are relative to the working directory."""
-EXCHANGE = 2
-"""RENAME_EXCHANGE of Linux and RENAME_SWAP of macOS."""
-UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 FORMULA = re.compile(r"[=+\-@\t\r\n＝＋－＠]")
 """First characters of cells that spreadsheets run as formulas."""
 NUMBER = re.compile(r"[+-](\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]inf", re.IGNORECASE)
@@ -68,7 +62,7 @@ def lock_output(path: str | Path, argument: str = "output") -> Iterator[None]:
     own = resolve(path)
     if not own.parent.is_dir():  # the lock would make it again, for an output that somebody has removed
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(own.parent))
-    lock = FileLock(hidden_path(own, LOCK), timeout=PATIENCE, is_singleton=True)
+    lock = FileLock(hidden_path(own, LOCK), timeout=LOCK_SECONDS, is_singleton=True)
     try:
         lock.acquire()
     except Timeout:
@@ -183,9 +177,7 @@ def replace_folder(path: str | Path, *, drop: Collection[str] = ()) -> Iterator[
 
 
 def swap(new: Path, path: Path) -> None:
-    """Replace `path` with a new folder, atomically where the operating system supports it."""
-    if exchange(new, path):
-        return
+    """Replace `path` with a new folder. Between the two renames, `current_folder` finds the old one."""
     old = hidden_path(path, OLD)
     path.rename(old)
     try:
@@ -229,24 +221,6 @@ def flush_new(folder: Path) -> None:
             flush(path)
 
 
-def exchange(one: Path, other: Path) -> bool:
-    """Exchange two paths atomically; change nothing and return False if the operating system cannot."""
-    system = ctypes.CDLL(None, use_errno=True)
-    names = os.fsencode(one), os.fsencode(other)
-    if sys.platform == "linux" and hasattr(system, "renameat2"):
-        failed = system.renameat2(HERE, names[0], HERE, names[1], EXCHANGE)
-    elif sys.platform == "darwin":
-        failed = system.renamex_np(*names, EXCHANGE)
-    else:
-        return False
-    if not failed:
-        return True
-    number = ctypes.get_errno()
-    if number in UNSUPPORTED:
-        return False
-    raise OSError(number, os.strerror(number), str(other))
-
-
 @contextmanager
 def claim_output(
     path: str | Path,
@@ -265,38 +239,27 @@ def claim_output(
                 check_movable(path, argument)
             resolve(path).parent.mkdir(parents=True, exist_ok=True)
             stack.enter_context(lock_output(path, argument))
-        check_output(path, argument=argument, overwrite=overwrite, folder=folder, ours=ours, kind=kind)
+        check_kind(path, argument, folder=folder)
+        if path.exists() and not (folder and is_blank(path)):
+            if not ours(path):
+                raise FileExistsError(f"Expected `{argument}` to be new or a {kind}, but {path} is something else.")
+            if not overwrite:
+                raise FileExistsError(
+                    f"Expected `{argument}` to be new, but {path} exists; pass `overwrite=True` to replace it."
+                )
         yield
 
 
-def check_output(
-    path: Path,
-    *,
-    argument: str = "output",
-    overwrite: bool = False,
-    folder: bool = False,
-    ours: Callable[[Path], bool] = lambda _: True,
-    kind: str = "output",
-) -> None:
-    """Check that an output is new or may be replaced."""
+def check_kind(path: Path, argument: str, *, folder: bool) -> None:
+    """Check that an output, if it exists, is a folder or a file as wanted, and writable."""
     with explain_os_errors(path, argument), suppress(FileNotFoundError):
         path.stat()  # raises an error for a loop of links, which does not exist according to `exists`
-    if not path.exists():
-        return
-    if path.is_dir() != folder:
+    if path.exists() and path.is_dir() != folder:
         wanted, got = ("folder", "file") if folder else ("file", "folder")
         raise FileExistsError(f"Expected `{argument}` to be a {wanted}, but {path} is a {got}.")
     with explain_os_errors(path, argument):
-        if not os.access(path, os.W_OK):
+        if path.exists() and not os.access(path, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        if folder and is_blank(path):
-            return
-    if not ours(path):
-        raise FileExistsError(f"Expected `{argument}` to be new or a {kind}, but {path} is something else.")
-    if not overwrite:
-        raise FileExistsError(
-            f"Expected `{argument}` to be new, but {path} exists; pass `overwrite=True` to replace it."
-        )
 
 
 def check_not_input(output: str | Path, *inputs: str | Path) -> None:

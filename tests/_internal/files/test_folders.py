@@ -7,13 +7,6 @@ from lupi._internal import files
 from lupi._internal.files import current_folder, is_blank, replace_folder
 
 
-@pytest.fixture(params=["exchange", "two renames"], autouse=True)
-def way(request, monkeypatch):
-    if request.param == "two renames":
-        monkeypatch.setattr(files, "exchange", lambda *_: False)
-    return request.param
-
-
 @pytest.fixture
 def folder(tmp_path):
     path = tmp_path / "run"

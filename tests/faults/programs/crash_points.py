@@ -32,8 +32,6 @@ class Case(NamedTuple):
     command: list[str]
     output: str
     older: list[str] | None = None
-    exchange: bool = True
-    """Whether the system can exchange folders."""
     resumes: bool = False
     """Whether an unfinished output is kept, to go on from."""
     checkpoint: bool = False
@@ -63,7 +61,6 @@ CASES = {
     **both("demo", "out", DEMO, ["--epochs", "2"]),
     **both("reproduce", "out", [*SWEEP, "--set", "epochs=1"], ["--set", "epochs=2"]),
     "train with checkpoints": Case([*TRAIN, "--epochs", "3"], "out", checkpoint=True),
-    "train without exchange": Case([*TRAIN, "--overwrite"], "out", [*TRAIN, "--seed", "1"], exchange=False),
 }
 
 
@@ -93,7 +90,7 @@ def count_points(folder, fatal):
         ):
             os._exit(DEAD)
 
-    fsync, exchange = os.fsync, files.exchange
+    fsync = os.fsync
 
     def die_at_fsync(number):
         path = os.readlink(f"/proc/self/fd/{number}")
@@ -103,17 +100,12 @@ def count_points(folder, fatal):
             os._exit(DEAD)
         fsync(number)
 
-    def die_at_exchange(one, other):
-        if reach(one):
-            os._exit(DEAD)
-        return exchange(one, other)
-
-    os.fsync, files.exchange = die_at_fsync, die_at_exchange
+    os.fsync = die_at_fsync
     sys.addaudithook(look)
     return counted
 
 
-def run(folder, arguments, *, fatal=0, exchange=True, checkpoint=False):
+def run(folder, arguments, *, fatal=0, checkpoint=False):
     """Run a command in a child, in a folder, and return how it ended."""
     sys.stdout.flush()
     reader, writer = os.pipe()
@@ -123,8 +115,6 @@ def run(folder, arguments, *, fatal=0, exchange=True, checkpoint=False):
             os.chdir(folder)
             sys.argv, sys.stdout, sys.stderr = ["lupi"], io.StringIO(), io.StringIO()  # results name the command
             time.time = time.perf_counter = lambda: 1e9
-            if not exchange:
-                files.exchange = lambda *_: False
             if checkpoint:
                 training.INTERVAL = 0
             counted = count_points(folder, fatal)
@@ -165,8 +155,7 @@ def check_point(case, folder, before, old, new, point):
     """Die at a point, look at what is left, run the command again, and return what is wrong."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(before, folder)
-    how = {"exchange": case.exchange, "checkpoint": case.checkpoint}
-    died = run(folder, case.command, fatal=point, **how)
+    died = run(folder, case.command, fatal=point, checkpoint=case.checkpoint)
     if died.code != DEAD:
         return f"exit code {died.code} instead of death: {died.text}"
     output = folder / case.output
@@ -174,9 +163,9 @@ def check_point(case, folder, before, old, new, point):
     unfinished = case.resumes and {name.split("/")[0] for name in left} <= {"comparison.json", "runs"}
     if left not in (old, new) and not unfinished:
         return f"a partial output is left: {differences(left, old)}, {differences(left, new)}"
-    again = run(folder, case.command, **how)
+    again = run(folder, case.command, checkpoint=case.checkpoint)
     if again.code == 2 and "--overwrite" in again.text:
-        again = run(folder, [*case.command, "--overwrite"], **how)
+        again = run(folder, [*case.command, "--overwrite"], checkpoint=case.checkpoint)
     if again.code != 0:
         return f"the second run ended with {again.code}: {again.text}"
     if differences(read(output), new):
@@ -208,7 +197,7 @@ def check_case(root, name, points):
         made = run(before, case.older)
         assert made.code == 0, made
     shutil.copytree(before, folder)
-    whole = run(folder, case.command, exchange=case.exchange, checkpoint=case.checkpoint)
+    whole = run(folder, case.command, checkpoint=case.checkpoint)
     assert whole.code == 0, whole
     new = read(folder / case.output)
     old = read(before / case.output)
