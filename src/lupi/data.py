@@ -217,13 +217,6 @@ class Annotations:
         """0, 1, … for every annotation."""
         return torch.arange(len(self), device=self.row.device)
 
-    def take_positions(self, size: int) -> Tensor:
-        """Return 0, 1, …, size − 1. Batches of one size share a tensor, since making one takes long in a short step."""
-        made: dict[int, Tensor] = self.__dict__.setdefault("_positions", {})
-        if size not in made:
-            made[size] = torch.arange(size, device=self.row.device)
-        return made[size]
-
     @cached_property
     def order(self) -> Tensor:
         """Positions of the annotations, sorted by example."""
@@ -266,7 +259,7 @@ class Annotations:
     def find_annotations(self, index: Tensor) -> Draw:
         """Return where the examples of some annotations are, each once."""
         if self.one_to_one:
-            return Draw(index, self.take_positions(index.shape[0]), index, True)
+            return Draw(index, torch.arange(index.shape[0], device=index.device), index, True)
         example, row = torch.unique(self.row[index], return_inverse=True)
         return Draw(example, row, index, False)
 
