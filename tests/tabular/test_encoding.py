@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from lupi.tabular import TableEncoder
 from lupi.tabular.frames import as_frame
-from lupi.tabular.kinds.number import FARTHEST, find_edges
+from lupi.tabular.kinds.number import MAX_STANDARDIZED, find_edges
 from lupi.tabular.values import is_id
 from tests.estimators.helpers import through_json
 
@@ -184,7 +184,9 @@ def test_standardized_columns(train, test):
     encoder = of_privileged({"s": "standardized"}).fit(pd.DataFrame({"s": np.array(train, float)}))
     values = np.array(test, dtype=float)
     result = encode(encoder, pd.DataFrame({"s": values}))
-    expected = np.nan_to_num((values - present.mean()) / (present.std() or np.inf)).clip(-FARTHEST, FARTHEST)
+    expected = np.nan_to_num((values - present.mean()) / (present.std() or np.inf)).clip(
+        -MAX_STANDARDIZED, MAX_STANDARDIZED
+    )
     np.testing.assert_allclose(result["s"], expected, rtol=1e-4, atol=1e-4)
     if None in train:
         np.testing.assert_array_equal(result["s=missing"], np.isnan(values))

@@ -5,14 +5,13 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from lupi.tabular import TableSpec, recognizing, table_data
+from lupi.tabular import TableSpec, table_data
 from lupi.tabular.frames import Columns
 from lupi.tabular.recognizing import (
     PYTHON_ADVICE,
     TABLE_ADVICE,
     check_kinds,
     check_types,
-    count_distinct,
     find_annotator,
     find_notation,
     note_ids,
@@ -252,14 +251,6 @@ def test_categories_of_several_examples_are_not_noted_as_ids():
     frame = pd.DataFrame({"product": product, "price": np.repeat(np.arange(50.0), 20), "id": np.arange(1000)})
     assert kinds(frame, example="id")[1] == []
     assert len(kinds(frame[["product", "price"]])[1]) == 1, "without an id, it may be one"
-
-
-def test_the_first_rows_suffice_to_see_that_rows_differ(monkeypatch):
-    frame = pd.DataFrame({"x": np.arange(100.0), "y": np.repeat(np.arange(25), 4)})
-    assert count_distinct(frame, ["x", "y"], 50) == 100
-    monkeypatch.setattr(recognizing, "FIRST", 60)
-    assert count_distinct(frame, ["x", "y"], 50) == 60
-    assert count_distinct(frame, ["y"], 50) == 25
 
 
 # -------------------------------------------------------------------------------- other notations

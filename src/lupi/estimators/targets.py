@@ -22,7 +22,7 @@ from lupi.estimators.fit_arguments import to_python
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood, Ordinal
 from lupi.metrics import find_medians
 from lupi.tabular import targets
-from lupi.tabular.kinds.number import LARGEST, find_offset, find_too_large
+from lupi.tabular.kinds.number import MAX_NUMBER, find_offset, find_too_large
 
 ClassWeight = Mapping[Any, float] | str | None
 Scale = str | Sequence[Any]
@@ -183,7 +183,7 @@ class Numbers(Target):
         place = find_too_large(y)
         if place is not None:
             got = f"{y[place]:g} in row {place[0]}"
-            raise ValueError(f"Expected y to be numbers of at most {LARGEST:g} in size, but got {got}.")
+            raise ValueError(f"Expected y to be numbers of at most {MAX_NUMBER:g} in size, but got {got}.")
         offset = float(find_offset(y))
         self.mean = float((y - offset).mean()) + offset
         self.scale = float((y - offset).std()) or 1.0

@@ -20,7 +20,7 @@ from lupi.importers.base import (
     make_table,
     name_answers,
 )
-from lupi.tabular.formats import open_file
+from lupi.tabular.formats import read_table
 from lupi.tabular.formats.json_files import read_records
 
 SUBMITTED = ("submitted", None)
@@ -158,9 +158,7 @@ def load_records(path: Path) -> list[dict[str, Any]]:
         path = path / "records.json"
     if path.is_file() and path.suffix.lower() in (".json", ".jsonl"):
         return read_records(path)
-    table = open_file(path)
-    rows: list[dict[str, Any]] = table.read(table.schema.names).to_pylist()
-    return rows
+    return read_table(path).to_pylist()  # type: ignore[no-any-return]
 
 
 def parse_record(record: Mapping[str, Any]) -> Record:

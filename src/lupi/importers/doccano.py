@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from lupi.importers.base import ImportedTable, Importer, LabelRow, choose_field, make_table, to_seconds
-from lupi.tabular.formats import open_file
+from lupi.tabular.formats import read_table
 from lupi.tabular.formats.json_files import read_records
 
 LABELS = ("label", "labels", "cats", "annotations")
@@ -77,11 +77,9 @@ def read_file(file: Path) -> list[dict[str, Any]]:
     """Read the records of a file; in CSV, labels are joined by ``#``."""
     if file.suffix.lower() != ".csv":
         return read_records(file)
-    table = open_file(file)
-    records: list[dict[str, Any]] = table.read(table.schema.names).to_pylist()
     return [
         record | {name: str(record[name]).split("#") for name in LABELS if record.get(name) is not None}
-        for record in records
+        for record in read_table(file).to_pylist()
     ]
 
 

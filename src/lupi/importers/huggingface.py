@@ -17,7 +17,7 @@ import pyarrow.ipc
 from lupi._internal.checks import check_name
 from lupi._internal.files import resolve
 from lupi.importers.base import EXAMPLE, LABEL, ImportedTable, Importer, find_answers
-from lupi.tabular.formats import open_file
+from lupi.tabular.formats import read_table
 from lupi.tabular.frames import to_pandas
 from lupi.tabular.targets import find_unlabelled
 from lupi.tabular.values import ID, Column
@@ -140,9 +140,8 @@ def load_dataset(path: Path, split: str | None) -> tuple[pa.Table, Mapping[str, 
         parts = [read_arrow(path / check_file(file["filename"], path)) for file in state["_data_files"]]
         info = json.loads((path / "dataset_info.json").read_text())
         return pa.concat_tables(parts), info.get("features") or {}
-    opened = open_file(path)
-    table = opened.read(opened.schema.names)
-    stored = (opened.schema.metadata or {}).get(b"huggingface")
+    table = read_table(path)
+    stored = (table.schema.metadata or {}).get(b"huggingface")
     return table, json.loads(stored)["info"]["features"] if stored else {}
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from lupi._internal.files import check_not_input, claim_output, explain_os_errors, write_text
 from lupi.importers.base import EXAMPLE, LABEL, Importer, PreAnnotation
-from lupi.tabular.formats import open_file
+from lupi.tabular.formats import read_table
 from lupi.tabular.formats.base import explain_unreadable
 from lupi.tabular.frames import to_pandas
 
@@ -53,9 +53,7 @@ def send_back(
 
 def read_additions(path: Path) -> dict[str, PreAnnotation]:
     """Read what a table says about examples: predictions, the consensus, or how likely labels are wrong."""
-    with explain_unreadable(path):
-        source = open_file(path)
-        table = to_pandas(source.read(source.schema.names))
+    table = to_pandas(read_table(path))
     names = list(table.columns)
     if EXAMPLE not in names:
         raise ValueError(f"Expected `add` to name tables with a column {EXAMPLE!r}, but {path} has none.")

@@ -10,7 +10,7 @@ import pandas as pd
 
 from lupi._internal.checks import check_name, split_names
 from lupi.importers.base import EXAMPLE, LABEL, ImportedTable, Importer, choose_field, name_answers
-from lupi.tabular.formats import open_file
+from lupi.tabular.formats import open_file, read_table
 from lupi.tabular.frames import as_pandas, to_pandas
 from lupi.tabular.targets import find_unlabelled
 from lupi.tabular.values import as_text, is_number
@@ -51,10 +51,9 @@ class Wide(Importer):
         annotators: Sequence[str] | None = None,
     ) -> ImportedTable:
         """Read a table."""
-        table = open_file(path)
-        frame = to_pandas(table.read(table.schema.names))
-        found = to_long(frame, label=label, example=example, annotators=annotators, of=path)
-        return found.with_notes([table.note] if table.note else [])
+        table, note = to_pandas(read_table(path)), open_file(path).note
+        found = to_long(table, label=label, example=example, annotators=annotators, of=path)
+        return found.with_notes([note] if note else [])
 
 
 def to_long(

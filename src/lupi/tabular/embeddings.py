@@ -10,9 +10,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import nn
 
+from lupi._internal.devices import pick_device
+from lupi._internal.inputs import Inputs, map_inputs
 from lupi._internal.progress import Steps
 
 AT_ONCE = 32
@@ -81,6 +84,13 @@ class PretrainedEncoder(ABC):
         finally:
             connection.close()
         return np.stack([np.frombuffer(found[key], dtype=np.float32) for key in keys])
+
+    def _apply(self, trunk: nn.Module, x: Inputs) -> NDArray[np.float32]:
+        """Return the features of inputs, L2-normalized."""
+        with torch.no_grad():
+            features = trunk(map_inputs(lambda values: values.to(pick_device(self.device)), x))
+        rows: NDArray[np.float32] = F.normalize(features, dim=1).float().cpu().numpy()
+        return rows
 
     def _load_trained(self) -> tuple[Any, Any]:
         """Return the parts of the model, unless it has changed since training; a folder is checked before loading."""

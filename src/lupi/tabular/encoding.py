@@ -9,7 +9,6 @@ from itertools import groupby
 from typing import Any, Self, TypeGuard
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
@@ -176,5 +175,4 @@ class TableEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     def _recognize(self, frame: Frame, name: str) -> str:
         if self.privileged:
             return recognize_privileged_column(frame[name])
-        part = frame[[name]] if isinstance(frame, pd.DataFrame) else frame.select([name])
-        return recognize_inputs(part, {}, PYTHON_ADVICE)[0][name]
+        return recognize_inputs(frame[[name]], {}, PYTHON_ADVICE)[0][name]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 import pandas as pd
@@ -169,16 +169,19 @@ class Columns:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, name: str) -> Column:
-        return self.read(name)
+    @overload
+    def __getitem__(self, name: str) -> Column: ...
+
+    @overload
+    def __getitem__(self, name: list[str]) -> Columns: ...
+
+    def __getitem__(self, name: str | list[str]) -> Column | Columns:
+        """Return a column, or some of the columns."""
+        return self.read(name) if isinstance(name, str) else Columns(self.read, name, len(self))
 
     def items(self) -> Iterator[tuple[str, Column]]:
         """Return names and columns."""
         return ((name, self[name]) for name in self.columns)
-
-    def select(self, names: Sequence[str]) -> Columns:
-        """Return some of the columns."""
-        return Columns(self.read, names, len(self))
 
     def map(self, change: Callable[[Column], Column]) -> Columns:
         """Return columns to which a function is applied after they have been read."""
@@ -265,7 +268,7 @@ def match_columns(frame: Frame, columns: list[str], prefix: str, what: str) -> F
     if names == columns:
         return frame
     if sorted(names) == sorted(columns):
-        return frame.select(columns) if isinstance(frame, Columns) else frame[columns]
+        return frame[columns]
     unnamed = names == _default_names(len(names), prefix) or columns == _default_names(len(columns), prefix)
     if not unnamed:
         raise ValueError(f"Expected {what} with columns {columns}, but got {names}.")

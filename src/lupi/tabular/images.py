@@ -8,17 +8,17 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 from lupi._internal.devices import pick_device
 from lupi._internal.pretrained import ImageTrunk, pretrained
+from lupi._internal.sanitizing import one_line
 from lupi.tabular.embeddings import PretrainedEncoder, resolve_folder
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 """Formats to accept. Pillow reads more formats, some by starting other programs."""
-SIDE = 16
+THUMBNAIL_SIDE = 16
 """Height and width of the images of `PixelEncoder`."""
 Size = tuple[int, int]
 """Height and width."""
@@ -58,7 +58,7 @@ def open_image(path: str | Path, least: Size) -> Image.Image:
             image.draft("RGB", (2 * max(least), 2 * max(least)))  # JPEG decodes faster at 1/2, 1/4, …
             return to_colours(ImageOps.exif_transpose(image))
     except Exception as error:  # decoders raise anything on damaged files
-        why = " ".join(str(error).split()).removesuffix(".") or type(error).__name__
+        why = one_line(error).removesuffix(".") or type(error).__name__
         raise UnreadableImageError(str(path), why) from error
 
 
@@ -83,7 +83,7 @@ class PixelEncoder:
 
     def transform(self, paths: Sequence[str]) -> NDArray[np.float32]:
         """Return one row of features from 0 to 1 per image."""
-        images = [read_image(path, (SIDE, SIDE)).reshape(-1) for path in paths]
+        images = [read_image(path, (THUMBNAIL_SIDE, THUMBNAIL_SIDE)).reshape(-1) for path in paths]
         return np.stack(images).astype(np.float32) / np.float32(255)
 
 
@@ -102,10 +102,7 @@ class VisionEncoder(PretrainedEncoder):
     def _embed(self, values: list[str]) -> NDArray[np.float32]:
         trunk, size = self._load_trained()
         images = np.stack([read_image(path, size) for path in values])
-        x = torch.from_numpy(images).permute(0, 3, 1, 2).to(pick_device(self.device))
-        with torch.no_grad():
-            rows: NDArray[np.float32] = F.normalize(trunk(x), dim=1).float().cpu().numpy()
-        return rows
+        return self._apply(trunk, torch.from_numpy(images).permute(0, 3, 1, 2))
 
     def _load(self) -> tuple[Any, Any, str]:
         if "_parts" not in vars(self):
@@ -116,7 +113,7 @@ class VisionEncoder(PretrainedEncoder):
             except ValueError as error:
                 what = f"Expected `image_encoder` to be a pretrained image model, but got {self.name!r}"
                 raise ValueError(f"{what}: {error}") from error
-            self._parts = trunk.to(pick_device(self.device)).eval(), trunk.example, self._find_version(trunk)
+            self._parts = trunk.to(pick_device(self.device)), trunk.example, self._find_version(trunk)
         return self._parts
 
 

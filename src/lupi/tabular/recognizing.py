@@ -21,8 +21,6 @@ from lupi.tabular.values import ID, Column, holds_vectors, is_id, is_number, sto
 
 STORED = ("boolean", "number", "string", "date", "duration", "vector")
 """Families of types that inputs and privileged columns may have."""
-FIRST = 10_000
-"""Rows that are looked at first, since they often suffice."""
 MAX_CATEGORIES = 1_000
 """A column with more distinct strings is an identifier, unless the user chooses its kind."""
 LISTS = "; write each of its values, such as the numbers of an embedding, to a column of its own"
@@ -109,22 +107,14 @@ def note_identifiers(first: Frame, candidates: Collection[str], names: Collectio
 
     `first` has a row per example if examples are known `by_id`; otherwise rows with equal inputs are an example.
     """
-    different = {name: first[name].nunique() for name in candidates}
-    largest = max(different.values(), default=0)
-    examples = len(first) if by_id or largest <= 20 else count_distinct(first, names, largest / 0.9)
+    different = {name: n for name in candidates if (n := first[name].nunique()) > 20}
+    examples = len(first) if by_id or not different else len(pd.unique(hash_rows(first, names)))
     return [
         f"Input column {name!r} has a different value in nearly every example; if it is an id, name it in "
         "`example` or `ignore`."
         for name, n in different.items()
-        if n > 20 and n > 0.9 * examples
+        if n > 0.9 * examples
     ]
-
-
-def count_distinct(frame: Frame, names: Collection[str], enough: float) -> int:
-    """Count the distinct rows of some columns by their hashes; only the first rows if they have more than `enough`."""
-    if len(frame) > FIRST and (count := count_distinct(frame.take(np.arange(FIRST)), names, enough)) > enough:
-        return count
-    return len(pd.unique(hash_rows(frame, names)))
 
 
 def recognize_input(column: Column, stored: str, advice: Mapping[str, str]) -> str:

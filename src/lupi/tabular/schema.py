@@ -93,7 +93,7 @@ class Schema:
         """Return the input columns, with the paths of files that they name; refuse values that their kinds refuse."""
         self._check_names(frame.columns, "the table")
         if isinstance(frame, Columns):
-            return frame.select(list(self.inputs)).map(lambda column: self._clean(column, folder))
+            return frame[list(self.inputs)].map(lambda column: self._clean(column, folder))
         return pd.DataFrame({name: self._clean(frame[name], folder) for name in self.inputs}, index=frame.index)
 
     def _clean(self, column: Column, folder: Path) -> Column:

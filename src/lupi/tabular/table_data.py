@@ -100,7 +100,7 @@ class TableData:
     @property
     def privileged(self) -> Frame:
         """The privileged columns."""
-        return self._select(list(self.schema.privileged))
+        return self.columns[list(self.schema.privileged)]
 
     @property
     def ids(self) -> Column | None:
@@ -203,9 +203,6 @@ class TableData:
         columns = pd.concat([others, privileged.set_axis(others.index)], axis="columns")
         return replace(self, columns=columns, schema=replace(self.schema, privileged=dict(kinds)))
 
-    def _select(self, names: list[str]) -> Frame:
-        return self.columns.select(names) if isinstance(self.columns, Columns) else self.columns[names]
-
 
 def read_data(spec: TableSpec) -> TableData:
     """Open a table and recognize its columns, which are read one by one when they are used.
@@ -249,7 +246,7 @@ def read_data(spec: TableSpec) -> TableData:
         notes += note_target(labels[roles.target[0]], given=spec.task is not None, scaled=spec.scale is not None)
     inputs, of_inputs = recognize_inputs(spec, table, types, roles)
     privileged, of_privileged = recognizing.recognize_privileged(
-        table.select(list(roles.privileged)), spec.kind, TABLE_ADVICE, spec.annotator
+        table[list(roles.privileged)], spec.kind, TABLE_ADVICE, spec.annotator
     )
     of_privileged += recognizing.note_ids(table, privileged, spec.kind)
     annotator, who = choose_annotator(spec.annotator, table, roles, privileged)
@@ -303,7 +300,7 @@ def recognize_inputs(
     """Recognize the kinds of input columns, and note those that are probably ids."""
     first = table.take(np.flatnonzero(~table[roles.example].duplicated())) if roles.example else table
     stored = {name: stored_as(types.field(name).type) for name in roles.inputs}
-    kinds, notes = recognizing.recognize_inputs(first.select(list(roles.inputs)), spec.kind, TABLE_ADVICE, stored)
+    kinds, notes = recognizing.recognize_inputs(first[list(roles.inputs)], spec.kind, TABLE_ADVICE, stored)
     # A single category always tells rows apart. With an example id, nearly unique categories have been rejected.
     several = len(kinds) > 1 and not roles.example
     candidates = [
@@ -427,10 +424,10 @@ def choose_annotator(
     """Return the column of annotators, if any, and a sentence that says whether it was given or recognized."""
     if given is not None:
         return given, f"Annotators: {given}."
-    name = recognizing.find_annotator(table.select(list(privileged)), privileged)
+    name = recognizing.find_annotator(table[list(privileged)], privileged)
     if name is not None:
         return name, f"Annotators: {name}, by its name; `annotator` names another column."
-    name = recognizing.find_annotator(table.select(list(roles.inputs)), {})
+    name = recognizing.find_annotator(table[list(roles.inputs)], {})
     found = "Annotators: no privileged column with several annotators has a name such as 'annotator'; `annotator` names"
     found += " the column."
     advice = "if you do not know it when you predict, name it in `privileged`"

@@ -4,19 +4,19 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
+from lupi._internal.checks import import_extra
 from lupi._internal.devices import pick_device
-from lupi._internal.pretrained import hub_options, limit_tokens
+from lupi._internal.pretrained import TextTrunk, limit_tokens, load_tokenizer, pretrained
+from lupi._internal.sanitizing import one_line
 from lupi.tabular.embeddings import PretrainedEncoder, resolve_folder
 from lupi.tabular.onnx_graph import OnnxGraph
 
-LARGE = 1000.0
+MAX_WEIGHT = 1000.0
 """More than any frequency of words (on a logarithmic scale) or axis is."""
 
 
@@ -55,7 +55,7 @@ class TfidfEncoder:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         for name in ("idf_", "axes_"):
-            if name in state and not (np.abs(state[name]) < LARGE).all():
+            if name in state and not (np.abs(state[name]) < MAX_WEIGHT).all():
                 raise ValueError(f"Expected `{name}` of words to be small numbers, but not all of them are.")
 
     def fit(self, texts: Sequence[str]) -> Self:
@@ -133,37 +133,24 @@ class TransformerEncoder(PretrainedEncoder):
     unit = "texts"
 
     def _embed(self, values: list[str]) -> NDArray[np.float32]:
-        tokenizer, model = self._load_trained()
-        limit = limit_tokens(tokenizer, model.config)
-        tokens = tokenizer(values, padding=True, truncation=True, max_length=limit, return_tensors="pt").to(
-            pick_device(self.device)
-        )
-        with torch.no_grad():
-            states = model(**tokens).last_hidden_state
-        mask = tokens["attention_mask"].unsqueeze(-1).to(states.dtype)
-        mean = (states * mask).sum(1) / mask.sum(1).clamp(min=1)
-        rows: NDArray[np.float32] = F.normalize(mean, dim=1).float().cpu().numpy()
-        return rows
+        tokenizer, trunk = self._load_trained()
+        limit = limit_tokens(tokenizer, trunk.model.config)
+        tokens = tokenizer(values, padding=True, truncation=True, max_length=limit, return_tensors="pt")
+        return self._apply(trunk, dict(tokens))
 
     def _load(self) -> tuple[Any, Any, str]:
         """Load the tokenizer, the model and its version, once."""
         if "_parts" not in vars(self):
+            import_extra("transformers", "text")
             try:
-                from transformers import AutoModel, AutoTokenizer  # slow
-                from transformers.utils import logging
-            except ImportError as error:
-                raise ImportError(f"Expected the extra `text` (pip install 'lupi[text]'), but {error}.") from error
-            logging.disable_progress_bar()  # it shows the reading of weights
-            try:
-                options = hub_options(self.name)
-                tokenizer = AutoTokenizer.from_pretrained(self.name, **options)
-                model = AutoModel.from_pretrained(self.name, **options).to(pick_device(self.device)).eval()
+                trunk, tokenizer = pretrained(self.name), load_tokenizer(self.name)
+                if not isinstance(trunk, TextTrunk):
+                    raise ValueError("it is an image model")
             except (OSError, ValueError) as error:
-                what = " ".join(str(error).split())
-                raise ValueError(
-                    f"Expected `text_encoder` to be a model that Hugging Face can load, but got {self.name!r}: {what}"
-                ) from error
-            self._parts = tokenizer, model, self._find_version(model, repr(tokenizer), *sorted(tokenizer.get_vocab()))
+                what = "Expected `text_encoder` to be a model that Hugging Face can load, but got"
+                raise ValueError(f"{what} {self.name!r}: {one_line(error)}") from error
+            version = self._find_version(trunk, repr(tokenizer), *sorted(tokenizer.get_vocab()))
+            self._parts = tokenizer, trunk.to(pick_device(self.device)), version
         return self._parts
 
 

@@ -59,11 +59,13 @@ def read_schema(table: TableFile) -> pa.Schema:
     return schema
 
 
-def read_table(path: str | Path, columns: Sequence[str], types: Mapping[str, pa.DataType] | None = None) -> pa.Table:
-    r"""Read columns of a table into memory."""
+def read_table(
+    path: str | Path, columns: Sequence[str] | None = None, types: Mapping[str, pa.DataType] | None = None
+) -> pa.Table:
+    r"""Read a table, or some of its columns, into memory."""
     table = open_file(path, types)
     with explain_unreadable(path):
-        rows = table.read(columns)
+        rows = table.read(table.schema.names if columns is None else columns)
     if rows.num_rows == 0:
         raise ValueError(f"Expected {path} to have rows, but it is empty.")
     return rows

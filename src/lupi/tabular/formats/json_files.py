@@ -16,12 +16,12 @@ from lupi.tabular.formats.base import MemoryTable, TableFile, open_binary, read_
 
 BEGINNING, BLOCK = 2**20, 2**22
 """Number of bytes from which names and types are inferred, and of a batch. No object may be longer."""
-DEEPEST = 500
+MAX_DEPTH = 500
 """Depth to which objects and lists may be nested: Python's parser stops at about twice as many, and Arrow's crashes."""
 STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 
-LONG = re.compile(rb"(?<![\d.])\d{19,}(?![\d.eE])")
+MAYBE_LONG = re.compile(rb"(?<![\d.])\d{19,}(?![\d.eE])")
 """Whole numbers that may have more than 64 bits, of which Arrow makes floats."""
 
 
@@ -34,9 +34,9 @@ class JsonLinesFile(TableFile):
         super().__init__(path, types)
         with open_binary(path) as file:
             for number, line in enumerate(file):
-                if line.count(b"[") + line.count(b"{") > DEEPEST and measure_depth(line) > DEEPEST:
+                if line.count(b"[") + line.count(b"{") > MAX_DEPTH and measure_depth(line) > MAX_DEPTH:
                     raise make_depth_error(path, number)
-                if LONG.search(line):
+                if MAYBE_LONG.search(line):
                     check_integers(STRING.sub(b"", line), path)
 
     def _open(self, size: int, schema: pa.Schema | None = None) -> Any:
@@ -111,7 +111,7 @@ def _parse_line(line: str, number: int, path: Path) -> Any:
 
 def check_integers(text: bytes, path: Path) -> None:
     """Raise a `ValueError` for whole numbers of more than 64 bits, which would merge with their neighbours."""
-    for found in LONG.finditer(text):
+    for found in MAYBE_LONG.finditer(text):
         if int(found[0]) >= 2**63:
             got = found[0].decode()
             raise ValueError(
@@ -131,7 +131,7 @@ def measure_depth(line: bytes) -> int:
 def make_depth_error(path: Path, number: int | None = None) -> ValueError:
     """Return the error for JSON that is nested too deeply."""
     where = "" if number is None else f" in line {number + 1}"
-    return ValueError(f"Expected {path} to be JSON with at most {DEEPEST} levels, but it has more{where}.")
+    return ValueError(f"Expected {path} to be JSON with at most {MAX_DEPTH} levels, but it has more{where}.")
 
 
 def to_table(records: Sequence[Mapping[str, Any]], path: Path) -> pa.Table:
@@ -139,6 +139,6 @@ def to_table(records: Sequence[Mapping[str, Any]], path: Path) -> pa.Table:
     if not records:
         raise ValueError(f"Expected {path} to have rows, but it is empty.")
     lines = "\n".join(json.dumps(record) for record in records).encode()
-    if LONG.search(lines):
+    if MAYBE_LONG.search(lines):
         check_integers(STRING.sub(b"", lines), path)
     return pa.json.read_json(io.BytesIO(lines), pa.json.ReadOptions(block_size=max(len(lines), BEGINNING)))

@@ -29,7 +29,7 @@ from lupi.tabular.formats.base import (
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 BEGINNING, BLOCK = 2**20, 2**22
 """Number of bytes from which names and types are inferred, and of a batch."""
-LONG = re.compile(r"\d{19}")
+MAYBE_LONG = re.compile(r"\d{19}")
 """Whole numbers that may have more than 64 bits."""
 
 
@@ -119,7 +119,7 @@ class SeparatedFile(TableFile):
     @cached_property
     def _long(self) -> list[str]:
         """Columns of whole numbers in the first megabyte with some of more than 64 bits: floats would merge ids."""
-        if not LONG.search(read_text(self.path, BEGINNING)):
+        if not MAYBE_LONG.search(read_text(self.path, BEGINNING)):
             return []
         texts = self._first_texts(pa.types.is_floating)
         return [name for name in texts if are_whole(texts[name])]

@@ -17,13 +17,13 @@ from lupi.tabular.kinds.category import OneHot
 from lupi.tabular.onnx_graph import OnnxGraph
 from lupi.tabular.values import Column, as_numbers, as_text, check_not_all_missing
 
-QUANTILES = 10
+MAX_BINS = 10
 """Maximum number of bins of a privileged column. A fraction i / q of the training rows lies below edge i of q."""
-LARGEST = 1e36
+MAX_NUMBER = 1e36
 """Largest magnitude of a training value; exported models take float32, whose maximum is 3e38."""
-FARTHEST = 1e6
+MAX_STANDARDIZED = 1e6
 """Standardized values are clipped to ± this number, since larger values make networks overflow."""
-FAR = 1e-6
+MIN_RELATIVE_RANGE = 1e-6
 """A column whose range is below this fraction of its magnitude is shifted before its statistics are computed."""
 
 
@@ -211,7 +211,7 @@ class Standard(Encoding):
         absent, zero = graph.apply("IsNaN", numbers), graph.constant(0.0)
         features = graph.apply("Sub", numbers, graph.constant(self.mean))
         features = graph.apply("Where", absent, zero, graph.apply("Div", features, graph.constant(self.scale)))
-        features = graph.apply("Clip", features, graph.constant(-FARTHEST), graph.constant(FARTHEST))
+        features = graph.apply("Clip", features, graph.constant(-MAX_STANDARDIZED), graph.constant(MAX_STANDARDIZED))
         features = graph.cast(features, np.float32)
         if not len(self.missing):
             return features
@@ -238,7 +238,7 @@ class Quantiles(OneHot):
     def fit(self, frame: Frame) -> Self:
         """Learn the edges of the bins; a column with few distinct values has one bin per value."""
         values = self.read(frame[self.columns[0]])
-        self.edges, self.missing = find_edges(values, QUANTILES), bool(np.isnan(values).any())
+        self.edges, self.missing = find_edges(values, MAX_BINS), bool(np.isnan(values).any())
         bins = [f"[{low}, {high})" for low, high in pairwise(["-inf", *map(as_text, self.edges), "inf"])]
         self.labels = [bins[0].replace("[", "("), *bins[1:]]
         return self
@@ -278,12 +278,12 @@ def find_offset(values: NDArray[Any]) -> NDArray[np.float64]:
     For numbers far from zero, the rounding error of the mean can exceed the differences between the numbers.
     """
     low, high = np.nanmin(values, 0).astype(np.float64), np.nanmax(values, 0).astype(np.float64)
-    return np.where(high - low < FAR * np.maximum(np.abs(low), np.abs(high)), low, 0.0)
+    return np.where(high - low < MIN_RELATIVE_RANGE * np.maximum(np.abs(low), np.abs(high)), low, 0.0)
 
 
 def find_too_large(values: NDArray[Any]) -> tuple[int, ...] | None:
     """Return the index of the first number that is too large to standardize, or None."""
-    places = np.argwhere(np.abs(values.astype(np.float64, copy=False)) > LARGEST)
+    places = np.argwhere(np.abs(values.astype(np.float64, copy=False)) > MAX_NUMBER)
     return tuple(map(int, places[0])) if len(places) else None
 
 
@@ -292,7 +292,7 @@ def measure(values: NDArray[Any], names: Sequence[Any]) -> tuple[NDArray[np.floa
     place = find_too_large(values)
     if place is not None:
         raise ValueError(
-            f"Expected column {names[place[1]]!r} to be numbers of at most {LARGEST:g} in size, "
+            f"Expected column {names[place[1]]!r} to be numbers of at most {MAX_NUMBER:g} in size, "
             f"but got {values[place]:g} in row {place[0]}."
         )
     offset = find_offset(values)
@@ -302,7 +302,7 @@ def measure(values: NDArray[Any], names: Sequence[Any]) -> tuple[NDArray[np.floa
 
 
 def standardize(values: NDArray[Any], mean: NDArray[np.float64], scale: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return (x − mean) / scale in double precision, clipped to ± `FARTHEST`."""
+    """Return (x − mean) / scale in double precision, clipped to ± `MAX_STANDARDIZED`."""
     with np.errstate(over="ignore"):
         features = (values - mean) / scale
-    return np.clip(features, -FARTHEST, FARTHEST, out=features)
+    return np.clip(features, -MAX_STANDARDIZED, MAX_STANDARDIZED, out=features)
