@@ -10,7 +10,7 @@ from torch import Tensor
 
 from benchmarks.measure import Result, at_least, ratio
 from lupi.likelihoods import Categorical
-from lupi.nn.heads import SMALLEST_SCALE, HeteroscedasticHead, average_noisy_logits
+from lupi.nn.heads import MIN_SCALE, HeteroscedasticHead, average_noisy_logits
 
 CLASSES, FEATURES, ROWS = 5_000, 64, 8
 SAMPLES, EVALUATION_SAMPLES = 100, 1_000
@@ -41,5 +41,5 @@ def average(head: HeteroscedasticHead, x: Tensor, noise: tuple[Tensor, Tensor]) 
     """Return the output of a head for all noise at once."""
     assert head.factor is not None
     factor = head.factor(x).unflatten(-1, (head.outputs, head.factors))
-    scale = F.softplus(head.scale(x)) + SMALLEST_SCALE
+    scale = F.softplus(head.scale(x)) + MIN_SCALE
     return average_noisy_logits(Categorical(), head.mean(x), factor, scale, noise, head.temperature)

@@ -10,7 +10,7 @@ from scipy.special import expit, log_expit, log_softmax, softmax
 from scipy.stats import norm
 from sklearn.metrics import log_loss
 
-from lupi.likelihoods import SMALLEST, Bernoulli, Categorical, Gaussian
+from lupi.likelihoods import MIN_MOMENT, Bernoulli, Categorical, Gaussian
 
 properties = settings(deadline=None, max_examples=40)
 seeds = st.integers(0, 2**32 - 1)
@@ -18,7 +18,7 @@ weights = st.floats(0, 1)
 
 
 def normal(rng, *shape):
-    """Numbers that are no logits of a probability below `SMALLEST`."""
+    """Numbers that are no logits of a probability below `MIN_MOMENT`."""
     return torch.from_numpy(np.clip(3 * rng.normal(size=shape), -7, 7))
 
 
@@ -250,9 +250,9 @@ def test_log_probabilities_are_those_of_double_precision_wherever(seed, size):
 
 
 def test_moments_at_the_edge_are_clipped():
-    assert Categorical().from_moments(torch.tensor([0.0, 1.0])).tolist() == pytest.approx([math.log(SMALLEST), 0])
-    logit = math.log(SMALLEST / (1 - SMALLEST))
+    assert Categorical().from_moments(torch.tensor([0.0, 1.0])).tolist() == pytest.approx([math.log(MIN_MOMENT), 0])
+    logit = math.log(MIN_MOMENT / (1 - MIN_MOMENT))
     edge = torch.tensor([0.0, 1.0], dtype=torch.float64)
     assert Bernoulli().from_moments(edge).tolist() == pytest.approx([logit, -logit])
-    assert Gaussian().from_moments(torch.tensor([3.0, 9.0])).tolist() == pytest.approx([3, SMALLEST])
-    assert SMALLEST == 1e-7
+    assert Gaussian().from_moments(torch.tensor([3.0, 9.0])).tolist() == pytest.approx([3, MIN_MOMENT])
+    assert MIN_MOMENT == 1e-7

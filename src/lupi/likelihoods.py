@@ -16,7 +16,7 @@ from torch import Tensor
 
 __all__ = ["Bernoulli", "Categorical", "Gaussian", "Likelihood", "Ordinal"]
 
-SMALLEST = 1e-7
+MIN_MOMENT = 1e-7
 """Lower bound of probabilities and variances in `from_moments`. The gradient is zero below it."""
 
 
@@ -86,7 +86,7 @@ class Categorical(Likelihood):
 
     def from_moments(self, moments: Tensor) -> Tensor:
         """Return log-probabilities, which are logits."""
-        return moments.clamp_min(SMALLEST).log()
+        return moments.clamp_min(MIN_MOMENT).log()
 
     def log_probabilities(self, output: Tensor, dim: int = -1) -> Tensor:
         """Return the log-probabilities of the classes; `dim` is the axis of outputs and of classes."""
@@ -143,7 +143,7 @@ class Bernoulli(Likelihood):
 
     def from_moments(self, moments: Tensor) -> Tensor:
         """Return logits."""
-        return torch.logit(moments, SMALLEST)
+        return torch.logit(moments, MIN_MOMENT)
 
     def log_probabilities(self, output: Tensor, dim: int = -1) -> Tensor:
         """Return the log-probabilities of 0 and 1, along a new axis `dim`."""
@@ -194,7 +194,7 @@ class Gaussian(Likelihood):
         if moments.shape[-1] == 1:
             return moments
         mean, second = moments[..., :1], moments[..., 1:]
-        return torch.cat([mean, (second - mean.square()).clamp_min(SMALLEST)], -1)
+        return torch.cat([mean, (second - mean.square()).clamp_min(MIN_MOMENT)], -1)
 
 
 def at_least_float32(output: Tensor) -> Tensor:

@@ -292,7 +292,7 @@ def test_evaluation_in_blocks_is_evaluation_at_once(likelihood, factors, monkeyp
     blocks = []
     average = heads.average_noisy_logits
     monkeypatch.setattr(heads, "average_noisy_logits", lambda *args: blocks.append(len(args[1])) or average(*args))
-    monkeypatch.setattr(heads, "LARGEST_BLOCK", 3 * head.evaluation_noise.numel())
+    monkeypatch.setattr(heads, "MAX_NOISY_LOGITS", 3 * head.evaluation_noise.numel())
     torch.testing.assert_close(head(features), expected)
     assert blocks == [3, 3, 1]
 
@@ -311,7 +311,7 @@ def test_memory_of_a_head_with_many_outputs_is_bounded():
     with torch.no_grad(), Watch():
         output = head.eval()(torch.randn(9, 2))
     assert output.shape == (9, 5000)
-    assert max(largest) <= heads.LARGEST_BLOCK < 9 * head.evaluation_noise.numel()
+    assert max(largest) <= heads.MAX_NOISY_LOGITS < 9 * head.evaluation_noise.numel()
 
 
 @pytest.mark.parametrize("training", [True, False])

@@ -40,9 +40,9 @@ from lupi.tabular.encoding import MissingValuesWarning
 from lupi.tabular.grouping import Rows
 from lupi.tabular.table_data import TableData
 
-SEED = 1_000_000
+SEED_OFFSET = 1_000_000
 """Added to the seeds of the comparison, so that the No PI network differs from all arms."""
-SMALLEST = 0.01
+MIN_SINGULAR_VALUE = 0.01
 """Singular values of M below this share of the largest count as zero: the labels do not tell such classes apart."""
 
 
@@ -64,7 +64,7 @@ def weigh_truths(
     "evidence" is log P(labels | z) and "truth" is c_i, [held-out examples, classes].
     """
     settings = {**plan.settings, "patience": PATIENCE, "device": plan.device}
-    models = [TableEstimator(data.schema, BASELINE, {**settings, "random_state": SEED + seed}) for seed in seeds]
+    models = [TableEstimator(data.schema, BASELINE, {**settings, "random_state": SEED_OFFSET + seed}) for seed in seeds]
     with one_thread(), warnings.catch_warnings(action="ignore", category=MissingValuesWarning):
         fit_tables(models, [data.take(splits[seed][0]) for seed in seeds])
         predictions = [
@@ -117,7 +117,7 @@ def correct_for_noise(evidence: Floats, share: Floats, gold: NDArray[np.int64] |
     known = np.zeros(len(evidence), bool) if gold is None else gold >= 0
     some = posterior[~known]
     moment = some.T @ some / np.maximum(some.sum(0), np.finfo(float).tiny)[:, None]
-    truth = posterior @ np.linalg.pinv(moment, rcond=SMALLEST)
+    truth = posterior @ np.linalg.pinv(moment, rcond=MIN_SINGULAR_VALUE)
     if gold is not None:
         truth[known] = np.eye(len(share))[gold[known]]
         evidence = evidence.copy()

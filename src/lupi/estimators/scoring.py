@@ -17,7 +17,7 @@ from lupi.metrics import Normal, Posterior
 from lupi.tabular.frames import as_frame
 from lupi.tabular.targets import code_gold
 
-SMALLEST = 1e-6
+MIN_PROBABILITY = 1e-6
 """Lower bound of predicted probabilities, as in the model of the annotators."""
 
 
@@ -95,7 +95,7 @@ class LabelLikelihood:
         group, first = pd.factorize(group)[0], np.unique(pd.factorize(group)[0], return_index=True)[1]
         true = None if gold is None else np.nan_to_num(code_gold(gold, classes)[kept], nan=-1)
         found = infer(p, classes.get_indexer(y[kept]), example=group, annotator=np.asarray(who)[kept], gold=true)
-        joint = np.log(p[first].clip(SMALLEST)) + found.evidence
+        joint = np.log(p[first].clip(MIN_PROBABILITY)) + found.evidence
         total = logsumexp(joint, axis=1)
         if true is not None:
             of_example = pd.Series(true).groupby(group).max().to_numpy(int)

@@ -13,16 +13,16 @@ from torch import Tensor, nn
 from lupi._internal.checks import check_integer, check_positive
 from lupi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood, at_least_float32
 
-SMALLEST_SCALE = 1e-3
-MANY = 1000
+MIN_SCALE = 1e-3
+MANY_OUTPUTS = 1000
 """Number of outputs above which a head draws fewer samples."""
-LARGEST_BLOCK = 2**22
+MAX_NOISY_LOGITS = 2**22
 """Maximum number of noisy logits in memory at once in evaluation, unless a single row has more."""
 
 
 def limit_samples(samples: int, outputs: int) -> int:
     """Return the number of samples for a head: above 1000 outputs inversely proportional to them, at least a tenth."""
-    return samples if outputs <= MANY else max(-(-samples // 10), samples * MANY // outputs)
+    return samples if outputs <= MANY_OUTPUTS else max(-(-samples // 10), samples * MANY_OUTPUTS // outputs)
 
 
 def average_noisy_logits(
@@ -112,7 +112,7 @@ class HeteroscedasticHead(nn.Module):
         """Return the logits of the averaged probabilities."""
         mean = self.mean(features)
         factor = None if self.factor is None else self.factor(features).unflatten(-1, (self.outputs, self.factors))
-        scale = F.softplus(self.scale(features)) + SMALLEST_SCALE
+        scale = F.softplus(self.scale(features)) + MIN_SCALE
         noise = self.evaluation_noise
         if self.training:
             rows, sources = features.shape[0], noise.shape[0]
@@ -121,7 +121,7 @@ class HeteroscedasticHead(nn.Module):
         if self.training or torch.compiler.is_compiling():  # an exported graph processes all rows at once
             return average_noisy_logits(self.likelihood, mean, factor, scale, by_source, self.temperature)
         every = torch.arange(features.shape[0], device=mean.device)
-        blocks = torch.split(every, max(1, LARGEST_BLOCK // noise.numel()))
+        blocks = torch.split(every, max(1, MAX_NOISY_LOGITS // noise.numel()))
         return torch.cat(
             [
                 average_noisy_logits(
@@ -165,7 +165,7 @@ class ProbitHead(nn.Module):
         which ONNX lacks.
         """
         mean = at_least_float32(self.mean(features))
-        scale = at_least_float32(F.softplus(self.scale(features))) + SMALLEST_SCALE
+        scale = at_least_float32(F.softplus(self.scale(features))) + MIN_SCALE
         if not self.training:
             return probit_logits(mean, scale)
         z: Tensor = mean / scale
@@ -188,7 +188,7 @@ class GaussianHead(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """Return the mean and the variance, [n, 2]."""
-        return torch.cat([self.mean(features), F.softplus(self.variance(features)) + SMALLEST_SCALE], -1)
+        return torch.cat([self.mean(features), F.softplus(self.variance(features)) + MIN_SCALE], -1)
 
 
 def heteroscedastic_head(
