@@ -230,3 +230,9 @@ def test_a_missing_value_is_that_of_other_rows_and_equals_itself():
     assert known["x"].tolist() == ["a", "a"]
     _, codes = find_examples(["p", "q", "q", "p"], inputs)
     assert codes.tolist() == [0, 1, 1, 0]
+
+
+def test_a_true_label_beside_soft_ones_is_a_class():
+    soft = np.eye(3)[Y] * 0.8 + 0.2 / 3
+    model = classifier("no-pi", soft=True).fit(X, soft, gold=np.where(np.arange(60) < 5, Y, -1))
+    assert model.predict_proba(X).shape == (60, 3)

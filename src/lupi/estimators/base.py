@@ -102,10 +102,9 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         example: Any = None,
         sample_weight: Any = None,
         gold: Any = None,
-        eval_set: Any = None,
     ) -> Self:
         """Train on annotations."""
-        data, held_out, settings, seed = self._prepare(X, y, privileged, example, sample_weight, gold, eval_set)
+        data, held_out, settings, seed = self._prepare(X, y, privileged, example, sample_weight, gold)
         self.history_ = fit(
             self.method_,
             data,
@@ -139,7 +138,6 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         example: Any = None,
         sample_weight: Any = None,
         gold: Any = None,
-        eval_set: Any = None,
     ) -> tuple[Annotations, Annotations | None, Settings, int]:
         """Check and encode all arguments, build the network, and return how to train it.
 
@@ -169,20 +167,11 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         if fabric is not None:
             seed = fabric.broadcast(seed)  # all processes take the seed of the first
         data = self._annotate(rows, names, gold)
-        held_out = None if eval_set is None else self._encode_eval_set(eval_set, data.a.shape[1])
         self._build_network(data.x, seed)
-        settings = self._check_parameters(len(data))
+        settings, held_out = self._check_parameters(len(data)), None
         forms_consensus = self.method_.predicts_truth and settings.stops_on_consensus
         if self.method_.stops_itself:
             settings = replace(settings, patience=None)
-        elif held_out is not None:
-            if forms_consensus and not getattr(self, "soft", False):
-                held_out = fit_arguments.take_as_true(held_out)
-            elif self.method_.uses_privileged and "marginal" not in self.method_.gradients and len(eval_set) == 2:
-                raise ValueError(
-                    f"Expected `eval_set` to be (X, y, privileged) for method {self.method!r}, whose loss needs "
-                    "privileged information, but got (X, y)."
-                )
         elif self.patience is not None:
             fraction = (self.training or {}).get("validation_fraction", VALIDATION_FRACTION)
             data, held_out = fit_arguments.hold_out(data, fraction, seed)
@@ -256,22 +245,6 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         for note in notes:
             warnings.warn(note, stacklevel=5)
         return kinds, privileged_kinds
-
-    def _encode_eval_set(self, eval_set: Any, width: int) -> Annotations:
-        """Encode held-out data, (X, y) or (X, y, privileged); by default, privileged features are zero."""
-        if not isinstance(eval_set, Sequence) or isinstance(eval_set, str) or len(eval_set) not in (2, 3):
-            got = f"{len(eval_set)} values" if isinstance(eval_set, Sequence) else type(eval_set).__name__
-            raise ValueError(f"Expected `eval_set` to be (X, y) or (X, y, privileged), but got {got}.")
-        inputs, y = self._read_inputs(eval_set[0], reset=False), fit_arguments.read_targets(eval_set[1])
-        if len(y) != len(inputs):
-            raise ValueError(f"Expected `eval_set` to have {len(inputs)} labels as its X has rows, but got {len(y)}.")
-        labelled = fit_arguments.find_labelled(y, classes=self._codes_classes)
-        rows, x = torch.from_numpy(labelled).nonzero().squeeze(1), self._encode_inputs(inputs)
-        a: Tensor | SparseRows = torch.zeros(len(y), width)
-        if len(eval_set) == 3:
-            a = self._encode_privileged(as_pandas(eval_set[2]), len(y))
-        a = a[rows] if isinstance(a, Tensor) else a.take(rows)
-        return Annotations(x, rows, a, self.target_.code(y[labelled], "eval_set"))
 
     def _build_network(self, x: Any, seed: int) -> None:
         """Build the network."""
@@ -502,7 +475,7 @@ def fit_together(models: Sequence[PrivilegedEstimator], sets: Sequence[Mapping[s
     models : sequence of estimators
         Estimators that are identical except for `random_state`, on one device and without a checkpoint.
     sets : sequence of mapping
-        The arguments of `fit` for each estimator: X, y, privileged, example, sample_weight, gold and eval_set.
+        The arguments of `fit` for each estimator: X, y, privileged, example, sample_weight and gold.
 
     Examples
     --------

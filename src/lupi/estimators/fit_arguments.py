@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
@@ -238,11 +238,3 @@ def hold_out(data: Annotations, fraction: float, seed: int) -> tuple[Annotations
     order = torch.randperm(examples, generator=torch.Generator().manual_seed(seed))
     held = torch.isin(data.row, order[:count])
     return data.take((~held).nonzero().squeeze(1)), data.take(held.nonzero().squeeze(1))
-
-
-def take_as_true(data: Annotations) -> Annotations:
-    """Take labels, one per example, as true labels."""
-    unknown = torch.nan if data.y.is_floating_point() else -1
-    gold = data.y.new_full((data.examples, *data.y.shape[1:]), unknown)
-    gold[data.row] = data.y
-    return replace(data, gold=gold)
