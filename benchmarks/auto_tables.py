@@ -24,7 +24,7 @@ from lupi import PrivilegedClassifier
 from lupi.crowd import Votes
 from lupi.crowd.confusions import dawid_skene
 from lupi.metrics import METRICS
-from lupi.tabular.text import make_text_encoder
+from lupi.tabular.text_encoders import make_text_encoder
 
 EARLY: dict[str, Any] = {"patience": 5}
 ROWS: dict[str, dict[str, Any]] = {

@@ -20,7 +20,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from lupi import PrivilegedClassifier
-from lupi.tabular.text import make_text_encoder
+from lupi.tabular.text_encoders import make_text_encoder
 
 SIZES = (0, 50, 100, 200)
 JUDGES, COMMENTS, EPOCHS = 5, 1000, 20

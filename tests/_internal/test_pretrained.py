@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from lupi._internal.pretrained import NO_CODE, ImageTrunk, TextTrunk, colour_statistics, hub_options, pool, pretrained
-from lupi.tabular import text
+from lupi.tabular import text_encoders
 
 IMAGES = torch.randint(256, (12, 3, 32, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 MEAN, STD = [0.4, 0.5, 0.6], [0.2, 0.25, 0.3]
@@ -101,7 +101,7 @@ def test_a_hub_that_does_not_answer_is_not_asked_again(error, monkeypatch, tmp_p
         raise error
 
     monkeypatch.setattr(hub, "model_info", ask)
-    for load in (pretrained, lambda name: text.make_text_encoder(name).fit([])):
+    for load in (pretrained, lambda name: text_encoders.make_text_encoder(name).fit([])):
         with pytest.raises(ValueError, match=r"got 'nobody/nothing': the Hugging Face hub does not answer, and its "):
             load("nobody/nothing")
     assert asked == [("nobody/nothing", {"timeout": 10.0})] * 2

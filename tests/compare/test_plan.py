@@ -4,7 +4,7 @@ import pytest
 
 from lupi.compare.plan import Plan, make_splits
 from lupi.estimators.table_estimator import TableEstimator
-from lupi.tabular import TableSpec, text
+from lupi.tabular import TableSpec, text_encoders
 from lupi.tabular.table_data import read_data, read_test
 
 RNG = np.random.default_rng(0)
@@ -74,8 +74,10 @@ def test_text_encoders_are_fitted_on_training_rows_only(tmp_path, monkeypatch):
     table["note"] = table["id"].map(table.groupby("id")["note"].first())
     plan, data, _ = read(tmp_path, table)
     learned = []
-    fit = text.TfidfEncoder.fit
-    monkeypatch.setattr(text.TfidfEncoder, "fit", lambda self, texts: learned.append(set(texts)) or fit(self, texts))
+    fit = text_encoders.TfidfEncoder.fit
+    monkeypatch.setattr(
+        text_encoders.TfidfEncoder, "fit", lambda self, texts: learned.append(set(texts)) or fit(self, texts)
+    )
     for train, test in make_splits(plan, data, None):
         TableEstimator(data.schema, "no-pi", {"epochs": 1}).fit(data.take(train))
         assert learned.pop() == set(table["note"].iloc[train])

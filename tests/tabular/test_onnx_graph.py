@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 from lupi.estimators.onnx_export import OPSET
 from lupi.tabular.kinds.number import parse_numbers
 from lupi.tabular.onnx_graph import OnnxGraph
-from lupi.tabular.text import TfidfEncoder
+from lupi.tabular.text_encoders import TfidfEncoder
 
 
 def make_session(add, output=TensorProto.DOUBLE):

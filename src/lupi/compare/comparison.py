@@ -28,7 +28,7 @@ from lupi.compare.statistics import Uncertainty
 from lupi.crowd.agreement import describe_agreement
 from lupi.estimators.table_estimator import check_trust
 from lupi.metrics import METRICS, Posterior, average_bins
-from lupi.tabular.embeddings import hash_folder, resolve_folder
+from lupi.tabular.pretrained_encoders import hash_folder, resolve_folder
 from lupi.tabular.table_data import TableData, read_data, read_test
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from lupi.estimators import targets
 from lupi.tabular.encoding import TableEncoder
 from lupi.tabular.images import PixelEncoder, VisionEncoder
 from lupi.tabular.kinds import ENCODINGS, KINDS
-from lupi.tabular.text import TfidfEncoder, TransformerEncoder
+from lupi.tabular.text_encoders import TfidfEncoder, TransformerEncoder
 
 FORMAT = 5
 ATTEMPTS = 50

@@ -17,10 +17,10 @@ from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor, folder, o
 from lupi.estimators.base import MethodMaker, Trunk
 from lupi.estimators.packing import explain_contents, pack_model, unpack_model
 from lupi.serving.card import write_card
-from lupi.tabular.embeddings import PretrainedEncoder, resolve_folder
 from lupi.tabular.frames import as_pandas
 from lupi.tabular.images import VisionEncoder
 from lupi.tabular.kinds.embedded import Embedded
+from lupi.tabular.pretrained_encoders import PretrainedEncoder, resolve_folder
 from lupi.tabular.schema import Schema
 
 Estimator = PrivilegedClassifier | PrivilegedRegressor

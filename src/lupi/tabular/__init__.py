@@ -3,7 +3,7 @@
 from lupi.tabular.encoding import TableEncoder
 from lupi.tabular.kinds import KINDS, Kind
 from lupi.tabular.spec import TableSpec
-from lupi.tabular.text import TfidfEncoder, TransformerEncoder
+from lupi.tabular.text_encoders import TfidfEncoder, TransformerEncoder
 
 __all__ = [
     "KINDS",

@@ -14,7 +14,7 @@ from PIL import Image, ImageOps
 from lupi._internal.devices import pick_device
 from lupi._internal.pretrained import ImageTrunk, pretrained
 from lupi._internal.sanitizing import one_line
-from lupi.tabular.embeddings import PretrainedEncoder, resolve_folder
+from lupi.tabular.pretrained_encoders import PretrainedEncoder, resolve_folder
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 """Formats to accept. Pillow reads more formats, some by starting other programs."""

@@ -17,7 +17,6 @@ from pandas.api.types import is_numeric_dtype
 
 from lupi._internal.sanitizing import one_line
 from lupi.tabular import recognizing, targets
-from lupi.tabular.embeddings import resolve_folder
 from lupi.tabular.formats import folder_of, open_columns, open_file, read_schema, read_table
 from lupi.tabular.frames import Columns, Frame, to_pandas
 from lupi.tabular.grouping import (
@@ -31,6 +30,7 @@ from lupi.tabular.grouping import (
 )
 from lupi.tabular.kinds import find_kind
 from lupi.tabular.kinds.embedded import embed
+from lupi.tabular.pretrained_encoders import resolve_folder
 from lupi.tabular.recognizing import TABLE_ADVICE
 from lupi.tabular.schema import InputColumn, Schema
 from lupi.tabular.spec import Roles, TableSpec

@@ -13,8 +13,8 @@ from lupi._internal.checks import import_extra
 from lupi._internal.devices import pick_device
 from lupi._internal.pretrained import TextTrunk, limit_tokens, load_tokenizer, pretrained
 from lupi._internal.sanitizing import one_line
-from lupi.tabular.embeddings import PretrainedEncoder, resolve_folder
 from lupi.tabular.onnx_graph import OnnxGraph
+from lupi.tabular.pretrained_encoders import PretrainedEncoder, resolve_folder
 
 MAX_WEIGHT = 1000.0
 """More than any frequency of words (on a logarithmic scale) or axis is."""

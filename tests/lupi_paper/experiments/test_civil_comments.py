@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from lupi import metrics
 from lupi.cli import app
-from lupi.tabular.text import make_text_encoder
+from lupi.tabular.text_encoders import make_text_encoder
 from lupi_paper.datasets.civil_comments import IDENTITIES, LABELS
 from lupi_paper.experiments.civil_comments import (
     CLAIMS,

@@ -5,10 +5,9 @@ To add a kind, subclass `Kind` and add the class to `KINDS`.
 
 from lupi.tabular.kinds.base import ColumnEncoder, Encoding, Kind
 from lupi.tabular.kinds.category import Category, OneHot
-from lupi.tabular.kinds.embedded import Embedded
+from lupi.tabular.kinds.embedded import Embedded, Text
 from lupi.tabular.kinds.image import ImageFile
 from lupi.tabular.kinds.number import Boolean, Number, Quantiles, Standard, Standardized
-from lupi.tabular.kinds.texts import Text
 from lupi.tabular.kinds.vector import Vector, Vectors
 
 __all__ = ["ENCODINGS", "KINDS", "ColumnEncoder", "Encoding", "Kind", "find_kind"]

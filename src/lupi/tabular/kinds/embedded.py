@@ -1,4 +1,7 @@
-"""Columns whose values an encoder turns into several features."""
+"""Columns whose values an encoder turns into several features, such as texts.
+
+Texts are encoded with TF-IDF or, as ``"text:MODEL"``, with a Hugging Face model.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,10 +13,10 @@ from numpy.typing import NDArray
 
 from lupi.tabular.frames import Frame
 from lupi.tabular.images import UnreadableImageError
-from lupi.tabular.kinds.base import ColumnEncoder, Kind
+from lupi.tabular.kinds.base import ColumnEncoder, Encoding, Kind
 from lupi.tabular.kinds.vector import Features
 from lupi.tabular.onnx_graph import OnnxGraph
-from lupi.tabular.text import TfidfEncoder
+from lupi.tabular.text_encoders import TfidfEncoder, make_text_encoder
 from lupi.tabular.values import Column, check_not_all_missing
 
 
@@ -40,6 +43,28 @@ class Embedded(Features):
 
     def draw(self, rng: np.random.Generator, rows: int) -> dict[str, Any]:
         return {self.columns[0]: self.encoder.draw(rng, rows)} if isinstance(self.encoder, TfidfEncoder) else {}
+
+
+class Text(Kind):
+    """Strings, most of which have three words or more."""
+
+    name = "text"
+    wants = "strings"
+
+    def recognizes(self, column: Column, stored: str) -> bool:
+        if stored != "string":
+            return False
+        values = [str(value) for value in column.dropna().unique()]
+        return len(values) > 20 and bool(np.mean([len(value.split()) >= 3 for value in values[:10_000]]) > 0.5)
+
+    def reads(self, stored: str) -> bool:
+        return stored == "string"
+
+    def make_encoder(self, device: str) -> ColumnEncoder:
+        return make_text_encoder(self.argument, device)
+
+    def encode(self, frame: Frame, columns: list[str], *, privileged: bool, device: str = "auto") -> Encoding:  # noqa: ARG002
+        return Embedded(self, columns, self.make_encoder(device)).fit(frame)
 
 
 def embed(encoder: ColumnEncoder, column: Column) -> NDArray[np.float32]:
