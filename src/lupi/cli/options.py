@@ -92,26 +92,11 @@ def table_options(
     text_encoder: TextEncoder = None,
     image_encoder: ImageEncoder = None,
 ) -> Any:
-    """Return the `TableSpec` of a table."""
+    """Return the `TableSpec` of a table, whose fields are the parameters."""
+    given = {name: value for name, value in locals().items() if value is not None}
     from lupi.tabular import TableSpec
 
-    return TableSpec(
-        table=table,
-        target=target,
-        privileged=privileged or [],
-        example=example,
-        annotator=annotator,
-        gold=gold,
-        trust=split_trust(trust),
-        weight=weight,
-        soft=soft,
-        scale=scale,
-        ignore=ignore or [],
-        kind=split_kinds(kind),
-        task=task,
-        text_encoder=text_encoder,
-        image_encoder=image_encoder,
-    )
+    return TableSpec(**{**given, "trust": split_trust(trust), "kind": split_kinds(kind)})
 
 
 def split_kinds(values: list[str] | None) -> dict[str, str]:
