@@ -15,8 +15,8 @@ from lupi.methods import Method, NoPI
 from lupi.methods.base import Remembered, Stage, join_stages
 from lupi.nn.inference import over_examples
 from lupi.settings import Settings
-from lupi.training import Checkpoint, Replicas, fit
-from lupi.training.fitting import can_stack, iterate_stages, split_stage, stack_stage
+from lupi.training import Checkpoint, StackedAnnotations, fit
+from lupi.training.fitting import can_stack, change_sets, iterate_stages, split_stage
 from lupi.training.stepper import OneDevice
 from tests.training.helpers import assert_equal, interrupted, weights
 
@@ -181,7 +181,7 @@ def test_a_split_stage_prepares_each_set_and_finishes_once():
     assert all(part.split_validation(None) is sets[1] for part in parts)
     assert {part.adapt(HOW).epochs for part in parts} == {7}
     assert [part.finish is None for part in parts] == [True, True, False]
-    stacked = stack_stage(stage, Replicas(stage.method))
+    stacked = change_sets(stage, StackedAnnotations)
     for function, expected in (
         (stacked.prepare, sets),
         (stacked.prepare_validation, sets[::-1]),

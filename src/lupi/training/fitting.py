@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -231,47 +232,35 @@ def iterate_stages(
                 replicas = Replicas(stage.method)
                 replicas.stack()
                 try:
-                    yield stack_stage(stage, replicas), methods
+                    yield change_sets(stage, StackedAnnotations)._replace(method=replicas), methods
                 finally:
                     replicas.separate()
             else:
                 yield from ((part, methods) for part in split_stage(stage))
 
 
-def stack_stage(stage: Stage, replicas: Replicas) -> Stage:
-    """Turn a stage of several methods into one of replicas."""
-
-    def stack(prepare: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
-        return None if prepare is None else lambda data: StackedAnnotations(prepare(data))
-
-    prepare = stack(stage.prepare)
-    assert prepare is not None
-    return stage._replace(
-        method=replicas,
-        prepare=prepare,
-        prepare_validation=stack(stage.prepare_validation),
-        split_validation=stack(stage.split_validation),
-    )
-
-
 def split_stage(stage: Stage) -> Iterator[Stage]:
     """Split a stage of several methods into one stage each; the last one finishes it."""
-
-    def pick(prepare: Callable[[Any], Any] | None, number: int) -> Callable[[Any], Any] | None:
-        return None if prepare is None else lambda data: prepare(data)[number]
-
     methods = list_methods(stage)
     for number, method in enumerate(methods):
-        prepare = pick(stage.prepare, number)
-        assert prepare is not None
-        yield stage._replace(
+        yield change_sets(stage, itemgetter(number))._replace(
             name=f"{stage.name} {number + 1}/{len(methods)}",
             method=method,
-            prepare=prepare,
-            prepare_validation=pick(stage.prepare_validation, number),
-            split_validation=pick(stage.split_validation, number),
             finish=stage.finish if number == len(methods) - 1 else None,
         )
+
+
+def change_sets(stage: Stage, change: Callable[[Any], Any]) -> Stage:
+    """Return a stage whose functions return their sets changed."""
+
+    def wrap(prepare: Any) -> Any:
+        return None if prepare is None else lambda data: change(prepare(data))
+
+    return stage._replace(
+        prepare=wrap(stage.prepare),
+        prepare_validation=wrap(stage.prepare_validation),
+        split_validation=wrap(stage.split_validation),
+    )
 
 
 def can_stack(stage: Stage, data: Data, settings: Settings, place: Any) -> bool:
