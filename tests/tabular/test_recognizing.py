@@ -27,7 +27,7 @@ def kinds(frame, given=None, example=None):
     spec = TableSpec(table=Path("t"), target=["y"], kind=given or {}, example=example)
     table = pa.Table.from_pandas(frame, preserve_index=False)
     roles = Roles(target=("y",), inputs=inputs, example=example)
-    found, notes = table_data.recognize_inputs(spec, Columns.of(table), table.schema, roles)
+    found, notes = table_data.describe_inputs(spec, Columns.of(table), table.schema, roles)
     of_file = {name: column.kind for name, column in found.items()}
     if example is None:
         assert recognize_inputs(frame, given or {}, PYTHON_ADVICE)[0] == of_file

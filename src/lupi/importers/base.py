@@ -270,7 +270,7 @@ def make_columns(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(columns, index=range(len(records)))
 
 
-def to_seconds(value: Any) -> Any:
+def to_timestamp(value: Any) -> Any:
     """Return a time as a timestamp in UTC: an ISO 8601 string, or seconds since 1970."""
     return None if value is None else pd.to_datetime(value, unit=None if isinstance(value, str) else "s", utc=True)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lupi.importers.base import ImportedTable, Importer, LabelRow, choose_field, make_table, to_seconds
+from lupi.importers.base import ImportedTable, Importer, LabelRow, choose_field, make_table, to_timestamp
 from lupi.tabular.formats import read_table
 from lupi.tabular.formats.json_files import read_records
 
@@ -81,7 +81,7 @@ def read_record(record: Mapping[str, Any], label: str, who: str | None) -> list[
             LabelRow(
                 **shared,
                 label=one.get("label"),
-                privileged={"annotator": str(one["user"]), "timestamp": to_seconds(one.get("created_at"))},
+                privileged={"annotator": str(one["user"]), "timestamp": to_timestamp(one.get("created_at"))},
             )
             for one in found
         ]

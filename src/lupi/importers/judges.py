@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from lupi._internal.checks import is_number
-from lupi.importers.base import ImportedTable, Importer, LabelRow, make_table, to_seconds
+from lupi.importers.base import ImportedTable, Importer, LabelRow, make_table, to_timestamp
 from lupi.tabular.formats.json_files import read_records
 
 FIELDS: Mapping[str, Sequence[str]] = {
@@ -94,7 +94,7 @@ def read_line(line: Mapping[str, Any], label: str, inputs: Sequence[str]) -> Lab
             "score": None if label in FIELDS["score"] else score,
             **facts,
             "seconds": find(line, "seconds"),
-            "timestamp": to_seconds(find(line, "timestamp")),
+            "timestamp": to_timestamp(find(line, "timestamp")),
         },
         gold=find(line, "gold"),
     )

@@ -18,7 +18,7 @@ from lupi.importers.base import (
     choose_field,
     make_table,
     name_answers,
-    to_seconds,
+    to_timestamp,
 )
 from lupi.tabular.formats.json_files import read_records
 
@@ -93,7 +93,7 @@ class LabelStudio(Importer):
                 known = {
                     "annotator": name_user(annotation.get("completed_by")),
                     "seconds": annotation.get("lead_time"),
-                    "timestamp": to_seconds(annotation.get("created_at")),
+                    "timestamp": to_timestamp(annotation.get("created_at")),
                 }
                 given = annotation.get("result") or []
                 answers = {name: read_result(given, name) for name in others if name not in unread}
@@ -202,7 +202,7 @@ def read_minimal(records: Sequence[Mapping[str, Any]], label: str | None, path: 
                 privileged={
                     "annotator": name_user(record.get("annotator")),
                     "seconds": record.get("lead_time"),
-                    "timestamp": to_seconds(record.get("created_at")),
+                    "timestamp": to_timestamp(record.get("created_at")),
                 },
             )
         )

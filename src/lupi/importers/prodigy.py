@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lupi.importers.base import ImportedTable, Importer, LabelRow, choose_field, make_table, name_answers, to_seconds
+from lupi.importers.base import ImportedTable, Importer, LabelRow, choose_field, make_table, name_answers, to_timestamp
 from lupi.tabular.formats.json_files import read_records
 
 
@@ -78,7 +78,7 @@ def read_task(task: Mapping[str, Any], label: Any, others: Mapping[str, Any]) ->
     example, who = name_session(task)
     known = {
         "annotator": None if who is None else str(who),
-        "timestamp": to_seconds(task.get("_timestamp")),
+        "timestamp": to_timestamp(task.get("_timestamp")),
         "prediction_score": task.get("score", meta_of(task).get("score")),
     }
     return LabelRow(

@@ -244,7 +244,7 @@ def read_data(spec: TableSpec) -> TableData:
         table = table.take(labels.index.to_numpy())
     if task == "classification" and len(roles.target) == 1:
         notes += note_target(labels[roles.target[0]], given=spec.task is not None, scaled=spec.scale is not None)
-    inputs, of_inputs = recognize_inputs(spec, table, types, roles)
+    inputs, of_inputs = describe_inputs(spec, table, types, roles)
     privileged, of_privileged = recognizing.recognize_privileged(
         table[list(roles.privileged)], spec.kind, TABLE_ADVICE, spec.annotator
     )
@@ -294,7 +294,7 @@ def read_data(spec: TableSpec) -> TableData:
     return replace(data, choices=[*map(one_line, choices)], notes=[*map(one_line, every)])
 
 
-def recognize_inputs(
+def describe_inputs(
     spec: TableSpec, table: Columns, types: pa.Schema, roles: Roles
 ) -> tuple[dict[str, InputColumn], list[str]]:
     """Recognize the kinds of input columns, and note those that are probably ids."""

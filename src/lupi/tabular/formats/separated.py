@@ -227,7 +227,7 @@ def find_quotes(path: Path, separator: str, _changed: int, _size: int) -> Quotes
         found = find_marks(file)
     if b'"' not in header + found:
         return Quotes(enclose=False)
-    rows, plain = (count_rows(path, separator, quoted=quoted) for quoted in (True, False))
+    rows, plain = (count_records(path, separator, quoted=quoted) for quoted in (True, False))
     if rows == (count_lines(path) if plain is None else plain):
         return Quotes(enclose=plain is None or separator != "\t" or b'"' in header or found == b'""')
     long = list(find_long_values(path, separator))
@@ -256,7 +256,7 @@ def find_marks(file: IO[bytes]) -> bytes:
     return found
 
 
-def count_rows(path: Path, separator: str, *, quoted: bool) -> int | None:
+def count_records(path: Path, separator: str, *, quoted: bool) -> int | None:
     """Count the rows of a file, with its header; return None if they do not have equally many values."""
     # Any bytes are Latin-1.
     read = pa.csv.ReadOptions(block_size=BLOCK, autogenerate_column_names=True, encoding="latin-1")
