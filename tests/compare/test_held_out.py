@@ -7,7 +7,7 @@ import pytest
 from lupi.compare import Plan
 from lupi.compare.arms import score_table
 from lupi.compare.held_out import correct_for_noise, first_rows, weigh_truths
-from lupi.compare.plan import make_splits
+from lupi.compare.plan import Setup, make_splits
 from lupi.crowd import infer
 from lupi.estimators.table_estimator import TableEstimator
 from lupi.metrics import Posterior, accuracy, nll
@@ -98,7 +98,9 @@ def test_what_labels_say_is_closer_to_the_truth_than_labels(tmp_path):
     for each, gain in ((1, 0), (3, 0.1)):
         label, annotator, example = crowd(each, 0.5)
         plan, data, splits = read(tmp_path, label, annotator, example)
-        for (_, test), found in zip(splits, weigh_truths(plan, data, splits, [0, 1]), strict=True):
+        for (_, test), found in zip(
+            splits, weigh_truths(Setup(plan=plan, data=data, splits=splits), [0, 1]), strict=True
+        ):
             examples = example[test][: len(np.unique(example[test]))]  # each once before any of them twice
             right = (found["evidence"].argmax(1) == TRUTH[examples]).mean()
             assert right >= (label[test] == TRUTH[example[test]]).mean() + gain
@@ -108,7 +110,7 @@ def test_what_labels_say_is_closer_to_the_truth_than_labels(tmp_path):
 
 def test_scored_rows_are_those_of_the_task(tmp_path):
     plan, data, splits = read(tmp_path, *crowd(2, 0.5))
-    every = weigh_truths(plan, data, splits, [0, 1])
+    every = weigh_truths(Setup(plan=plan, data=data, splits=splits), [0, 1])
     for seed, ((_, test), own) in enumerate(zip(splits, every, strict=True)):
         once = test[first_rows(data.group[test])]
         gold = np.digitize(data.inputs["size"].iloc[once], [-0.5, 0.5])
@@ -130,7 +132,7 @@ def test_classes_that_the_training_rows_lack_are_impossible(tmp_path):
     plan, data, _ = read(tmp_path, label, annotator, example)
     splits = make_splits(plan, data, None)
     assert held not in splits[0][1]
-    (found,) = weigh_truths(plan, data, splits, [0])
+    (found,) = weigh_truths(Setup(plan=plan, data=data, splits=splits), [0])
     assert found["truth"].shape == (len(splits[0][1]), 3)
     assert not found["truth"][:, 1].any()
     assert np.isneginf(found["evidence"][:, 1]).all()
@@ -143,14 +145,14 @@ def test_the_network_reads_columns_as_the_table_does(tmp_path):
     table.assign(code="c" + table["id"].astype(str)).to_parquet(plan.spec.table)
     plan = replace(plan, spec=replace(plan.spec, kind={"code": "category"}), settings={"epochs": 1})
     data = read_data(plan.spec).load()
-    for found in weigh_truths(plan, data, make_splits(plan, data, None), [0, 1]):
+    for found in weigh_truths(Setup(plan=plan, data=data, splits=make_splits(plan, data, None)), [0, 1]):
         np.testing.assert_allclose(found["truth"].sum(1), 1, atol=1e-6)
 
 
 def test_seeds_do_not_affect_each_other(tmp_path):
     plan, data, splits = read(tmp_path, *crowd(1, 0.5))
-    (first,), (second,) = (weigh_truths(plan, data, splits, [seed]) for seed in (0, 1))
-    alone = weigh_truths(plan, data, splits, [0, 1])
+    (first,), (second,) = (weigh_truths(Setup(plan=plan, data=data, splits=splits), [seed]) for seed in (0, 1))
+    alone = weigh_truths(Setup(plan=plan, data=data, splits=splits), [0, 1])
     np.testing.assert_allclose(alone[0]["truth"], first["truth"], atol=1e-4)
     np.testing.assert_allclose(alone[1]["truth"], second["truth"], atol=1e-4)
 
@@ -161,7 +163,7 @@ def test_true_labels_of_held_out_examples_score_and_those_of_training_rows_train
     known = example % 3 == 0
     gold = pd.Series(np.where(known, (TRUTH[example] + 1) % 3, np.nan))  # a truth that labels deny
     data = replace(data, columns=data.columns.assign(gold=gold), gold="gold")
-    truth = [one["truth"] for one in weigh_truths(plan, data, splits, [0, 1])]
+    truth = [one["truth"] for one in weigh_truths(Setup(plan=plan, data=data, splits=splits), [0, 1])]
     for (train, test), own in zip(splits, truth, strict=True):
         assert set(example[train]).isdisjoint(example[test])
         given = TableEstimator(data.schema, "no-pi")._arguments(data.take(train))["gold"]

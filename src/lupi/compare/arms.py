@@ -8,7 +8,7 @@ zeros, shuffled values and random values instead of PI. A gain of a control cann
 
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from lupi import methods as known
 from lupi._internal.devices import one_thread
 from lupi.compare.arrays import SETTINGS, Result, is_baseline, score
 from lupi.compare.held_out import first_rows
-from lupi.compare.plan import ALL, Plan
+from lupi.compare.plan import ALL, Plan, Setup
 from lupi.compare.statistics import BASELINE
 from lupi.estimators import PrivilegedClassifier
 from lupi.estimators.table_estimator import TableEstimator, fit_tables
@@ -108,17 +108,10 @@ def change_privileged(variant: Variant, data: TableData, seed: int) -> TableData
 # -------------------------------------------------------------------------------- training
 
 
-def train_variant(
-    variant: Variant,
-    plan: Plan,
-    data: TableData,
-    test: TableData | None,
-    splits: Sequence[tuple[Rows, Rows]],
-    truth: Mapping[int, Posterior] | None,
-    seeds: Sequence[int],
-) -> list[dict[str, Any]]:
+def train_variant(variant: Variant, setup: Setup, seeds: Sequence[int]) -> list[dict[str, Any]]:
     """Train a variant with a group of seeds, together if possible, and score it."""
-    common = {**plan.settings, **SETTINGS.get(variant.change, {}), "device": plan.device}
+    data, test, splits, truth = setup.data, setup.test, setup.splits, setup.truth or {}
+    common = {**setup.plan.settings, **SETTINGS.get(variant.change, {}), "device": setup.plan.device}
     method = common.pop("method", variant.method)
     rows = [change_privileged(variant, data.take(splits[seed][0]), seed) for seed in seeds]
     models = [
@@ -135,7 +128,7 @@ def train_variant(
                 fit_tables(models, rows)
                 seconds = (time.perf_counter() - begin) / len(models)
                 results = [
-                    score_table(model, test or data, splits[seed][1], None if truth is None else truth[seed], seconds)
+                    score_table(model, test or data, splits[seed][1], truth.get(seed), seconds)
                     for model, seed in zip(models, seeds, strict=True)
                 ]
         except (ValueError, FloatingPointError) as error:

@@ -7,6 +7,7 @@ saved, so that an interrupted comparison can be resumed with the same results.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,15 +22,15 @@ from lupi._internal.progress import show_trainings
 from lupi.compare.arms import Variant, list_variants, train_variant
 from lupi.compare.cache import RunFolder, open_run_folder
 from lupi.compare.engine import Arm, Run, map_groups, run_arms
-from lupi.compare.held_out import has_annotator_model, weigh_truths
-from lupi.compare.plan import HELD_OUT, SEEDS_AT_ONCE, Plan, make_splits
+from lupi.compare.held_out import weigh_truths
+from lupi.compare.plan import HELD_OUT, SEEDS_AT_ONCE, Plan, Setup, make_splits
 from lupi.compare.results import Comparison, conclude
 from lupi.compare.statistics import Uncertainty
 from lupi.crowd.agreement import describe_agreement
 from lupi.estimators.table_estimator import check_trust
 from lupi.metrics import METRICS, Posterior, average_bins
 from lupi.tabular.pretrained_encoders import hash_folder, resolve_folder
-from lupi.tabular.table_data import TableData, read_data, read_test
+from lupi.tabular.table_data import read_data, read_test
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -95,11 +96,11 @@ def compare_table(
     if notify is not None:
         for choice in data.choices:
             notify(choice)
-    splits = make_splits(plan, data, test)
-    about = describe_plan(plan, data, test, variants)
+    setup = Setup(plan=plan, data=data, test=test, splits=make_splits(plan, data, test))
+    about = describe_plan(setup, variants)
     with open_run_folder(folder, about, same_runs=SAME_RUNS, overwrite=overwrite) as runs:
         if progress:
-            show_work(plan, data, variants, runs, another=has_annotator_model(plan, data, test))
+            show_work(setup, variants, runs)
         run = partial(
             run_arms,
             seeds=range(plan.runs),
@@ -110,25 +111,25 @@ def compare_table(
             cluster=cluster,
             progress=progress,
         )
-        truth = None
-        if has_annotator_model(plan, data, test):
-            weighed = run([Arm(name="held-out labels", train=partial(weigh_truths, plan, data, splits))])
+        if setup.has_annotator_model:
+            weighed = run([Arm(name="held-out labels", train=partial(weigh_truths, setup))])
             truth = {seed: Posterior(values["truth"], values["evidence"]) for _, seed, values in weighed}
-        problem = (plan, data, test, splits, truth)
-        arms = [Arm(name=one.name, train=partial(train_variant, one, *problem)) for one in variants]
-        found = run(arms, notify=notify)
-    return summarize_runs(plan, data, test, variants, found, about)
+            setup = replace(setup, truth=truth)
+        arms = [Arm(name=variant.name, train=partial(train_variant, variant, setup)) for variant in variants]
+        finished = run(arms, notify=notify)
+    return summarize_runs(setup, variants, finished, about)
 
 
-def show_work(plan: Plan, data: TableData, variants: Sequence[Variant], folder: RunFolder, *, another: bool) -> None:
+def show_work(setup: Setup, variants: Sequence[Variant], folder: RunFolder) -> None:
     """Print how many networks will be trained, unless all are finished."""
-    groups = map_groups(range(plan.runs), SEEDS_AT_ONCE).items()
+    groups = map_groups(range(setup.plan.runs), SEEDS_AT_ONCE).items()
     if any(not folder.file(one.name, seed, group).exists() for one in variants for seed, group in groups):
-        show_trainings(plan.runs * (len(variants) + another), len(data))
+        show_trainings(setup.plan.runs * (len(variants) + setup.has_annotator_model), len(setup.data))
 
 
-def describe_plan(plan: Plan, data: TableData, test: TableData | None, variants: Sequence[Variant]) -> dict[str, Any]:
+def describe_plan(setup: Setup, variants: Sequence[Variant]) -> dict[str, Any]:
     """Return everything that the results depend on."""
+    plan, data, test = setup.plan, setup.data, setup.test
     encoders = {kind: name and resolve_folder(name) for kind, name in plan.spec.pretrained.items()}
     return {
         "data": data.digest[:16],
@@ -148,7 +149,7 @@ def describe_plan(plan: Plan, data: TableData, test: TableData | None, variants:
         "task": "multi-label" if data.schema.several else data.schema.task,
         "scored on": "test table"
         if test is not None
-        else f"held-out labels{', through a model of annotators' if has_annotator_model(plan, data, test) else ''}",
+        else f"held-out labels{', through a model of annotators' if setup.has_annotator_model else ''}",
         "methods": [variant.name for variant in variants],
         **({"folds": plan.folds} if plan.folds else {"seeds": plan.seeds}),
         **{
@@ -161,15 +162,9 @@ def describe_plan(plan: Plan, data: TableData, test: TableData | None, variants:
     }
 
 
-def summarize_runs(
-    plan: Plan,
-    data: TableData,
-    test: TableData | None,
-    variants: Sequence[Variant],
-    runs: Sequence[Run],
-    about: dict[str, Any],
-) -> Comparison:
+def summarize_runs(setup: Setup, variants: Sequence[Variant], runs: Sequence[Run], about: dict[str, Any]) -> Comparison:
     """Compute the differences between methods with their uncertainty, and draw conclusions."""
+    plan, data, test = setup.plan, setup.data, setup.test
     if test is None:
         uncertainty = Uncertainty(overlap=1 / (plan.folds - 1) if plan.folds else HELD_OUT / (1 - HELD_OUT))
     else:
@@ -185,10 +180,10 @@ def summarize_runs(
         baselines=[variant.name for variant in variants if variant.is_baseline],
         controls=[variant.name for variant in variants if variant.is_control],
         first="nll"
-        if test is not None or plan.of_labels or has_annotator_model(plan, data, test)
+        if test is not None or plan.of_labels or setup.has_annotator_model
         else "accuracy",  # see `describe_scoring`
         uncertainty=uncertainty,
-        notes=[*describe_scoring(plan, data, test), *data.notes, *(test.notes if test else []), *agreement, *warned],
+        notes=[*describe_scoring(setup), *data.notes, *(test.notes if test else []), *agreement, *warned],
         reliability=average_bins(add_arrays(runs, "bins")),
         about=about,
     )
@@ -203,8 +198,9 @@ def add_arrays(runs: Sequence[Run], name: str) -> dict[str, NDArray[np.float64]]
     return sums
 
 
-def describe_scoring(plan: Plan, data: TableData, test: TableData | None) -> list[str]:
+def describe_scoring(setup: Setup) -> list[str]:
     """Describe what the scores are computed on and what the intervals cover."""
+    plan, data, test = setup.plan, setup.data, setup.test
     if test is not None:
         return [
             f"Scored on {len(test):,} labels of {plan.test}.",
@@ -223,7 +219,7 @@ def describe_scoring(plan: Plan, data: TableData, test: TableData | None) -> lis
             "Methods learn from the known true labels of their training rows, and are scored on those of held-out "
             "examples."
         )
-    if has_annotator_model(plan, data, test):
+    if setup.has_annotator_model:
         notes.append(
             "NLL is that of an example's labels, given how reliable each annotator is; accuracy is corrected for wrong "
             "labels. Both assume that annotators err independently of each other and of the inputs."

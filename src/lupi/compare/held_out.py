@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from lupi._internal.arrays import Floats
 from lupi._internal.devices import one_thread
 from lupi.compare.arrays import PATIENCE
-from lupi.compare.plan import Plan
+from lupi.compare.plan import Setup
 from lupi.compare.statistics import BASELINE
 from lupi.crowd import infer
 from lupi.crowd.grades import infer_grades
@@ -37,8 +37,6 @@ from lupi.crowd.likelihood import softmax
 from lupi.estimators import PrivilegedClassifier
 from lupi.estimators.table_estimator import TableEstimator, fit_tables
 from lupi.tabular.encoding import MissingValuesWarning
-from lupi.tabular.grouping import Rows
-from lupi.tabular.table_data import TableData
 
 SEED_OFFSET = 1_000_000
 """Added to the seeds of the comparison, so that the No PI network differs from all arms."""
@@ -46,24 +44,18 @@ MIN_SINGULAR_VALUE = 0.01
 """Singular values of M below this share of the largest count as zero: the labels do not tell such classes apart."""
 
 
-def has_annotator_model(plan: Plan, data: TableData, test: TableData | None) -> bool:
-    """Return whether methods are scored through a model of the annotators; labels as such are scored as they are."""
-    return test is None and not plan.of_labels and data.schema.task == "classification" and not data.schema.several
-
-
 def first_rows(example: NDArray[Any]) -> NDArray[np.int64]:
     """Return the position of the first row of each example, in order of appearance."""
     return np.sort(np.unique(example, return_index=True)[1])
 
 
-def weigh_truths(
-    plan: Plan, data: TableData, splits: Sequence[tuple[Rows, Rows]], seeds: Sequence[int]
-) -> list[dict[str, Any]]:
+def weigh_truths(setup: Setup, seeds: Sequence[int]) -> list[dict[str, Any]]:
     """Return what the labels of held-out examples say about their true labels, for a group of seeds.
 
     "evidence" is log P(labels | z) and "truth" is c_i, [held-out examples, classes].
     """
-    settings = {**plan.settings, "patience": PATIENCE, "device": plan.device}
+    data, splits = setup.data, setup.splits
+    settings = {**setup.plan.settings, "patience": PATIENCE, "device": setup.plan.device}
     models = [TableEstimator(data.schema, BASELINE, {**settings, "random_state": SEED_OFFSET + seed}) for seed in seeds]
     with one_thread(), warnings.catch_warnings(action="ignore", category=MissingValuesWarning):
         fit_tables(models, [data.take(splits[seed][0]) for seed in seeds])

@@ -11,6 +11,7 @@ from sklearn.model_selection import GroupShuffleSplit
 from lupi import methods as known
 from lupi._internal.checks import check_integer
 from lupi._internal.devices import pick_device
+from lupi.metrics import Posterior
 from lupi.tabular import TableSpec
 from lupi.tabular.grouping import Rows, grouped_folds
 from lupi.tabular.table_data import TableData
@@ -96,6 +97,25 @@ class Plan:
     def runs(self) -> int:
         """Number of runs of each method."""
         return self.folds or self.seeds
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Setup:
+    """A plan with its tables: what every run needs."""
+
+    plan: Plan
+    data: TableData
+    test: TableData | None = None
+    splits: Sequence[tuple[Rows, Rows]]
+    """The rows to train on and to score on, for every run."""
+    truth: Mapping[int, Posterior] | None = None
+    """What the labels of held-out examples say about their true labels, by run."""
+
+    @property
+    def has_annotator_model(self) -> bool:
+        """Whether methods are scored through a model of the annotators; labels as such are scored as they are."""
+        schema, of_labels = self.data.schema, self.plan.of_labels
+        return self.test is None and not of_labels and schema.task == "classification" and not schema.several
 
 
 def make_splits(plan: Plan, data: TableData, test: TableData | None) -> list[tuple[Rows, Rows]]:
