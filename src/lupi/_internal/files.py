@@ -59,10 +59,10 @@ def lock_output(path: str | Path, argument: str = "output") -> Iterator[None]:
 
     The lock is reentrant. Files that dead processes have left beside the output are removed first.
     """
-    own = resolve(path)
-    if not own.parent.is_dir():  # the lock would make it again, for an output that somebody has removed
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(own.parent))
-    lock = FileLock(hidden_path(own, LOCK), timeout=LOCK_SECONDS, is_singleton=True)
+    target = resolve(path)
+    if not target.parent.is_dir():  # the lock would make it again, for an output that somebody has removed
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(target.parent))
+    lock = FileLock(hidden_path(target, LOCK), timeout=LOCK_SECONDS, is_singleton=True)
     try:
         lock.acquire()
     except Timeout:
@@ -70,8 +70,8 @@ def lock_output(path: str | Path, argument: str = "output") -> Iterator[None]:
         raise BlockingIOError(message) from None
     try:
         if lock.lock_counter == 1:
-            tidy(own)
-            tidy_others(own)
+            tidy(target)
+            tidy_others(target)
         yield
     finally:
         if lock.lock_counter == 1:
@@ -264,18 +264,18 @@ def check_kind(path: Path, argument: str, *, folder: bool) -> None:
 
 def check_not_input(output: str | Path, *inputs: str | Path) -> None:
     """Raise an error if an output is an input, or lies in the folder of one, by whatever path: inputs never change."""
-    own = resolve(output)
+    target = resolve(output)
     for path in map(Path, inputs):
-        same = own.exists() and path.exists() and own.samefile(path)
-        if same or own == resolve(path) or (path.is_dir() and own.is_relative_to(resolve(path))):
+        same = target.exists() and path.exists() and target.samefile(path)
+        if same or target == resolve(path) or (path.is_dir() and target.is_relative_to(resolve(path))):
             raise FileExistsError(f"Expected `output` to be another file than the input, but {output} is in {path}.")
 
 
 def check_movable(path: Path, argument: str) -> None:
     """Check that a folder can be replaced; mount points and working directories cannot."""
-    own = resolve(path)
-    if os.path.ismount(own) or resolve(".").is_relative_to(own):
-        what = "a mount point" if os.path.ismount(own) else "the working directory, or above it"
+    target = resolve(path)
+    if os.path.ismount(target) or resolve(".").is_relative_to(target):
+        what = "a mount point" if os.path.ismount(target) else "the working directory, or above it"
         raise FileExistsError(f"Expected `{argument}` to be a folder of its own, but {path} is {what}.")
 
 
@@ -331,5 +331,5 @@ def library_versions() -> dict[str, str]:
     """Return the versions of lupi, Python and the libraries that results depend on."""
     from lupi import __version__
 
-    own = {"lupi": __version__, "python": sys.version.split()[0]}
-    return own | {name: version(name) for name in ("torch", "scikit-learn", "numpy")}
+    libraries = {name: version(name) for name in ("torch", "scikit-learn", "numpy")}
+    return {"lupi": __version__, "python": sys.version.split()[0], **libraries}
