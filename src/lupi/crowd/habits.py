@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from lupi._internal.arrays import Floats
-from lupi.crowd.likelihood import LabelModel, chance_right, split_rows, weigh_truths
+from lupi.crowd.likelihood import LabelModel, split_rows, weigh_truths
 from lupi.crowd.trusted import count_checked
 from lupi.crowd.votes import Votes
 
@@ -50,12 +50,12 @@ def update_habits(votes: Votes, model: LabelModel, log_prior: Floats) -> tuple[L
         labels = slice(*np.searchsorted(votes.example, [rows.start, rows.stop]))
         if labels.start == labels.stop:
             continue
-        odds, p, _ = weigh_truths(votes, log_prior, model, rows, labels)
+        odds, p, right, _ = weigh_truths(votes, log_prior, model, rows, labels)
         odds /= p
         # P(habit | all labels) = Σ_z P(z | all labels) P(y_n, habit) / P(y_n | z), and the same for errors
         who, given = votes.annotator[labels], votes.label[labels]
         habit[labels] = model.share[who] * model.habits[who, given] * odds.sum(1)
-        odds *= 1 - chance_right(model, labels)
+        odds *= 1 - right
         to = csr_array((work[labels], (given, np.arange(len(given)))), shape=(K, len(given)))
         wrong += np.asarray(to @ odds).T
     wrong *= model.errors

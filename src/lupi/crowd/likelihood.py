@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.special import expit
 
 from lupi._internal.arrays import Floats
 from lupi.crowd.trusted import clamp
@@ -23,6 +22,8 @@ from lupi.crowd.votes import Integers, Votes
 CHUNK = 2**17
 """Number of cells (examples × classes) to process at once."""
 
+HOPELESS = 300.0
+"""Log-odds beyond which a label is certainly right or wrong."""
 FEW_CLASSES = 32
 """Up to this number of classes, rows are reduced column by column."""
 
@@ -95,16 +96,19 @@ def log_softmax(logits: Floats) -> Floats:
 
 def chance_right(model: LabelModel, labels: Integers | slice) -> Floats:
     """Return σ(η_n + c_z) of the given labels for each true label z, [labels, classes]."""
-    return np.asarray(expit(model.log_odds[labels, None] + model.ease))
+    # Two vectors of exponentials are cheaper than a matrix of them.
+    odds = np.exp(-model.log_odds[labels].clip(-HOPELESS, HOPELESS))[:, None] * np.exp(-model.ease)
+    odds += 1
+    return np.asarray(np.reciprocal(odds, out=odds))
 
 
-def label_probabilities(votes: Votes, model: LabelModel, labels: Integers | slice) -> Floats:
-    """Return P(y_n | z) of the given labels for each true label z, [labels, classes]."""
-    who, given, eta = votes.annotator[labels], votes.label[labels], model.log_odds[labels]
+def label_probabilities(votes: Votes, model: LabelModel, labels: Integers | slice, right: Floats) -> Floats:
+    """Return P(y_n | z) of the given labels for each true label z, [labels, classes]; `right` is `chance_right`."""
+    who, given, row = votes.annotator[labels], votes.label[labels], np.arange(len(right))
     work, habit = 1 - model.share[who], model.share[who] * model.habits[who, given]
     p = np.ascontiguousarray(model.errors.T)[given]
-    p *= 1 - chance_right(model, labels)
-    p[np.arange(len(given)), given] = expit(eta + model.ease[given])
+    p *= 1 - right
+    p[row, given] = right[row, given]
     p *= work[:, None]
     p += habit[:, None]
     return np.maximum(p, np.finfo(np.float64).tiny, out=p)
@@ -112,7 +116,7 @@ def label_probabilities(votes: Votes, model: LabelModel, labels: Integers | slic
 
 def label_evidence(votes: Votes, model: LabelModel, labels: Integers | slice) -> Floats:
     """Return log P(y_n | z) of the given labels for each true label z, [labels, classes]."""
-    p = label_probabilities(votes, model, labels)
+    p = label_probabilities(votes, model, labels, chance_right(model, labels))
     return np.log(p, out=p)
 
 
@@ -141,28 +145,33 @@ def marginal_log_likelihood(votes: Votes, log_prior: Floats, model: LabelModel) 
         if labels.start == labels.stop:
             value += float(normalize(clamp(votes, log_prior[rows].copy(), rows))[1].sum())
             continue
-        slope, p, log_total = weigh_truths(votes, log_prior, model, rows, labels)
+        slope, p, right, log_total = weigh_truths(votes, log_prior, model, rows, labels)
         value += float(log_total.sum())
-        given, right = votes.label[labels], chance_right(model, labels)
-        slope *= (1 - model.share[votes.annotator[labels]])[:, None] * right * (1 - right) / p
-        own = slope[np.arange(len(given)), given]
-        slope *= -errors[given]
+        given = votes.label[labels]
+        slope /= p
+        slope *= right
+        right -= 1
+        slope *= right
+        slope *= (1 - model.share[votes.annotator[labels]])[:, None]
+        own = -slope[np.arange(len(given)), given]
+        slope *= errors[given]
         slope[np.arange(len(given)), given] = own  # C has a zero diagonal
-        of_labels[labels] = slope.sum(1)
+        of_labels[labels] = slope @ np.ones(votes.classes)  # numpy sums short rows slowly
         of_classes += slope.sum(0)
     return value, of_labels, of_classes
 
 
 def weigh_truths(
     votes: Votes, log_prior: Floats, model: LabelModel, rows: slice, labels: slice
-) -> tuple[Floats, Floats, Floats]:
-    """Return P(z | all labels) and P(y_n | z), [labels, classes], and the log-likelihood of each example.
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return P(z | all labels), P(y_n | z) and σ(η_n + c_z), [labels, classes], and each example's log-likelihood.
 
     `labels` are all labels of the examples `rows`.
     """
-    p, example = label_probabilities(votes, model, labels), votes.example[labels] - rows.start
+    right, example = chance_right(model, labels), votes.example[labels] - rows.start
+    p = label_probabilities(votes, model, labels, right)
     first = np.flatnonzero(np.diff(example, prepend=-1))
     joint = log_prior[rows].copy()
     joint[example[first]] += np.add.reduceat(np.log(p), first)
     q, log_total = normalize(clamp(votes, joint, rows))
-    return q[example], p, log_total
+    return q[example], p, right, log_total
