@@ -180,9 +180,10 @@ def test_a_real_target(task, tmp_path):
 
 def test_the_default_needs_no_privileged_information_and_says_what_it_mixed(table):
     roles = ["--target", "label", "--ignore", "gold,annotator,seconds", "--example", "id"]
-    for names, mixture in ((roles, "Mixture: no-pi 1.00."), (ROLES, "Mixture: ")):
+    for names in (roles, ROLES):
         result = good("train", table, *names, "--epochs", 2, "--overwrite", "-o", table.parent / "model")
-        assert mixture in result.stdout
+        mixture = next(line for line in result.stdout.splitlines() if line.startswith("Mixture: "))
+        assert names is ROLES or not {"mean-imputation", "pi-transition"} & set(mixture.split())
         card = (table.parent / "model" / "README.md").read_text()
         assert "`auto`, 2 epochs" in card
         assert mixture in card

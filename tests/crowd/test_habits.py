@@ -15,7 +15,10 @@ def test_a_step_of_em_is_that_of_enumerating_truths(draw_votes, seed):
     votes, log_prior, _ = draw_votes(seed, labels=6, sort=True)
     rng = np.random.default_rng(seed)
     model = replace(
-        start_model(votes, np.ones(votes.annotators)), log_odds=rng.normal(size=6), share=rng.uniform(size=2)
+        start_model(votes, np.ones(votes.annotators)),
+        log_odds=rng.normal(size=6),
+        ease=rng.normal(size=3),
+        share=rng.uniform(size=2),
     )
     found, errors = update_habits(votes, model, log_prior)
     habits, expected = np.zeros(6), np.zeros((3, 3))
@@ -26,7 +29,7 @@ def test_a_step_of_em_is_that_of_enumerating_truths(draw_votes, seed):
             product = np.exp(log_prior[votes.example[n], z])
             own = np.zeros(2)
             for m in np.flatnonzero(votes.example == votes.example[n]):
-                j, y, right = votes.annotator[m], votes.label[m], 1 / (1 + np.exp(-model.log_odds[m]))
+                j, y, right = votes.annotator[m], votes.label[m], 1 / (1 + np.exp(-model.log_odds[m] - model.ease[z]))
                 work = (1 - model.share[j]) * (right if y == z else (1 - right) * model.errors[z, y])
                 habit = model.share[j] * model.habits[j, y]
                 if m == n:

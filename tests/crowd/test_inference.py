@@ -26,6 +26,7 @@ def test_permuting_classes_annotators_and_examples_permutes_the_answer(simulate)
     np.testing.assert_allclose(other.wrong, one.wrong[rows], atol=1e-3)
     np.testing.assert_allclose(other.model.log_odds, one.model.log_odds[rows], atol=1e-2)
     np.testing.assert_allclose(other.model.errors[np.ix_(classes, classes)], one.model.errors, atol=1e-3)
+    np.testing.assert_allclose(other.model.ease[classes], one.model.ease, atol=1e-2)
     share = dict(zip(people[one.names], one.model.share, strict=True))
     assert share == pytest.approx(dict(zip(other.names, other.model.share, strict=True)), abs=1e-3)
     of_one = dict(zip(people[one.names], approximate_reliability(one)[0], strict=True))
@@ -72,6 +73,7 @@ def test_parameters_are_recovered_from_data_of_the_model(slope):
     np.testing.assert_allclose(votes.mean_by_annotator(found.right), expected, atol=0.1)
     assert np.corrcoef(found.effects, b)[0, 1] > 0.9
     assert found.model.share.mean() < 0.1
+    np.testing.assert_allclose(found.model.ease, 0, atol=0.25)
     # At exponent 1 the posterior is calibrated: it is right as often as it says.
     assert found.truth.max(1).mean() == pytest.approx((found.truth.argmax(1) == z).mean(), abs=0.02)
 
@@ -88,6 +90,24 @@ def test_spammers_whose_answer_the_model_has_learnt_are_found_out(per_example):
     np.testing.assert_allclose(found.model.habits[:5, 0], 1, atol=0.05)
     if per_example > 1:
         assert (found.truth.argmax(1) == z).mean() > (learnt.argmax(1) == z).mean() + 0.1
+
+
+def test_classes_that_everybody_misses_are_found(simulate):
+    """Three in four of class 2 are called class 0: a majority of annotators is wrong about most of them."""
+    p, label, example, annotator, truth, _ = simulate(7, examples=600, a=18)
+    label = np.where((truth[example] == 2) & (np.random.default_rng(0).random(len(label)) < 0.75), 0, label)
+    found = infer(p, label, example=example, annotator=annotator)
+    right = [(label == z)[truth[example] == z].mean() for z in range(3)]
+    of_class = [expit(found.model.log_odds + found.model.ease[z]).mean() for z in range(3)]
+    np.testing.assert_allclose(of_class, right, atol=0.1)
+    assert abs(np.exp(found.log_prior)[found.votes.example].mean(0) @ found.model.ease) < 1e-9
+    majority = np.array([np.bincount(label[example == i], minlength=3).argmax() for i in range(600)])
+    assert (found.truth.argmax(1) == truth).mean() > (majority == truth).mean() + 0.15
+
+
+def test_one_label_per_example_does_not_tell_the_ease_of_classes(simulate):
+    p, label, example, annotator, *_ = simulate(7, per_example=1)
+    assert infer(p, label, example=example, annotator=annotator).model.ease.tolist() == [0, 0, 0]
 
 
 def test_a_single_annotator_has_no_habits(simulate):
@@ -126,8 +146,9 @@ def test_log_likelihood_is_that_of_all_labels_with_the_truth_summed_out(simulate
     for i in range(v.examples):
         joint = prior[i].copy()
         for n in np.flatnonzero(v.example == i):
-            right, who, y = expit(model.log_odds[n]), v.annotator[n], v.label[n]
+            who, y = v.annotator[n], v.label[n]
             for z in range(v.classes):
+                right = expit(model.log_odds[n] + model.ease[z])
                 informed = right if y == z else (1 - right) * model.errors[z, y]
                 joint[z] *= (1 - model.share[who]) * informed + model.share[who] * model.habits[who, y]
         total += np.log(joint.sum())
@@ -289,5 +310,5 @@ def test_the_fit_maximizes_the_likelihood_with_habits_summed_out():
     found = infer_votes(votes, p, exponent=1)
     for step in (0.3, -0.3):
         moved = found.model.log_odds + step
-        shifted, _ = likelihood.marginal_log_likelihood(votes, found.log_prior, replace(found.model, log_odds=moved))
+        shifted, *_ = likelihood.marginal_log_likelihood(votes, found.log_prior, replace(found.model, log_odds=moved))
         assert shifted < found.log_likelihood

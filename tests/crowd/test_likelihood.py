@@ -30,6 +30,7 @@ def draw_model(draw_votes, seed, *, habits=False, **sizes):
     errors /= errors.sum(1, keepdims=True)
     model = LabelModel(
         log_odds=2 * rng.normal(size=len(votes.label)),
+        ease=rng.normal(size=votes.classes),
         errors=errors,
         share=rng.uniform(size=votes.annotators) if habits else np.zeros(votes.annotators),
         habits=rng.dirichlet(np.ones(votes.classes), votes.annotators),
@@ -39,7 +40,7 @@ def draw_model(draw_votes, seed, *, habits=False, **sizes):
 
 def probability(votes, model, n, z):
     """P(y_n | z), in plain probabilities."""
-    eta, y, j = model.log_odds[n], votes.label[n], votes.annotator[n]
+    eta, y, j = model.log_odds[n] + model.ease[z], votes.label[n], votes.annotator[n]
     work = expit(eta) if y == z else expit(-eta) * model.errors[z, y]
     return (1 - model.share[j]) * work + model.share[j] * model.habits[j, y]
 
@@ -85,12 +86,18 @@ def test_gradient_is_that_of_finite_differences(draw_votes, seed):
         model.log_odds,
     )
     assert found < 1e-5
-    design, centre, variance = csr_array(rng.normal(size=(12, 4))), rng.normal(size=4), rng.uniform(0.5, 2, 4)
-    arguments = (votes, log_p, model, design, centre, variance, csr_array((0, 4)))
+    found = check_grad(
+        lambda ease: marginal_log_likelihood(votes, log_p, replace(model, ease=ease))[0],
+        lambda ease: marginal_log_likelihood(votes, log_p, replace(model, ease=ease))[2],
+        model.ease,
+    )
+    assert found < 1e-5
+    design, centre, variance = csr_array(rng.normal(size=(12, 4))), rng.normal(size=7), rng.uniform(0.5, 2, 7)
+    arguments = (votes, log_p, model, design, rng.dirichlet(np.ones(3)), centre, variance, csr_array((0, 4)))
     found = check_grad(
         lambda t: negative_log_posterior(t, *arguments)[0],
         lambda t: negative_log_posterior(t, *arguments)[1],
-        rng.normal(size=4),
+        rng.normal(size=7),
     )
     assert found < 1e-4
 
@@ -110,6 +117,6 @@ def test_labels_of_hopeless_log_odds_keep_finite_evidence(draw_votes):
     votes, log_p, model = draw_model(draw_votes, 0)
     for extreme in (-800.0, 800.0):
         hopeless = replace(model, log_odds=np.full(len(votes.label), extreme))
-        value, slope = marginal_log_likelihood(votes, log_p, hopeless)
+        value, *slopes = marginal_log_likelihood(votes, log_p, hopeless)
         assert np.isfinite(value)
-        assert np.isfinite(slope).all()
+        assert all(np.isfinite(slope).all() for slope in slopes)

@@ -18,9 +18,9 @@ from lupi.crowd.tempering import GRID, choose_exponent, inputs_log_likelihood, l
 def test_leave_one_out_is_that_of_dropping_each_label(draw_votes, seed, exponent):
     votes, log_prior, _ = draw_votes(seed, labels=6)
     rng = np.random.default_rng(seed)
-    eta, errors = rng.normal(size=6), rng.dirichlet([1, 1], 3)
+    eta, ease, errors = rng.normal(size=6), rng.normal(size=3), rng.dirichlet([1, 1], 3)
     errors = np.array([[0, *errors[0]], [errors[1, 0], 0, errors[1, 1]], [*errors[2], 0]])
-    model = LabelModel(log_odds=eta, errors=errors, share=np.zeros(2), habits=np.full((2, 3), 1 / 3))
+    model = LabelModel(log_odds=eta, ease=ease, errors=errors, share=np.zeros(2), habits=np.full((2, 3), 1 / 3))
     scores = []
     for n in range(6):
         rest = np.arange(6) != n
@@ -30,8 +30,8 @@ def test_leave_one_out_is_that_of_dropping_each_label(draw_votes, seed, exponent
         evidence = example_evidence(less, replace(model, log_odds=eta[rest]))
         others = np.exp(log_prior + exponent * evidence)[votes.example[n]]
         y = votes.label[n]
-        of_label = expit(-eta[n]) * errors[:, y]
-        of_label[y] = expit(eta[n])
+        of_label = expit(-eta[n] - ease) * errors[:, y]
+        of_label[y] = expit(eta[n] + ease[y])
         scores.append(np.log(others @ of_label / others.sum()))
     evidence = example_evidence(votes, model)
     found = left_out_log_likelihood(

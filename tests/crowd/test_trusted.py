@@ -51,7 +51,7 @@ def test_marginal_likelihood_is_that_of_enumerating_the_truths_that_are_possible
             of_labels = np.where(true == votes.label, expit(eta), expit(-eta) * errors[true, votes.label])
             probability = prior[range(3), z].prod() * of_labels.prod()
             total, right = total + probability, right + probability * (true == votes.label)
-    value, slope = marginal_log_likelihood(votes, log_p, model)
+    value, slope, _ = marginal_log_likelihood(votes, log_p, model)
     assert value == pytest.approx(np.log(total))
     np.testing.assert_allclose(slope, right / total - expit(eta), atol=1e-10)
 
@@ -62,12 +62,12 @@ def test_gradient_of_the_posterior_is_that_of_finite_differences(draw_votes, see
     votes, log_p, _ = draw_anchored(draw_votes, seed, examples=5, labels=12, people=3, sort=True)
     rng = np.random.default_rng(seed)
     design, model = csr_array(rng.normal(size=(12, 4))), start_model(votes, np.ones(votes.annotators))
-    centre, variance = rng.normal(size=4), rng.uniform(0.5, 2, 4)
-    arguments = (votes, log_p, model, design, centre, variance, average_rows(votes, design))
+    centre, variance, shares = rng.normal(size=7), rng.uniform(0.5, 2, 7), rng.dirichlet(np.ones(3))
+    arguments = (votes, log_p, model, design, shares, centre, variance, average_rows(votes, design))
     found = check_grad(
         lambda t: negative_log_posterior(t, *arguments)[0],
         lambda t: negative_log_posterior(t, *arguments)[1],
-        rng.normal(size=4),
+        rng.normal(size=7),
     )
     assert found < 1e-3
 

@@ -54,7 +54,8 @@ def enumerate_truth(data, prior, found, exponent):
         for z in range(prior.shape[1]):
             weight = prior[position, z]
             for n in (data.row == example).nonzero().flatten().tolist():
-                right, y, who = 1 / (1 + np.exp(-model.log_odds[n])), int(data.y[n]), int(data.annotator[n])
+                y, who = int(data.y[n]), int(data.annotator[n])
+                right = 1 / (1 + np.exp(-model.log_odds[n] - model.ease[z]))
                 work = right if y == z else (1 - right) * model.errors[z, y]
                 weight *= ((1 - model.share[who]) * work + model.share[who] * model.habits[who, y]) ** exponent
             weights.append(weight)

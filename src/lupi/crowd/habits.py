@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.special import expit
 
 from lupi._internal.arrays import Floats
 from lupi.crowd.likelihood import LabelModel, split_rows, weigh_truths
@@ -33,6 +32,7 @@ def start_model(votes: Votes, log_odds: Floats) -> LabelModel:
     K = votes.classes
     return LabelModel(
         log_odds=log_odds[votes.annotator],
+        ease=np.zeros(K),
         errors=(1 - np.eye(K)) / (K - 1),
         share=np.full(votes.annotators, START if votes.annotators > 1 or votes.has_anchors else 0.0),
         habits=estimate_habits(votes, np.ones(len(votes.label))),
@@ -44,17 +44,18 @@ def update_habits(votes: Votes, model: LabelModel, log_prior: Floats) -> tuple[L
 
     The labels are sorted by example.
     """
-    work, K = (1 - model.share[votes.annotator]) * expit(-model.log_odds), votes.classes
+    work, K = 1 - model.share[votes.annotator], votes.classes
     habit, wrong = np.empty(len(votes.label)), np.zeros((K, K))
     for rows in split_rows(*log_prior.shape):
         labels = slice(*np.searchsorted(votes.example, [rows.start, rows.stop]))
         if labels.start == labels.stop:
             continue
-        odds, p, _ = weigh_truths(votes, log_prior, model, rows, labels)
+        odds, p, right, _ = weigh_truths(votes, log_prior, model, rows, labels)
         odds /= p
         # P(habit | all labels) = Σ_z P(z | all labels) P(y_n, habit) / P(y_n | z), and the same for errors
         who, given = votes.annotator[labels], votes.label[labels]
         habit[labels] = model.share[who] * model.habits[who, given] * odds.sum(1)
+        odds *= 1 - right
         to = csr_array((work[labels], (given, np.arange(len(given)))), shape=(K, len(given)))
         wrong += np.asarray(to @ odds).T
     wrong *= model.errors

@@ -8,15 +8,18 @@ label can be used, such as the time it took or the confidence that the annotator
 
     true label      z_i ~ p(·|x_i)
     given label     y_n ~ h_j with probability s_j: a habit of annotator j, independent of the truth;
-                    else y_n = z with probability σ(η_n), else drawn from C[z, ·]
+                    else y_n = z with probability σ(η_n + c_z), else drawn from C[z, ·]
     log-odds        η_n = μ + b_annotator(n) + features_n · w,            μ ~ N(1, 2²), b ~ N(0, σ_b²), w ~ N(0, σ_w²)
+    ease            c_z, larger for classes that are recognized more often,                             c ~ N(0, σ_c²)
 
 Known true labels and trusted annotators anchor the estimates (see `lupi.crowd.trusted`).
 
-L-BFGS maximizes the marginal likelihood of the labels in μ, b and w, and EM updates C (see `lupi.crowd.errors`), the
-variances and the habits (see `lupi.crowd.habits`). A label must not vouch for its own author, so the log-odds of a
-label are then estimated from the other labels, and their uncertainty is averaged out (see `leave_out`). Finally, the
-posterior of the true labels is tempered, P(z | labels, x) ∝ prior · likelihood^exponent (see `lupi.crowd.tempering`).
+L-BFGS maximizes the marginal likelihood of the labels in μ, b, w and c, and EM updates C (see `lupi.crowd.errors`), the
+variances and the habits (see `lupi.crowd.habits`). If every example has one label, c is 0: it could not be told from a
+bias of the predictions, which were learnt from the labels. A label must not vouch for its own author, so the log-odds
+of a label are then estimated from the other labels, and their uncertainty is averaged out (see `leave_out`). Finally,
+the posterior of the true labels is tempered, P(z | labels, x) ∝ prior · likelihood^exponent (see
+`lupi.crowd.tempering`).
 
 References
 ----------
@@ -43,14 +46,16 @@ from lupi.crowd.errors import estimate_errors
 from lupi.crowd.habits import start_model, update_habits
 from lupi.crowd.likelihood import (
     LabelModel,
+    chance_right,
     example_evidence,
     label_evidence,
     log_softmax,
     marginal_log_likelihood,
+    mean_prior,
     softmax,
     split_rows,
 )
-from lupi.crowd.tempering import choose_exponent
+from lupi.crowd.tempering import choose_exponent, find_shared
 from lupi.crowd.trusted import (
     STRENGTH,
     average_rows,
@@ -97,15 +102,15 @@ class Inference:
     exponent: float
     """Exponent of the likelihood of the labels in `truth` and `others`."""
     model: LabelModel
-    """The model of the labels: log-odds, errors and habits."""
+    """The model of the labels: log-odds, ease, errors and habits."""
     mean: float
     """μ, the log-odds of an average annotator."""
     effects: Floats
     """b, [annotators]."""
     weights: Floats
     """w, [features]."""
-    variances: tuple[float, float]
-    """σ_b² and σ_w²."""
+    variances: tuple[float, float, float]
+    """σ_b², σ_w² and σ_c²."""
 
     @property
     def log_likelihood(self) -> float:
@@ -119,11 +124,13 @@ class Inference:
     @property
     def right(self) -> Floats:
         """The prior probability that each label is correct, before its value and the other labels are known."""
-        v, share = self.votes, self.model.share[self.votes.annotator]
-        lucky = np.empty(len(share))
+        v, share = self.votes, self.model.share[self.votes.annotator, None]
+        right = np.empty(len(share))
         for rows in split_rows(len(share), v.classes):
-            lucky[rows] = (self.model.habits[v.annotator[rows]] * np.exp(self.log_prior[v.example[rows]])).sum(1)
-        return np.asarray((1 - share) * expit(self.model.log_odds) + share * lucky)
+            lucky = share[rows] * self.model.habits[v.annotator[rows]]
+            given = lucky + (1 - share[rows]) * chance_right(self.model, rows)
+            right[rows] = (given * np.exp(self.log_prior[v.example[rows]])).sum(1)
+        return right
 
     @property
     def others(self) -> Floats:
@@ -277,7 +284,7 @@ class _Fit:
     mean: float
     effects: Floats
     weights: Floats
-    variances: tuple[float, float]
+    variances: tuple[float, float, float]
     model: LabelModel
 
 
@@ -286,45 +293,56 @@ def _fit(votes: Votes, log_prior: Floats, features: csr_array) -> _Fit:
     J, labels = votes.annotators, np.arange(len(votes.label))
     who = csr_array((np.ones(len(labels)), (labels, votes.annotator)), shape=(len(labels), J))
     design = csr_array(hstack([csr_array(np.ones((len(labels), 1))), who, features]))
-    squares = csr_array(design * design)
-    centre = np.zeros(design.shape[1])  # of μ, b, w
+    squares, columns = csr_array(design * design), design.shape[1]
+    shares = mean_prior(log_prior, np.bincount(votes.example, minlength=votes.examples))
+    classes = votes.classes if len(find_shared(votes)) else 0
+    centre = np.zeros(columns + classes)  # of μ, b, w, c
     centre[0] = MEAN
-    t, variances, start = centre.copy(), (1.0, 1.0), start_log_odds(votes, MEAN)
+    t, variances, start = centre.copy(), (1.0, 1.0, 1.0), start_log_odds(votes, MEAN)
     t[1 : J + 1] = start - MEAN
     trusted, checked = find_trusted(votes), average_rows(votes, design)
     others = np.setdiff1d(np.arange(J), trusted)
     model, before = start_model(votes, start), -np.inf
     for _ in range(STEPS):
         model, _ = update_habits(votes, model, log_prior)
+    spread = expit(MEAN) * expit(-MEAN) * np.ones(len(labels))
+    information = np.append(squares.T @ spread, shares[:classes] * spread.sum())
     for step in range(ROUNDS):
-        prior = np.concatenate([[4.0], np.full(J, variances[0]), np.full(features.shape[1], variances[1])])
+        prior = np.repeat([4.0, *variances], [1, J, features.shape[1], classes])
         prior[1 + trusted] = np.inf
-        arguments = (votes, log_prior, model, design, centre, prior, checked)
-        found = minimize(negative_log_posterior, t, arguments, jac=True, method="L-BFGS-B", options={"maxiter": 20})
-        t = found.x
-        model = replace(model, log_odds=np.asarray(design @ t))
+        arguments = (votes, log_prior, model, design, shares, centre, prior, checked)
+        scale = (1 / prior + information) ** -0.5  # in standard deviations, L-BFGS needs half as many steps
+
+        def scaled(u: Floats, scale: Floats = scale, arguments: Any = arguments) -> tuple[float, Floats]:
+            value, gradient = negative_log_posterior(scale * u, *arguments)
+            return value, scale * gradient
+
+        found = minimize(scaled, t / scale, jac=True, method="L-BFGS-B", options={"maxiter": 20})
+        t = scale * found.x
+        model = set_log_odds(model, t, design, shares)
         slope = marginal_log_likelihood(votes, log_prior, model)[1]
         # Unknown true labels lose information: the variance of the slopes, instead of that of correct and wrong labels.
         right = expit(model.log_odds)
         spread = (1 - model.share[votes.annotator]) * right * (1 - right)
         known = min(1.0, float(slope @ slope) / float(spread.sum()))
-        precision = 1 / prior + known * (squares.T @ spread)
+        information = known * np.append(squares.T @ spread, shares[:classes] * spread.sum())
         if votes.trust is not None:
-            precision[1 + trusted] += STRENGTH * votes.trust[trusted] * (1 - votes.trust[trusted])
-        variance = 1 / precision
+            information[1 + trusted] += STRENGTH * votes.trust[trusted] * (1 - votes.trust[trusted])
+        variance = 1 / (1 / prior + information)
         if step == ROUNDS - 1 or abs(found.fun - before) < CONVERGED * len(labels):
             break
         before = found.fun
         model, wrong = update_habits(votes, model, log_prior)
         model = replace(model, errors=estimate_errors(wrong))
         square = (t - centre) ** 2 + variance
-        variances = (_mean_variance(square[1 + others]), _mean_variance(square[J + 1 :]))
+        of_effects = square[1 + others], square[J + 1 : columns], square[columns:]
+        variances = _mean_variance(of_effects[0]), _mean_variance(of_effects[1]), _mean_variance(of_effects[2])
     of_people = variance[1 : J + 1] + np.where(np.isin(np.arange(J), trusted), 0, variance[0])
-    uncertain = of_people[votes.annotator] + squares[:, J + 1 :] @ variance[J + 1 :]
+    uncertain = of_people[votes.annotator] + squares[:, J + 1 :] @ variance[J + 1 : columns]
     return _Fit(
         mean=float(t[0]),
         effects=t[1 : J + 1],
-        weights=t[J + 1 :],
+        weights=t[J + 1 : columns],
         variances=variances,
         model=replace(model, log_odds=leave_out(model.log_odds, slope, known * spread, uncertain)),
     )
@@ -346,21 +364,33 @@ def negative_log_posterior(
     log_prior: Floats,
     model: LabelModel,
     design: csr_array,
+    shares: Floats,
     centre: Floats,
     variance: Floats,
     checked: csr_array,
 ) -> tuple[float, Floats]:
-    """Return the negative log-posterior of (μ, b, w) = t up to a constant, and its gradient.
+    """Return the negative log-posterior of (μ, b, w, c) = t up to a constant, and its gradient.
 
-    `checked` is the mean of `design` over the labels of each trusted annotator.
+    `shares` are those of the classes; `checked` is the mean of `design` over the labels of each trusted annotator.
     """
-    value, slope = marginal_log_likelihood(votes, log_prior, replace(model, log_odds=design @ t))
-    away, gradient = (t - centre) / variance, design.T @ slope
+    value, slope, of_classes = marginal_log_likelihood(votes, log_prior, set_log_odds(model, t, design, shares))
+    away = (t - centre) / variance
+    of_classes -= shares * of_classes.sum()
+    gradient = np.append(design.T @ slope, of_classes[: len(t) - design.shape[1]])
     if checked.shape[0]:
         assert votes.trust is not None
-        of_trust, slope_trust = log_trust(votes.trust[find_trusted(votes)], checked @ t)
-        value, gradient = value + float(of_trust.sum()), gradient + checked.T @ slope_trust
+        of_trust, slope_trust = log_trust(votes.trust[find_trusted(votes)], checked @ t[: design.shape[1]])
+        value += float(of_trust.sum())
+        gradient[: design.shape[1]] += checked.T @ slope_trust
     return float((t - centre) @ away / 2 - value), away - gradient
+
+
+def set_log_odds(model: LabelModel, t: Floats, design: csr_array, shares: Floats) -> LabelModel:
+    """Return the model with the log-odds and the ease that follow from (μ, b, w, c) = t."""
+    columns, ease = design.shape[1], np.zeros_like(shares)
+    if len(t) > columns:
+        ease = t[columns:] - shares @ t[columns:]
+    return replace(model, log_odds=np.asarray(design @ t[:columns]), ease=ease)
 
 
 def _mean_variance(square: Floats) -> float:

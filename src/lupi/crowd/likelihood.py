@@ -2,18 +2,18 @@
 
     true label      z_i ~ p(·|x_i)
     given label     y_n ~ h_j with probability s_j: a habit of annotator j, independent of the truth;
-                    else y_n = z with probability σ(η_n), else drawn from C[z, ·]
+                    else y_n = z with probability σ(η_n + c_z), else drawn from C[z, ·]
 
 Examples are processed in chunks, so only inputs and outputs take memory proportional to examples × classes.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.special import expit
 
 from lupi._internal.arrays import Floats
 from lupi.crowd.trusted import clamp
@@ -22,6 +22,8 @@ from lupi.crowd.votes import Integers, Votes
 CHUNK = 2**17
 """Number of cells (examples × classes) to process at once."""
 
+HOPELESS = 300.0
+"""Log-odds beyond which a label is certainly right or wrong."""
 FEW_CLASSES = 32
 """Up to this number of classes, rows are reduced column by column."""
 
@@ -31,7 +33,9 @@ class LabelModel:
     """Parameters of the model of labels."""
 
     log_odds: Floats
-    """η, [labels] log-odds that a label is correct, given that it is not a habit."""
+    """η, [labels] log-odds that a label is correct, given that it is not a habit, if the true label is of mean ease."""
+    ease: Floats
+    """c, [classes] what the true label adds to the log-odds; its mean over the labels is 0."""
     errors: Floats
     """C, [true label, given label] with a zero diagonal: the distribution of wrong labels."""
     share: Floats
@@ -44,6 +48,14 @@ def split_rows(rows: int, classes: int) -> Iterator[slice]:
     """Split rows into chunks of about `CHUNK` cells."""
     step = max(1, CHUNK // classes)
     return (slice(start, min(start + step, rows)) for start in range(0, rows, step))
+
+
+def mean_prior(log_prior: Floats, count: NDArray[Any]) -> Floats:
+    """Return the predicted share of each class, with each example counted as often as given."""
+    total = np.zeros(log_prior.shape[1])
+    for rows in split_rows(*log_prior.shape):
+        total += count[rows] @ np.exp(log_prior[rows])
+    return np.asarray(total / count.sum())
 
 
 def scatter(votes: Votes, values: NDArray[np.float64] | None = None) -> csr_array:
@@ -82,20 +94,29 @@ def log_softmax(logits: Floats) -> Floats:
     return np.asarray(logits - normalize(logits.copy())[1])
 
 
-def label_probabilities(votes: Votes, model: LabelModel, labels: Integers | slice) -> Floats:
-    """Return P(y_n | z) of the given labels for each true label z, [labels, classes]."""
-    who, given, eta = votes.annotator[labels], votes.label[labels], model.log_odds[labels]
+def chance_right(model: LabelModel, labels: Integers | slice) -> Floats:
+    """Return σ(η_n + c_z) of the given labels for each true label z, [labels, classes]."""
+    # Two vectors of exponentials are cheaper than a matrix of them.
+    odds = np.exp(-model.log_odds[labels].clip(-HOPELESS, HOPELESS))[:, None] * np.exp(-model.ease)
+    odds += 1
+    return np.asarray(np.reciprocal(odds, out=odds))
+
+
+def label_probabilities(votes: Votes, model: LabelModel, labels: Integers | slice, right: Floats) -> Floats:
+    """Return P(y_n | z) of the given labels for each true label z, [labels, classes]; `right` is `chance_right`."""
+    who, given, row = votes.annotator[labels], votes.label[labels], np.arange(len(right))
     work, habit = 1 - model.share[who], model.share[who] * model.habits[who, given]
     p = np.ascontiguousarray(model.errors.T)[given]
-    p *= (work * expit(-eta))[:, None]
-    p[np.arange(len(given)), given] = work * expit(eta)
+    p *= 1 - right
+    p[row, given] = right[row, given]
+    p *= work[:, None]
     p += habit[:, None]
     return np.maximum(p, np.finfo(np.float64).tiny, out=p)
 
 
 def label_evidence(votes: Votes, model: LabelModel, labels: Integers | slice) -> Floats:
     """Return log P(y_n | z) of the given labels for each true label z, [labels, classes]."""
-    p = label_probabilities(votes, model, labels)
+    p = label_probabilities(votes, model, labels, chance_right(model, labels))
     return np.log(p, out=p)
 
 
@@ -110,38 +131,47 @@ def example_evidence(votes: Votes, model: LabelModel) -> Floats:
     return total
 
 
-def marginal_log_likelihood(votes: Votes, log_prior: Floats, model: LabelModel) -> tuple[float, Floats]:
-    """Return the log-likelihood of all labels, which are sorted by example, and its gradient with respect to η.
+def marginal_log_likelihood(votes: Votes, log_prior: Floats, model: LabelModel) -> tuple[float, Floats, Floats]:
+    """Return the log-likelihood of all labels, which are sorted by example, and its gradients with respect to η and c.
 
-    It includes the log-probability of the known true labels. With the posterior q of the true labels,
-    d/dη_n = (1 − s_j) σ(η_n) σ(−η_n) Σ_z q_i[z] (1[z = y_n] − C[z, y_n]) / P(y_n | z).
+    It includes the log-probability of the known true labels. With the posterior q of the true labels and
+    r = σ(η_n + c_z), the gradients are the sums over z and over n, respectively, of
+    (1 − s_j) r (1 − r) q_i[z] (1[z = y_n] − C[z, y_n]) / P(y_n | z).
     """
-    work = (1 - model.share[votes.annotator]) * expit(model.log_odds) * expit(-model.log_odds)
-    value, slope, errors = 0.0, np.empty(len(votes.label)), np.ascontiguousarray(model.errors.T)
+    value, of_labels, of_classes = 0.0, np.empty(len(votes.label)), np.zeros(votes.classes)
+    errors = np.ascontiguousarray(model.errors.T)
     for rows in split_rows(*log_prior.shape):
         labels = slice(*np.searchsorted(votes.example, [rows.start, rows.stop]))
         if labels.start == labels.stop:
             value += float(normalize(clamp(votes, log_prior[rows].copy(), rows))[1].sum())
             continue
-        q, p, log_total = weigh_truths(votes, log_prior, model, rows, labels)
+        slope, p, right, log_total = weigh_truths(votes, log_prior, model, rows, labels)
         value += float(log_total.sum())
-        q /= p
         given = votes.label[labels]
-        own = q[np.arange(len(given)), given]
-        slope[labels] = work[labels] * (own - np.einsum("nk,nk->n", q, errors[given]))
-    return value, slope
+        slope /= p
+        slope *= right
+        right -= 1
+        slope *= right
+        slope *= (1 - model.share[votes.annotator[labels]])[:, None]
+        own = -slope[np.arange(len(given)), given]
+        slope *= errors[given]
+        slope[np.arange(len(given)), given] = own  # C has a zero diagonal
+        of_labels[labels] = slope @ np.ones(votes.classes)  # numpy sums short rows slowly
+        of_classes += slope.sum(0)
+    return value, of_labels, of_classes
 
 
 def weigh_truths(
     votes: Votes, log_prior: Floats, model: LabelModel, rows: slice, labels: slice
-) -> tuple[Floats, Floats, Floats]:
-    """Return P(z | all labels) and P(y_n | z), [labels, classes], and the log-likelihood of each example.
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return P(z | all labels), P(y_n | z) and σ(η_n + c_z), [labels, classes], and each example's log-likelihood.
 
     `labels` are all labels of the examples `rows`.
     """
-    p, example = label_probabilities(votes, model, labels), votes.example[labels] - rows.start
+    right, example = chance_right(model, labels), votes.example[labels] - rows.start
+    p = label_probabilities(votes, model, labels, right)
     first = np.flatnonzero(np.diff(example, prepend=-1))
     joint = log_prior[rows].copy()
     joint[example[first]] += np.add.reduceat(np.log(p), first)
     q, log_total = normalize(clamp(votes, joint, rows))
-    return q[example], p, log_total
+    return q[example], p, right, log_total

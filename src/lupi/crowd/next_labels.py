@@ -37,7 +37,7 @@ def typical_annotator(inference: Inference) -> Floats:
     """Return P(y | z), [true label, given label], averaged over all labels and their annotators."""
     v, model = inference.votes, inference.model
     work = 1 - model.share[v.annotator]
-    right = float((work * expit(model.log_odds)).mean())
+    right = np.array([(work * expit(model.log_odds + ease)).mean() for ease in model.ease])[:, None]
     habit = np.average(model.habits, axis=0, weights=np.bincount(v.annotator, 1 - work, v.annotators) + 1e-12)
     share = float(1 - work.mean())
     return right * np.eye(v.classes) + (1 - share - right) * model.errors + share * habit

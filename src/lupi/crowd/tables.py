@@ -25,8 +25,9 @@ LONG = {"example": "example", "annotator": "annotator", "label": "label"}
 """Default column names of a long table, as the importers write them."""
 SHOWN = 10
 """Number of rows of each table to show in a notebook."""
-ROUNDS = 10
-"""Maximum number of EM steps for the shares of the classes."""
+ROUNDS = 60
+"""Maximum number of EM steps for the shares of the classes. With few labels, a larger share can make up for a class
+that is hard to recognize, and the steps are small."""
 CONVERGED = 0.003
 """Change of the shares at which the steps end."""
 HARDLY = 0.005

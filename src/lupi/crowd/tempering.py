@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from lupi._internal.arrays import Floats
-from lupi.crowd.likelihood import log_softmax, split_rows
+from lupi.crowd.likelihood import log_softmax, mean_prior, split_rows
 from lupi.crowd.trusted import clamp
 from lupi.crowd.votes import Integers, Votes
 
@@ -48,10 +48,7 @@ def choose_exponent(votes: Votes, log_prior: Floats, evidence: Floats, own_evide
 
 def inputs_log_likelihood(votes: Votes, log_prior: Floats, evidence: Floats, exponents: Floats) -> Floats:
     """Return Σ_i log P(x_i | labels of i) / P(x_i) for each exponent. A known true label stands for x."""
-    total, log_share = np.zeros(len(exponents)), np.zeros(log_prior.shape[1])
-    for rows in split_rows(*log_prior.shape):
-        log_share += np.exp(log_prior[rows]).sum(0)
-    log_share = np.log(log_share / len(log_prior))
+    total, log_share = np.zeros(len(exponents)), np.log(mean_prior(log_prior, np.ones(len(log_prior))))
     for rows in split_rows(*log_prior.shape):
         of_x = log_softmax(clamp(votes, log_prior[rows].copy(), rows))
         for i, exponent in enumerate(exponents):
