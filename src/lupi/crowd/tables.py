@@ -165,7 +165,7 @@ def aggregate(
         )
     )
     return Aggregation(
-        consensus=tabulate_consensus(found, examples, classes),
+        consensus=tabulate_consensus(found, examples, classes, found.truth.argmax(1)),
         annotators=_tabulate_annotators(found, annotators),
         confusions=tabulate_confusions(found, annotators, classes),
         labels=frame.assign(right=1 - found.wrong),
@@ -211,9 +211,11 @@ def expected_confusions(votes: Votes, truth: Floats) -> tuple[Integers, Integers
     return annotator, true, given, count, count / total[annotator, true]
 
 
-def tabulate_consensus(inference: Inference, examples: NDArray[Any], classes: NDArray[Any]) -> pd.DataFrame:
-    """Return the table `Aggregation.consensus`."""
-    best, counts = inference.truth.argmax(1), count_labels(inference.votes)
+def tabulate_consensus(
+    inference: Inference, examples: NDArray[Any], classes: NDArray[Any], best: Integers
+) -> pd.DataFrame:
+    """Return the table `Aggregation.consensus`; `best` is the consensus."""
+    counts = count_labels(inference.votes)
     row, total = np.arange(len(best)), counts.sum(1)
     return pd.DataFrame(
         {

@@ -15,7 +15,7 @@ from lupi.report.page import Detail, format_intervals
 
 FEW_LABELS = 5
 """With fewer labels, the share of correct labels of an annotator is too noisy for a ranking."""
-MOST_ANNOTATORS = 50
+MOST_ANNOTATORS = 20
 """Maximum number of annotators with confusion matrices on the page."""
 MOST_CLASSES = 15
 """Maximum number of classes of a confusion matrix on the page."""
@@ -37,8 +37,10 @@ class Annotators(Check):
         if problem.gold is not None:
             table["confidence_baseline"] = problem.inference.votes.mean_by_annotator(problem.no_pi)
         table = table.sort_values(["support", "reliability", "labels"], kind="stable", ignore_index=True)
-        cells = find_confusions(problem)
-        return describe_annotators(table, show_confusions(table, cells, problem.classes.tolist()), cells)
+        cells, places = find_confusions(problem), pd.Index(problem.classes)
+        true, given = (places.get_indexer(cells[name]) for name in ("true", "given"))
+        details = show_confusions(table, cells, problem.classes.tolist())
+        return describe_annotators(table, details, cells[~problem.near[true, given]], problem.grades is not None)
 
 
 class Confusion(Check):
@@ -59,20 +61,20 @@ def find_confusions(problem: Problem) -> pd.DataFrame:
 
 
 def describe_annotators(
-    table: pd.DataFrame, details: Sequence[Detail] = (), confusions: pd.DataFrame | None = None
+    table: pd.DataFrame, details: Sequence[Detail] = (), confusions: pd.DataFrame | None = None, graded: bool = False
 ) -> Finding:
-    """Describe the table of annotators; `details` are confusion matrices of the first ones."""
+    """Describe the table of annotators, with confusion matrices of the first ones, and all `confusions`."""
     flagged = table.loc[table["flagged"], "annotator"].tolist()
     who = ", ".join(f"{name}{describe_confusion(confusions, name)}" for name in flagged[:5])
     who += ", …" if len(flagged) > 5 else ""
-    sentence = f"{len(flagged) or 'None'} of {len(table)} annotators "
-    sentence += f"{'are' if flagged else 'is'} flagged as less reliable than the rest."
+    sentence = f"{len(flagged) or 'None'} of {len(table)} annotators {'are' if len(flagged) > 1 else 'is'} flagged"
+    sentence += " as less reliable than the rest."
     shown = ["annotator", "labels", "agreement", "confidence", "support", "reliability", "low", "high", "flagged"]
     top = table[table["labels"] >= FEW_LABELS].head(MOST_ROWS)[shown]
     return Finding(
         sentence=sentence + (f" First check the labels of {who}." if flagged else ""),
         table=table,
-        section=show_annotators(table, details),
+        section=show_annotators(table, details, graded),
         brief=Brief(
             f"Annotators with {FEW_LABELS} labels or more, the least supported first",
             top.assign(flagged=np.where(top["flagged"], "yes", "")),
@@ -92,24 +94,26 @@ def describe_confusion(confusions: pd.DataFrame | None, annotator: Any) -> str:
     """Name the most frequent confusion of an annotator."""
     if confusions is None:
         return ""
-    cells = confusions[(confusions["annotator"] == annotator) & (confusions["true"] != confusions["given"])]
+    cells = confusions[confusions["annotator"] == annotator]
     if cells.empty:
         return ""
     cell = cells.loc[cells["count"].idxmax()]
     return f" (often {str(cell['given'])!r} for {str(cell['true'])!r})"
 
 
-def show_annotators(table: pd.DataFrame, details: Sequence[Detail]) -> Section:
+def show_annotators(table: pd.DataFrame, details: Sequence[Detail], graded: bool) -> Section:
     """Show how reliable each annotator is."""
     flagged = table["flagged"]
     text = (
         "Reliability is the estimated probability that a label of the annotator is correct, with its "
         "95% interval. It is estimated from the model, the other annotators and any true labels. "
-        f"{flagged.sum():,} of {len(table):,} annotators are flagged: even the upper end of their interval is low.\n"
+        "Annotators are flagged if even the upper end of their interval is below the mean of all labels.\n"
         "Agreement is the share of an annotator's labels that equal the model's prediction. Confidence is the mean "
         "probability of the labels according to the model alone. Support is the mean probability of the labels "
         "according to the model and the other labels of the example."
     )
+    if graded:
+        text += "\nHere only a grade that equals the true one is correct; bias and spread tell how far others are off."
     if details:
         whom = "an annotator" if len(details) == len(table) else f"one of the first {len(details)}"
         text += f"\nBelow the table, open {whom} to see which classes they confuse."

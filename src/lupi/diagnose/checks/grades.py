@@ -1,11 +1,8 @@
 """Who grades too high, too low or at random on a rating scale."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 
-from lupi.crowd.grades import infer_grades
 from lupi.diagnose.base import MOST_ROWS, Brief, Check, Finding
 from lupi.diagnose.problem import Problem
 from lupi.report import Section
@@ -20,12 +17,10 @@ class Grades(Check):
         """Estimate bias and spread, if the classes are grades of a rating scale."""
         if problem.grades is None or problem.annotator is None:
             return None
-        inference = problem.inference
-        votes, rank = inference.votes, pd.Index(problem.grades).get_indexer(pd.Index(problem.classes))
-        p = np.zeros((votes.examples, len(problem.grades)))
-        p[:, rank] = inference.p
-        gold = None if votes.gold is None else np.where(votes.gold < 0, -1, rank[votes.gold])
-        found = infer_grades(replace(votes, label=rank[votes.label], classes=len(problem.grades), gold=gold), p)
+        inference, found = problem.inferred
+        if found is None:
+            return None
+        votes = inference.votes
         columns = {"annotator": inference.names, "labels": np.bincount(votes.annotator, minlength=votes.annotators)}
         table = pd.DataFrame({**columns, "bias": found.bias, "spread": found.spread})
         table = table.sort_values("bias", key=np.abs, ascending=False, kind="stable", ignore_index=True)
