@@ -64,7 +64,7 @@ def test_careless_annotators_are_found(honest):
     assert table["support"].is_monotonic_increasing
     assert set(table["annotator"][:2]) == {"p0", "p1"}
     assert set(table.loc[table["flagged"], "annotator"]) == {"p0", "p1"}
-    assert {"agreement", "confidence", "reliability", "low", "high", "confidence_baseline"} <= set(table)
+    assert {"agreement", "confidence", "reliability", "low", "high"} <= set(table)
     assert "2 of 8 annotators are flagged" in honest.verdict
     assert re.search(r"First check the labels of p[01] \(often '[abc]' for '[abc]'\), p[01] \(often", honest.verdict)
     assert any("make reliability too high" in note for note in honest.notes)
@@ -121,7 +121,7 @@ def test_labels_are_ranked_and_counted(honest):
 def test_it_scores_itself_beside_baselines(honest):
     value = honest["scores"].table.set_index(["score", "estimate"])["value"]
     assert value["Spearman", "support"] > 0.8
-    assert value["AUROC", "suspicion"] > max(0.85, value["AUROC", "No PI alone"], value["AUROC", "majority vote"])
+    assert value["AUROC", "suspicion"] > max(0.85, value["AUROC", "model alone"], value["AUROC", "majority vote"])
     assert any("true labels of 200 of 200 examples" in note for note in honest.notes)
 
 

@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pandas as pd
 
@@ -32,8 +34,7 @@ def test_a_lenient_annotator_of_named_grades_is_found():
     assert finding.table["annotator"][0] == "bob"
     assert 0.5 < table.loc["bob", "bias"] < 1.5
     assert (table.loc[["ann", "cem"], "bias"].abs() < 0.4).all()
-    assert finding.sentence.startswith("bob grades")
-    assert "higher" in finding.sentence
+    assert re.search(r"higher or lower than others would: bob \(\d\.\d higher\)\.$", finding.sentence)
 
 
 def test_only_grades_that_are_far_off_are_wrong():

@@ -36,7 +36,7 @@ def test_the_first_examples_and_what_they_buy_are_named():
     )
     assert found.sentence == (
         "Label examples c, a, b next. One more label for each of the first 3 examples is expected to raise the "
-        "accuracy of the consensus from 80.0% to 86.0% [80.0%, 90.0%]."
+        "accuracy of the consensus from 80.0% to 86.0% [80.0%, 90.0%], unless annotators share errors."
     )
     first, second = found.section.tables
     assert first.frame["input_label"].tolist() == ["text"] * 3
@@ -50,7 +50,7 @@ def test_the_fewest_labels_that_are_enough_are_named_and_whether_more_buy_anythi
     outlook = [Outlook(0, 0.8, 0.7, 0.9), Outlook(1, 0.899, 0.8, 0.95), Outlook(3, 0.9, 0.8, 0.95)]
     found = describe_next(table, outlook, pd.DataFrame(index=range(3))).sentence
     assert "One more label for each of the first 1 examples" in found
-    assert found.endswith("to 89.9% [80.0%, 95.0%]. More of them would add little.")
+    assert found.endswith("to 89.9% [80.0%, 95.0%], unless annotators share errors. More of them would add little.")
     found = describe_next(table, [outlook[0], Outlook(3, 0.8005, 0.7, 0.9)], pd.DataFrame(index=range(3))).sentence
     assert found.startswith("More labels of the same examples would hardly change the consensus.")
 

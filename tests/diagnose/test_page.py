@@ -65,8 +65,7 @@ def test_annotators_are_shown_with_intervals_and_flags(make):
     assert shown.texts["reliability"][0] == f"{row['reliability']:.2f} [{row['low']:.2f}, {row['high']:.2f}]"
     assert shown.marked == table["flagged"].tolist()
     assert f"{table['flagged'].sum()} of 20 annotators are flagged" in found["annotators"].sentence
-    assert len(part.figures) == 2
-    assert len(describe_annotators(table.drop(columns="confidence_baseline")).section.figures) == 1
+    assert len(part.figures) == 1
 
 
 def test_wrong_labels_are_counted_in_the_figure(make):

@@ -49,13 +49,6 @@ class Column(NamedTuple):
     how: str
 
 
-class Together(NamedTuple):
-    """Held-out losses given all columns that do not leak, and given these columns with their rows shuffled."""
-
-    conditional: Floats
-    shuffled: Floats
-
-
 @dataclass(frozen=True, eq=False)
 class Problem:
     """Annotations to diagnose, with the options of the diagnosis.
@@ -273,9 +266,8 @@ class Problem:
     def trainings(self) -> int:
         """How many networks are trained: given no, each, all and shuffled columns, and judges."""
         columns = len(self.privileged.columns)
-        judges = self.has_classes * ((self.probabilities is None) + (self.gold is not None))
-        smaller = self.has_curve * len(SAMPLES)
-        return self.folds * (2 + columns + (columns > 1) + judges + smaller)
+        judges = self.has_classes * (self.probabilities is None) + self.has_curve * len(SAMPLES)
+        return self.folds * (2 + columns + (columns > 1) + judges)
 
     @cached_property
     def losses(self) -> dict[str | None, Floats]:
@@ -303,17 +295,14 @@ class Problem:
         return [name for name, column in self.columns.items() if not column.how]
 
     @cached_property
-    def together(self) -> Together | None:
-        """Held-out losses given all usable columns; None if there are none."""
+    def together(self) -> tuple[Floats, Floats] | None:
+        """Held-out losses given all usable columns, and given these with their rows shuffled; None without columns."""
         columns = self.usable
         if not columns:
             return None
-        networks: list[dict[str, Any]] = [
-            {"columns": columns, "shuffled": True},
-            *([{"columns": columns}] if len(columns) > 1 else []),
-        ]
-        shuffled, *more = self.train(networks)
-        return Together(more[0] if more else self.losses[columns[0]], shuffled)
+        networks: list[dict[str, Any]] = [{"columns": columns, "shuffled": True}, {"columns": columns}]
+        shuffled, *more = self.train(networks if len(columns) > 1 else networks[:1])
+        return more[0] if more else self.losses[columns[0]], shuffled
 
     def train(self, networks: Sequence[Mapping[str, Any]]) -> list[Floats]:
         """Train networks, each given by arguments of `train_network`, and return their held-out losses."""
@@ -402,14 +391,9 @@ class Problem:
         return np.abs(np.subtract.outer(self.rank, self.rank)) <= self.tolerance
 
     @cached_property
-    def no_pi(self) -> Floats:
-        """The probability of each label according to No PI, out of fold."""
-        return self.predict("no-pi")[np.arange(len(self.y)), self.codes]
-
-    @cached_property
     def predictions(self) -> Floats:
         """The class probabilities that judge the labels."""
-        return self.predict(self.judge) if self.probabilities is None else np.asarray(self.probabilities)
+        return self.predict() if self.probabilities is None else np.asarray(self.probabilities)
 
     @property
     def has_curve(self) -> bool:
@@ -419,7 +403,7 @@ class Problem:
     @cached_property
     def curve(self) -> Sequence[Floats]:
         """The probabilities of models that were trained on the shares `SAMPLES` of the examples."""
-        return [self.predict(self.judge, share) for share in SAMPLES]
+        return [self.predict(share) for share in SAMPLES]
 
     def infer(self, gold: Floats | None) -> tuple[Inference, GradeInference | None]:
         """Infer the truth and the reliability of annotators; true grades are those of the model of grades."""
@@ -435,19 +419,19 @@ class Problem:
         truth = graded.truth[:, rank]
         return replace(found, truth=truth / truth.sum(1, keepdims=True)), graded
 
-    def predict(self, method: str, share: float = 1.0) -> Floats:
+    def predict(self, share: float = 1.0) -> Floats:
         """Predict class probabilities for the example of each label, out of fold, by models of a share of the examples.
 
         The networks stop on the labels. Stopping on the consensus takes twice as many for equally good rankings.
         """
-        use = self.usable if methods.kind(method).uses_privileged else []
+        use = self.usable if methods.kind(self.judge).uses_privileged else []
         return predict_out_of_fold(
             self.X,
             self.codes,
             privileged=self.privileged[use] if use else None,
             example=self.group,
             sample_weight=self.weight,
-            method=method,
+            method=self.judge,
             folds=self.folds,
             share=share,
             random_state=self.seed,

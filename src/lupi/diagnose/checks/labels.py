@@ -128,25 +128,6 @@ def describe_labels(
     sentence = f"{suspicious:,} of {total:,} labels ({100 * suspicious / total:.0f} %) are probably {wrong}."
     if suspicious:
         sentence += f" First check {list_first(table['row'].head(suspicious))}."
-    return Finding(
-        sentence=sentence,
-        table=table,
-        section=show_labels(table, pictures, content, tolerance),
-        brief=Brief("Labels, the most suspicious first", top),
-        numbers={"count": total, "look wrong": suspicious, "expected wrong": float(table["wrong"].sum())},
-        notes=notes,
-    )
-
-
-def count_grades(number: int) -> str:
-    """Return a number of grades in words."""
-    return f"{number} grade{'s' if number > 1 else ''}"
-
-
-def show_labels(
-    table: pd.DataFrame, pictures: Mapping[str, Sequence[str | None]], content: Sequence[str], tolerance: int
-) -> Section:
-    """Show the most suspicious labels with the contents of their examples, the first ones with images."""
     text = (
         "A label is suspicious if it contradicts the model, which was not trained on its example, and the other labels "
         "of the example; reliable annotators count for more. Check the first ones yourself before you change any. "
@@ -168,4 +149,16 @@ def show_labels(
         below=list(content),
     )
     picture = figures.draw_label_errors(table["wrong"].to_numpy(float))
-    return Section(heading="Labels", text=text, figures=[picture], tables=[shown_table])
+    return Finding(
+        sentence=sentence,
+        table=table,
+        section=Section(heading="Labels", text=text, figures=[picture], tables=[shown_table]),
+        brief=Brief("Labels, the most suspicious first", top),
+        numbers={"count": total, "look wrong": suspicious, "expected wrong": float(table["wrong"].sum())},
+        notes=notes,
+    )
+
+
+def count_grades(number: int) -> str:
+    """Return a number of grades in words."""
+    return f"{number} grade{'s' if number > 1 else ''}"

@@ -8,10 +8,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from lupi.crowd import Inference
+from lupi.crowd.curves import extrapolate
 from lupi.crowd.next_labels import Outlook, expected_accuracy, expected_gains, typical_annotator, typical_grader
 from lupi.diagnose.base import Check, Finding
 from lupi.diagnose.checks.labels import list_first, tabulate_examples
-from lupi.diagnose.curves import extrapolate
 from lupi.diagnose.problem import SAMPLES, Problem
 from lupi.report import Section, Table
 from lupi.report.page import format_intervals
@@ -110,13 +110,13 @@ def describe_next(
     if max(gains) < LITTLE:
         sentence = (
             "More labels of the same examples would hardly change the consensus. Its expected "
-            f"{what} is {now.accuracy:.1%} [{now.low:.1%}, {now.high:.1%}]."
+            f"{what} is {now.accuracy:.1%} [{now.low:.1%}, {now.high:.1%}], unless annotators share errors."
         )
     else:
         sentence = (
             f"Label {list_first(table.iloc[:, 0])} next. One more label for each of the first {enough.labels:,} "
             f"examples is expected to raise the {what} of the consensus from {now.accuracy:.1%} to "
-            f"{enough.accuracy:.1%} [{enough.low:.1%}, {enough.high:.1%}]."
+            f"{enough.accuracy:.1%} [{enough.low:.1%}, {enough.high:.1%}], unless annotators share errors."
         )
         if enough is not later[-1]:
             sentence += " More of them would add little."

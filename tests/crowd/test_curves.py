@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lupi.diagnose.curves import extrapolate, measure_trainings
+from lupi.crowd.curves import extrapolate, measure_trainings
 
 SHARES, FOLDS = (1 / 8, 1 / 4, 1 / 2, 1), 5
 
