@@ -67,7 +67,7 @@ def test_what_labels_of_new_examples_buy_for_the_model():
     now, most = found.numbers["0 more"], found.numbers["240 more"]
     assert now["model_accuracy_low"] < now["model_accuracy"] < most["model_accuracy"] < most["model_accuracy_high"]
     assert most["model_nll"] < now["model_nll"]
-    assert found.section.tables[1].frame.columns.tolist() == ["more labels", "consensus", "model", "gain", "NLL"]
+    assert found.section.tables[1].frame.columns.tolist() == ["more labels", "consensus", "model", "model gains", "NLL"]
     bought = f"{100 * most['model_accuracy_gain']:.1f} points ["
     assert f"240 more labels, of new examples, are expected to raise the accuracy of the model by {bought}" in (
         found.sentence

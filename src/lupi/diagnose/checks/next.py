@@ -104,22 +104,7 @@ def describe_next(
     what: str = "accuracy",
 ) -> Finding:
     """Describe what to label next; `content` are inputs of the first examples, and `curves` those of the model."""
-    now, *later = outlook
-    gains = [each.accuracy - now.accuracy for each in later]
-    enough = later[next(place for place, gain in enumerate(gains) if gain >= ENOUGH * max(gains))]
-    if max(gains) < LITTLE:
-        sentence = (
-            "More labels of the same examples would hardly change the consensus. Its expected "
-            f"{what} is {now.accuracy:.1%} [{now.low:.1%}, {now.high:.1%}], unless annotators share errors."
-        )
-    else:
-        sentence = (
-            f"Label {list_first(table.iloc[:, 0])} next. One more label for each of the first {enough.labels:,} "
-            f"examples is expected to raise the {what} of the consensus from {now.accuracy:.1%} to "
-            f"{enough.accuracy:.1%} [{enough.low:.1%}, {enough.high:.1%}], unless annotators share errors."
-        )
-        if enough is not later[-1]:
-            sentence += " More of them would add little."
+    sentence = describe_plan(outlook, list_first(table.iloc[:, 0]), what)
     text = (
         "Examples in the order in which one more label, by a typical annotator, is expected to reduce the uncertainty "
         "about the true label most (gain, in nats). Ask names the most reliable annotator who has not labelled the "
@@ -139,9 +124,6 @@ def describe_next(
         minor=["probability", "labels"],
         below=[*map(str, names.values())],
     )
-    plan = pd.DataFrame(outlook, columns=["more labels", "consensus", "low", "high"])
-    hints = {"consensus": "accuracy [interval]"}
-    texts = {"consensus": format_intervals(plan["consensus"], plan["low"], plan["high"], ".1%")}
     if curves is not None:
         last = curves.iloc[-1]
         sentence += (
@@ -154,23 +136,6 @@ def describe_next(
             "these, follow from models that were trained on an eighth, a quarter and half of the examples. The "
             "interval of the gain is narrower than those of the accuracies, whose errors are much the same."
         )
-        plan = plan.assign(model=curves["accuracy"], gain=100 * curves["accuracy_gain"], NLL=curves["nll"])
-        for name, column, scale, style in (
-            ("model", "accuracy", 1, ".1%"),
-            ("gain", "accuracy_gain", 100, ".1f"),
-            ("NLL", "nll", 1, ".3f"),
-        ):
-            middle, low, high = (scale * curves[each] for each in (column, f"{column}_low", f"{column}_high"))
-            texts[name] = format_intervals(middle, low, high, style)
-        hints |= {"model": "accuracy [interval]", "gain": "of the model, points", "NLL": "of the model [interval]"}
-    second = Table(
-        caption="How many labels are enough.",
-        frame=plan.drop(columns=["low", "high"]),
-        formats={"more labels": ",d"},
-        texts=texts,
-        hints=hints,
-        minor=[] if curves is None else ["NLL"],
-    )
     numbers = [{"accuracy": each.accuracy, "low": each.low, "high": each.high} for each in outlook]
     if curves is not None:
         for one, (_, row) in zip(numbers, curves.add_prefix("model_").iterrows(), strict=True):
@@ -178,6 +143,51 @@ def describe_next(
     return Finding(
         sentence=sentence,
         table=table,
-        section=Section(heading="What to label next", text=text, tables=[first, second]),
+        section=Section(heading="What to label next", text=text, tables=[first, show_plan(outlook, curves)]),
         numbers={f"{each.labels} more": one for each, one in zip(outlook, numbers, strict=True)},
+    )
+
+
+def describe_plan(outlook: Sequence[Outlook], first: str, what: str) -> str:
+    """Describe what to label next, and the fewest labels that buy nearly as much as all of the plan."""
+    now, *later = outlook
+    gains = [each.accuracy - now.accuracy for each in later]
+    if max(gains) < LITTLE:
+        return (
+            "More labels of the same examples would hardly change the consensus. Its expected "
+            f"{what} is {now.accuracy:.1%} [{now.low:.1%}, {now.high:.1%}], unless annotators share errors."
+        )
+    enough = next(each for each, gain in zip(later, gains, strict=True) if gain >= ENOUGH * max(gains))
+    return (
+        f"Label {first} next. One more label for each of the first {enough.labels:,} examples is expected to raise the "
+        f"{what} of the consensus from {now.accuracy:.1%} to {enough.accuracy:.1%} "
+        f"[{enough.low:.1%}, {enough.high:.1%}], unless annotators share errors."
+        + (" More of them would add little." if enough is not later[-1] else "")
+    )
+
+
+def show_plan(outlook: Sequence[Outlook], curves: pd.DataFrame | None) -> Table:
+    """Show what more labels buy for the consensus and the model."""
+    plan = pd.DataFrame(outlook, columns=["more labels", "consensus", "low", "high"])
+    hints = {"consensus": "accuracy [interval]"}
+    texts = {"consensus": format_intervals(plan["consensus"], plan["low"], plan["high"], ".1%")}
+    if curves is not None:
+        plan = plan.assign(
+            model=curves["accuracy"], **{"model gains": 100 * curves["accuracy_gain"]}, NLL=curves["nll"]
+        )
+        for name, column, scale, style in (
+            ("model", "accuracy", 1, ".1%"),
+            ("model gains", "accuracy_gain", 100, ".1f"),
+            ("NLL", "nll", 1, ".3f"),
+        ):
+            middle, low, high = (scale * curves[each] for each in (column, f"{column}_low", f"{column}_high"))
+            texts[name] = format_intervals(middle, low, high, style)
+        hints |= {"model": "accuracy [interval]", "model gains": "points [interval]", "NLL": "of the model [interval]"}
+    return Table(
+        caption="How many labels are enough.",
+        frame=plan.drop(columns=["low", "high"]),
+        formats={"more labels": ",d"},
+        texts=texts,
+        hints=hints,
+        minor=[] if curves is None else ["NLL"],
     )
