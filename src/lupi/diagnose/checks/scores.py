@@ -48,7 +48,7 @@ def describe_scores(table: pd.DataFrame, notes: list[str]) -> Finding:
         "labels or more, with their ranks by the share of correct labels. Majority vote and the model alone are the "
         "baselines."
     )
-    shown_table = Table(caption="Scores.", frame=table, formats={"value": ".3f", "count": ",d"})
+    shown_table = Table(caption="Scores.", frame=table, formats={"value": ".3f", "count": ",d"}, minor=["of", "count"])
     named = table.assign(what=table["of"] + ", " + table["score"])
     wide = named.pivot_table(index="what", columns="estimate", values="value", sort=False, dropna=False)
     return Finding(
