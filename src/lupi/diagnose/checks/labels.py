@@ -72,7 +72,7 @@ class Consensus(Check):
         few = f"{uncertain:,} of {len(table):,} examples is uncertain"
         few += f" by more than {count_grades(problem.tolerance)}" if problem.tolerance else ""
         notes, new = [], int((~table["given"]).sum())
-        if new:
+        if new and problem.grades is None:  # the median of grades may be one that nobody gave
             some = "For 1 example" if new == 1 else f"For {new:,} examples"
             notes.append(
                 f"{some}, the most probable label is one that no annotator gave: the model contradicts all labels. "
