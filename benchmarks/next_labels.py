@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 
 from lupi.crowd import Inference, Votes, majority_vote
 from lupi.crowd.inference import infer_votes
-from lupi.crowd.next_labels import expected_gains
+from lupi.crowd.next_labels import expected_gains, typical_annotator
 
 ROUNDS = 14
 COMMENTS = 1000
@@ -82,7 +82,7 @@ def choose(how: str, labels: pd.DataFrame, found: Inference, p: np.ndarray, rng:
     if how == "fewest labels first":
         return noise - np.bincount(labels["example"], minlength=len(p))
     if how == "next.csv":
-        return expected_gains(found) + 1e-9 * noise
+        return expected_gains(found, typical_annotator(found)) + 1e-9 * noise
     from cleanlab.multiannotator import get_active_learning_scores
 
     wide = labels.pivot_table(index="example", columns="annotator", values="label").to_numpy()

@@ -97,7 +97,7 @@ def diagnosed(names, labels=50, confusions=None, classes=(), content=None, pictu
             "confidence": middle**2,
             "support": middle,
         }
-        | {"reliability": middle, **between, "flagged": middle < 0.4, "confidence_baseline": 0.5}
+        | {"reliability": middle, **between, "flagged": middle < 0.4}
     )
     pick = rng.integers(0, n, (3, labels))
     table = pd.DataFrame(

@@ -103,7 +103,7 @@ def test_all_files_are_there_and_agree(good):
     annotators = pd.read_csv(folder / "annotators.csv")
     assert annotators["annotator"].iloc[0] == 4
     scores = pd.read_csv(folder / "results.csv").query("part == 'scores' and quantity == 'Spearman'")
-    assert {"support", "reliability", "majority vote", "No PI alone"} == set(scores["name"])
+    assert {"support", "reliability", "majority vote", "model alone"} == set(scores["name"])
     report = (folder / "report.html").read_text()
     assert facts["verdict"][0].split(":")[0] in report
     assert "seconds" in report

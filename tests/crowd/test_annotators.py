@@ -65,20 +65,21 @@ def test_few_labels_leave_an_annotator_near_the_others(simulate):
 def test_summary_has_plain_facts_of_the_model(simulate):
     p, label, example, annotator, *_ = simulate(10)
     names = np.array([f"person {j}" for j in range(12)])
-    table = tabulate(infer(p, label, example=example, annotator=names[annotator]))
+    found = infer(p, label, example=example, annotator=names[annotator])
+    table, consensus = tabulate(found), found.truth.argmax(1)[found.votes.example]
     assert list(table) == [
         "annotator",
         "labels",
         "agreement",
-        "confidence",
-        "support",
         "reliability",
         "low",
         "high",
+        "confidence",
+        "support",
         "flagged",
     ]
     expected = pd.DataFrame(
-        {"agreement": p.argmax(1) == label, "confidence": p[range(len(p)), label], "name": names[annotator]}
+        {"agreement": consensus == label, "confidence": p[range(len(p)), label], "name": names[annotator]}
     ).groupby("name")
     table_by_name = table.set_index("annotator")
     for column in ("agreement", "confidence"):

@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
-from lupi.diagnose.problem import MOST_PICTURES, Source
+from lupi.diagnose.source import MOST_PICTURES, Source
 from lupi.tabular import TableSpec
 from lupi.tabular.schema import InputColumn
 
@@ -27,12 +27,17 @@ def test_content_is_that_of_the_rows_of_the_file(tmp_path):
 
 def test_tables_of_labels_without_inputs_stay_as_they_are():
     assert source({}).read_content([2, 0]).shape == (2, 0)
-    assert list(source({f"x{i}": NUMBER for i in range(9)}).shown) == ["x0", "x1", "x2"]
+    assert list(source({f"x{i}": TEXT for i in range(9)}).shown) == ["x0", "x1", "x2"]
+
+
+def test_three_of_many_numbers_would_tell_nothing():
+    assert list(source({f"x{i}": NUMBER for i in range(3)}).shown) == ["x0", "x1", "x2"]
+    assert list(source({f"x{i}": NUMBER for i in range(4)} | {"note": TEXT}).shown) == ["note"]
 
 
 def test_images_come_first_and_vectors_are_not_shown():
     photo, vector = InputColumn("image", "string"), InputColumn("vector", "vector")
-    inputs = {"e": vector, "x": NUMBER, "note": TEXT, "photo": photo, "z": NUMBER}
+    inputs = {"e": vector, "x": InputColumn("category", "string"), "note": TEXT, "photo": photo, "z": NUMBER}
     assert list(source(inputs).shown) == ["photo", "note", "x"]
 
 

@@ -41,7 +41,7 @@ def test_a_copy_is_found():
     table = found.table.set_index("annotator")
     assert (table.loc["a", "alike"], table.loc["f", "alike"]) == ("f", "a")
     assert table.loc["a", "correlation"] > 0.7
-    assert found.sentence.startswith("The 6.0 labels of an example are worth ")
+    assert found.sentence.startswith("The 6 labels of an example are worth ")
     assert found.numbers["votes"] < 5.5
     assert "err together" in found.notes[0]
     assert "limit" not in table

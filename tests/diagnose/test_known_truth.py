@@ -7,7 +7,7 @@ import pytest
 from lupi.diagnose import Problem
 from lupi.diagnose.checks.annotators import Annotators
 from lupi.diagnose.checks.labels import Consensus, Labels
-from lupi.diagnose.checks.next import choose_annotators, expected_gains
+from lupi.diagnose.checks.next import choose_annotators, expected_gains, typical_annotator
 
 PEOPLE, CARELESS, CLASSES = 8, 2, 3
 
@@ -50,7 +50,7 @@ def test_flags_errors_and_the_consensus_are_those_of_the_truth(simulations):
         consensus = Consensus().run(problem).table
         correct = consensus["label"].to_numpy() == truth
         right.append([correct.mean(), consensus["probability"].mean()])
-        order = np.argsort(-expected_gains(problem.inference), kind="stable")
+        order = np.argsort(-expected_gains(problem.inference, typical_annotator(problem.inference)), kind="stable")
         doubtful.append([1 - correct[order[:30]].mean(), 1 - correct[order[30:]].mean()])
         asked = choose_annotators(problem.inference)
         assert not set(asked) & {"p0", "p1"}

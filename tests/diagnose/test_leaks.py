@@ -4,8 +4,7 @@ import pytest
 from sklearn.metrics import mutual_info_score
 
 from lupi.diagnose import leaks
-from lupi.diagnose.leaks import classify_leak
-from lupi.diagnose.problem import code_values
+from lupi.diagnose.leaks import classify_leak, code_values
 from lupi.tabular.grouping import grouped_folds
 
 N = 1200

@@ -36,12 +36,23 @@ def test_the_first_examples_and_what_they_buy_are_named():
     )
     assert found.sentence == (
         "Label examples c, a, b next. One more label for each of the first 3 examples is expected to raise the "
-        "accuracy of the consensus from 80.0% to 86.0% [80.0%, 90.0%]."
+        "accuracy of the consensus from 80.0% to 86.0% [80.0%, 90.0%], unless annotators share errors."
     )
     first, second = found.section.tables
     assert first.frame["input_label"].tolist() == ["text"] * 3
     assert second.frame["more labels"].tolist() == [0, 2, 3]
     assert found.numbers["2 more"] == {"accuracy": 0.85, "low": 0.8, "high": 0.9}
+
+
+def test_the_fewest_labels_that_are_enough_are_named_and_whether_more_buy_anything():
+    table = pd.DataFrame({"example": list("cab"), "label": 1, "probability": 0.6, "labels": 2, "gain": 0.1})
+    table = table.assign(agreement=0.5, given=True)
+    outlook = [Outlook(0, 0.8, 0.7, 0.9), Outlook(1, 0.899, 0.8, 0.95), Outlook(3, 0.9, 0.8, 0.95)]
+    found = describe_next(table, outlook, pd.DataFrame(index=range(3))).sentence
+    assert "One more label for each of the first 1 examples" in found
+    assert found.endswith("to 89.9% [80.0%, 95.0%], unless annotators share errors. More of them would add little.")
+    found = describe_next(table, [outlook[0], Outlook(3, 0.8005, 0.7, 0.9)], pd.DataFrame(index=range(3))).sentence
+    assert found.startswith("More labels of the same examples would hardly change the consensus.")
 
 
 def test_what_labels_of_new_examples_buy_for_the_model():
@@ -56,10 +67,13 @@ def test_what_labels_of_new_examples_buy_for_the_model():
     now, most = found.numbers["0 more"], found.numbers["240 more"]
     assert now["model_accuracy_low"] < now["model_accuracy"] < most["model_accuracy"] < most["model_accuracy_high"]
     assert most["model_nll"] < now["model_nll"]
-    assert found.section.tables[1].frame.columns.tolist() == ["more labels", "consensus", "model", "NLL"]
-    share = f"{most['model_accuracy']:.1%}"
-    assert "With 240 more labels, of new examples, the expected accuracy of the model changes from" in found.sentence
-    assert f"to {share} [" in found.sentence
+    assert found.section.tables[1].frame.columns.tolist() == ["more labels", "consensus", "model", "model gains", "NLL"]
+    bought = f"{100 * most['model_accuracy_gain']:.1f} points ["
+    assert f"240 more labels, of new examples, are expected to raise the accuracy of the model by {bought}" in (
+        found.sentence
+    )
+    assert found.sentence.endswith(f"to {most['model_accuracy']:.1%}.")
+    assert now["model_accuracy_gain"] == 0 <= most["model_accuracy_gain_low"] < most["model_accuracy_gain_high"]
     few = Problem(x[:150], y[:150], pd.DataFrame({"note": y[:150]}), method="no-pi", folds=2, parameters=parameters)
     assert not few.has_curve
     assert Next().run(few).section.tables[1].frame.columns.tolist() == ["more labels", "consensus"]

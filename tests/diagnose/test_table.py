@@ -52,7 +52,7 @@ def test_every_column_has_its_role(ask):
     np.testing.assert_array_equal(problem.annotator, TABLE["who"].fillna("(missing)"))
     np.testing.assert_array_equal(problem.gold, TABLE["gold"])
     assert (problem.seed, problem.folds, problem.real) == (3, 4, False)
-    assert problem.parameters == {"device": "cpu"}
+    assert problem.parameters == {"device": "auto"}
     assert facts["roles"]["ignored"] == ("price", "gold")
     assert facts["examples"] == 40
     np.testing.assert_array_equal(problem.example, TABLE["song"])

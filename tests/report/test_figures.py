@@ -38,12 +38,10 @@ def draw():
         {"method": ["no-pi", "tram"], "confidence": [0.9, 0.8], "accuracy": [0.7, 0.8], "count": [9, 9]}
     )
     information = pd.DataFrame({"column": ["who"], "estimate": [0.1], "low": [0.05], "high": [0.2], "leak": [True]})
-    with_other = annotators().assign(confidence_baseline=0.5)
     return [
         figures.draw_differences(differences(control=[False, True]), METRICS["nll"], "no-pi"),
         *figures.draw_calibration(bins),
-        figures.draw_confidence(with_other),
-        figures.draw_confidence_gain(with_other),
+        figures.draw_confidence(annotators()),
         figures.draw_information(information),
         figures.draw_label_errors([0.1, 0.2, 0.9]),
     ]
@@ -132,12 +130,6 @@ def test_the_tooltip_of_a_point_names_its_annotator():
     assert sorted(tip.partition(":")[0] for tip in tips) == ["worker 0", "worker 1", "worker 3", "worker 4"]
     x = {use.find(f"{NS}title").text[:8]: float(use.get("x")) for use in root.iter(f"{NS}use") if len(use)}
     assert x["worker 0"] < x["worker 1"] < x["worker 3"] < x["worker 4"]
-
-
-def test_the_gain_in_confidence_is_described():
-    table = annotators().assign(confidence_baseline=0.5)
-    figure = figures.draw_confidence_gain(table)
-    assert described(figure) == "More confident for 2 of 5 annotators; from −0.41 to +0.31."
 
 
 def test_labels_that_are_probably_wrong_are_counted():

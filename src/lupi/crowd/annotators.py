@@ -27,10 +27,10 @@ def summarize_annotators(inference: Inference) -> dict[str, NDArray[Any]]:
     Returns
     -------
     dict
-        annotator: the id; labels: the number of labels; agreement: the fraction of labels that equal the model's
-        prediction; confidence: the mean probability of the labels under the model alone; support: the mean probability
-        of the labels given the model and the other labels of the example, with exponent 1; reliability: the probability
-        that a label is correct, with an approximate 95 % interval from low to high; flagged: whether that interval lies
+        annotator: the id; labels: the number of labels; agreement: the share of labels that equal the consensus;
+        reliability: the probability that a label is correct, with an approximate 95 % interval from low to high;
+        confidence: the mean probability of the labels under the model alone; support: the mean probability of the
+        labels given the model and the other labels of the example, with exponent 1; flagged: whether the interval lies
         below the mean reliability over all labels.
 
     Examples
@@ -44,21 +44,24 @@ def summarize_annotators(inference: Inference) -> dict[str, NDArray[Any]]:
     ([1.0, 1.0, 0.0], [False, False, True])
     """
     v = inference.votes
-    row = np.arange(len(v.label))
-    total = np.bincount(v.annotator, minlength=v.annotators)
-    p = inference.p[v.example]
-    reliability, low, high = approximate_reliability(inference)
     # Tempering improves calibration, but support is used for ranking, and tempered support ranked worse on music genre.
-    support = replace(inference, exponent=1.0).others[row, v.label]
+    support = replace(inference, exponent=1.0).others[np.arange(len(v.label)), v.label]
+    more = {"confidence": v.mean_by_annotator(inference.p[v.example, v.label]), "support": v.mean_by_annotator(support)}
+    return describe_reliability(inference, more)
+
+
+def describe_reliability(inference: Inference, more: dict[str, Floats]) -> dict[str, NDArray[Any]]:
+    """Return columns that describe each annotator, with `more` of them before the last."""
+    v, (reliability, low, high) = inference.votes, approximate_reliability(inference)
+    total = np.bincount(v.annotator, minlength=v.annotators)
     return {
         "annotator": inference.names,
         "labels": total,
-        "agreement": v.mean_by_annotator(p.argmax(1) == v.label),
-        "confidence": v.mean_by_annotator(p[row, v.label]),
-        "support": v.mean_by_annotator(support),
+        "agreement": v.mean_by_annotator(inference.truth.argmax(1)[v.example] == v.label),
         "reliability": reliability,
         "low": low,
         "high": high,
+        **more,
         "flagged": high < np.average(reliability, weights=total),
     }
 

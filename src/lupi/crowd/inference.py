@@ -142,15 +142,19 @@ class Inference:
         return softmax(clamp(replace(v, gold=gold), logits))
 
     @property
-    def wrong(self) -> Floats:
-        """P(the label is wrong | all labels, x), for each label.
+    def posterior(self) -> Floats:
+        """P(z | all labels, x) for the example of each label, [labels, classes].
 
         With a single annotator and neither features nor true labels, nothing could reveal the annotator's errors, so a
         label does not count as evidence for itself.
         """
         v = self.votes
-        truth = self.truth[v.example] if v.annotators > 1 or len(self.weights) or v.has_anchors else self.others
-        return np.asarray(1 - truth[np.arange(len(v.label)), v.label])
+        return self.truth[v.example] if v.annotators > 1 or len(self.weights) or v.has_anchors else self.others
+
+    @property
+    def wrong(self) -> Floats:
+        """P(the label is wrong | all labels, x), for each label."""
+        return np.asarray(1 - self.posterior[np.arange(len(self.votes.label)), self.votes.label])
 
 
 def infer(

@@ -43,9 +43,16 @@ def typical_annotator(inference: Inference) -> Floats:
     return right * np.eye(v.classes) + (1 - share - right) * model.errors + share * habit
 
 
-def expected_gains(inference: Inference) -> Floats:
-    """Return by how many nats one more label of a typical annotator is expected to reduce entropy, [examples]."""
-    p = typical_annotator(inference)
+def typical_grader(inference: Inference) -> Floats:
+    """Return P(y | z) as by `typical_annotator`, but for a truth that another model inferred: that of grades."""
+    counts = np.zeros((inference.votes.classes,) * 2)
+    np.add.at(counts, inference.votes.label, inference.posterior)
+    counts = counts.T + counts.sum(1) / counts.sum()
+    return np.asarray(counts / counts.sum(1, keepdims=True))
+
+
+def expected_gains(inference: Inference, p: Floats) -> Floats:
+    """Return by how many nats one more label, given with P(y | z) = p, is expected to reduce entropy, [examples]."""
     told = p**inference.exponent
     spread = xlogy(told, told)
     gains = np.empty(inference.votes.examples)
@@ -57,14 +64,16 @@ def expected_gains(inference: Inference) -> Floats:
     return np.maximum(gains, 0)
 
 
-def expected_accuracy(inference: Inference, order: Integers, counts: Sequence[int], seed: int = 0) -> list[Outlook]:
+def expected_accuracy(
+    inference: Inference, p: Floats, order: Integers, counts: Sequence[int], seed: int = 0
+) -> list[Outlook]:
     """Return the expected accuracy of the consensus after one more label for each of the first examples of an order.
 
-    `counts` are the numbers of labels. True labels are drawn from their posterior, and labels from a typical annotator.
+    `counts` are the numbers of labels. True labels are drawn from their posterior, and labels with P(y | z) = p.
     The interval includes the spread of these draws, and that of the estimates over random halves of the examples, to
     which the model is fitted again: it is about that of estimates from all examples.
     """
-    rng, p, n = np.random.default_rng(seed), typical_annotator(inference), inference.votes.examples
+    rng, n = np.random.default_rng(seed), inference.votes.examples
     log, logits = inference.exponent * np.log(p), np.log(np.maximum(inference.truth, 1e-300))
     found = np.empty((DRAWS, len(counts)))
     for draw in range(DRAWS):

@@ -1,7 +1,7 @@
 """Aggregate a table of labels, either long (one row per label) or wide (one column per annotator)."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from lupi._internal.arrays import Floats
 from lupi._internal.checks import check_name
 from lupi.crowd.agreement import count_labels, krippendorff_alpha
-from lupi.crowd.annotators import approximate_reliability
+from lupi.crowd.annotators import describe_reliability
 from lupi.crowd.inference import Inference, infer_votes
 from lupi.crowd.likelihood import split_rows
 from lupi.crowd.trusted import read_trust
@@ -165,9 +165,11 @@ def aggregate(
             trust=None if trust is None else read_trust(trust, annotators),
         )
     )
+    found = replace(found, names=annotators)
+    people = pd.DataFrame(describe_reliability(found, {"habit": found.model.share}))
     return Aggregation(
-        consensus=tabulate_consensus(found, examples, classes),
-        annotators=_tabulate_annotators(found, annotators),
+        consensus=tabulate_consensus(found, examples, classes, found.truth.argmax(1)),
+        annotators=people.sort_values(["reliability", "labels"], kind="stable", ignore_index=True),
         confusions=tabulate_confusions(found, annotators, classes),
         labels=frame.assign(right=1 - found.wrong),
         alpha=krippendorff_alpha(of_label, of_example),
@@ -212,9 +214,11 @@ def expected_confusions(votes: Votes, truth: Floats) -> tuple[Integers, Integers
     return annotator, true, given, count, count / total[annotator, true]
 
 
-def tabulate_consensus(inference: Inference, examples: NDArray[Any], classes: NDArray[Any]) -> pd.DataFrame:
-    """Return the table `Aggregation.consensus`."""
-    best, counts = inference.truth.argmax(1), count_labels(inference.votes)
+def tabulate_consensus(
+    inference: Inference, examples: NDArray[Any], classes: NDArray[Any], best: Integers
+) -> pd.DataFrame:
+    """Return the table `Aggregation.consensus`; `best` is the consensus."""
+    counts = count_labels(inference.votes)
     row, total = np.arange(len(best)), counts.sum(1)
     return pd.DataFrame(
         {
@@ -233,22 +237,6 @@ def tabulate_confusions(inference: Inference, annotators: NDArray[Any], classes:
     who, true, given, count, share = expected_confusions(inference.votes, inference.truth)
     cells = {"annotator": annotators[who], "true": classes[true], "given": classes[given]}
     return pd.DataFrame({**cells, "count": count, "probability": share})
-
-
-def _tabulate_annotators(inference: Inference, annotators: NDArray[Any]) -> pd.DataFrame:
-    v, (reliability, low, high) = inference.votes, approximate_reliability(inference)
-    total = np.bincount(v.annotator, minlength=v.annotators)
-    columns = {
-        "annotator": annotators,
-        "labels": total,
-        "agreement": v.mean_by_annotator(inference.truth.argmax(1)[v.example] == v.label),
-        "reliability": reliability,
-        "low": low,
-        "high": high,
-        "habit": inference.model.share,
-        "flagged": high < np.average(reliability, weights=total),
-    }
-    return pd.DataFrame(columns).sort_values(["reliability", "labels"], kind="stable", ignore_index=True)
 
 
 def read_labels(table: Any, given: Mapping[str, str | None]) -> tuple[pd.DataFrame, list[str]]:

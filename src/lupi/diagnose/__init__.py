@@ -7,7 +7,8 @@ label beyond the inputs. `predict_out_of_fold` makes the predictions that `lupi.
 
 from lupi.diagnose.base import Check, Finding
 from lupi.diagnose.diagnosis import Diagnosis, diagnose
-from lupi.diagnose.networks import estimate_information, predict_out_of_fold
+from lupi.diagnose.information import estimate_information
+from lupi.diagnose.out_of_fold import predict_out_of_fold
 from lupi.diagnose.problem import Problem
 
 __all__ = ["Check", "Diagnosis", "Finding", "Problem", "diagnose", "estimate_information", "predict_out_of_fold"]

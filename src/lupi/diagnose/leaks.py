@@ -11,15 +11,19 @@ to a row or an example does not look like a leak.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from lupi._internal.arrays import Floats
+from lupi.tabular.values import as_bytes
 
 Rows = NDArray[np.intp]
 
+MOST_BINS = 100
+"""Maximum number of bins of a numeric column; a bin has about twenty rows or more."""
 COPY = 0.8
 """A column that explains this share of the label on its own is a copy of the label."""
 ANSWER = 0.2
@@ -62,3 +66,12 @@ def classify_leak(alone: float, given: float, beats_inputs: bool) -> str:
     if alone >= ANSWER and beats_inputs:
         return "answer"
     return "settles" if given >= GIVEN else ""
+
+
+def code_values(column: "pd.Series[Any]", kind: str, bins: int | None = None) -> NDArray[np.int64]:
+    """Number the values of a column, or the bins of a numeric column; missing values get a separate number."""
+    if kind == "number":
+        bins = bins or max(10, min(MOST_BINS, len(column) // 20))
+        if column.nunique() > bins:
+            column = pd.qcut(column.rank(), bins, labels=False, duplicates="drop")
+    return pd.factorize(as_bytes(column), use_na_sentinel=False)[0].astype(np.int64)

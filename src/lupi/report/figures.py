@@ -230,11 +230,17 @@ def draw_confidence(table: pd.DataFrame) -> Figure:
     reliability, confidence, flagged = table["reliability"], table["confidence"], table["flagged"].sum()
     axes: Any = plots.Figure(figsize=(WIDTH, 3.9)).subplots()
     entries = [(MARKS[False], "annotator"), (MARKS[True], "flagged")][: 2 if flagged else 1]
-    if "confidence_baseline" in table:
-        other = axes.scatter(reliability, table["confidence_baseline"], s=16, marker="s", linewidths=0.9, alpha=0.8)
-        other.set(facecolor="none", edgecolor=COLOURS["no-pi"])
-        entries.append((("no-pi", "s"), "the same, by No PI"))
-    tips = _draw_annotators(axes, table, "confidence")
+    tips, alpha = {}, 0.45 if len(table) <= 60 else 0.2
+    for marked, own in table.groupby("flagged"):
+        role, marker = MARKS[bool(marked)]
+        axes.hlines(own["confidence"], own["low"], own["high"], color=COLOURS[role], linewidth=1, alpha=alpha)
+        points = axes.scatter(own["reliability"], own["confidence"], s=20, marker=marker, color=COLOURS[role], zorder=3)
+        points.set(edgecolor=COLOURS["paper"], linewidths=0.5, gid=f"annotators-{role}")
+        tips[f"annotators-{role}"] = [
+            f"{shorten(row.annotator, 60)}: reliability {row.reliability:.2f} ({row.low:.2f} to {row.high:.2f}), "
+            f"confidence {row.confidence:.2f}"
+            for row in own.itertuples()
+        ]
     axes.set(xlabel="estimated reliability", ylabel="mean confidence in their labels")
     _add_legend(axes, *entries)
     correlation = reliability.corr(confidence) if len(table) > 2 else float("nan")
@@ -249,42 +255,6 @@ def draw_confidence(table: pd.DataFrame) -> Figure:
         "The model's mean confidence in an annotator's labels against the annotator's estimated reliability, "
         f"with its interval. Each point is an annotator.{together}",
     )
-
-
-@mpl.rc_context(INLINE)
-def draw_confidence_gain(table: pd.DataFrame) -> Figure:
-    """Draw by how much the model is more confident than No PI in each annotator's labels, against reliability."""
-    table = table.assign(gain=table["confidence"] - table["confidence_baseline"])
-    table = table.dropna(subset=["reliability", "low", "high", "gain"])
-    axes: Any = plots.Figure(figsize=(WIDTH, 3.9)).subplots()
-    axes.axhline(0, color=COLOURS["truth"], linewidth=1)
-    tips = _draw_annotators(axes, table, "gain")
-    axes.set(xlabel="estimated reliability", ylabel="confidence, minus that of No PI")
-    if table["flagged"].any():
-        _add_legend(axes, (MARKS[False], "annotator"), (MARKS[True], "flagged"))
-    low, high = (format_number(value, "+z.2f") for value in (table["gain"].min(), table["gain"].max()))
-    more = f"More confident for {(table['gain'] > 0).sum()} of {len(table)} annotators; from {low} to {high}."
-    return Figure(
-        inline_svg(axes.figure, "Difference in confidence from No PI against reliability", more, tips),
-        "How much more confident the model is in an annotator's labels than No PI.",
-    )
-
-
-def _draw_annotators(axes: Any, table: pd.DataFrame, height: str) -> dict[str, list[str]]:
-    """Draw annotators as points with horizontal intervals, the flagged ones on top, and return their tooltips."""
-    tips = {}
-    alpha = 0.45 if len(table) <= 60 else 0.2
-    for flagged, own in table.groupby("flagged"):
-        role, marker = MARKS[bool(flagged)]
-        axes.hlines(own[height], own["low"], own["high"], color=COLOURS[role], linewidth=1, alpha=alpha)
-        points = axes.scatter(own["reliability"], own[height], s=20, marker=marker, color=COLOURS[role], zorder=3)
-        points.set(edgecolor=COLOURS["paper"], linewidths=0.5, gid=f"annotators-{role}")
-        tips[f"annotators-{role}"] = [
-            f"{shorten(row.annotator, 60)}: reliability {row.reliability:.2f} ({row.low:.2f} to {row.high:.2f}), "
-            f"confidence {row.confidence:.2f}"
-            for row in own.itertuples()
-        ]
-    return tips
 
 
 @mpl.rc_context(INLINE)

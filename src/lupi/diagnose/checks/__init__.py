@@ -5,7 +5,7 @@ from lupi.diagnose.checks.agreement import Agreement
 from lupi.diagnose.checks.annotators import Annotators, Confusion
 from lupi.diagnose.checks.balance import Balance
 from lupi.diagnose.checks.bias import Bias
-from lupi.diagnose.checks.columns import Capacity, Information, Leaks
+from lupi.diagnose.checks.columns import Information, Leaks
 from lupi.diagnose.checks.grades import Grades
 from lupi.diagnose.checks.judges import Judges
 from lupi.diagnose.checks.labels import Consensus, Labels
@@ -28,5 +28,4 @@ CHECKS: list[Check] = [
     Periods(),
     Scores(),
     Information(),
-    Capacity(),
 ]

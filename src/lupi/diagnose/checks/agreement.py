@@ -75,10 +75,9 @@ def measure_labels(problem: Problem) -> tuple[NDArray[Any], str, str]:
     """Return the labels, their level of measurement, and in words which differences between labels count."""
     if problem.real:
         return problem.y, "interval", "Differences between numbers are squared. "
-    if problem.grades is None:
+    if problem.rank is None:
         return problem.codes, "nominal", ""
-    rank = pd.Index(problem.grades).get_indexer(pd.Index(problem.classes))
-    return rank[problem.codes], "ordinal", "Grades that are close agree better than grades that are not. "
+    return problem.rank[problem.codes], "ordinal", "Grades that are close agree better than grades that are not. "
 
 
 def compare_pairs(label: NDArray[np.int64], example: NDArray[np.int64], annotator: NDArray[Any]) -> pd.DataFrame:

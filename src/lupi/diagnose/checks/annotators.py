@@ -15,7 +15,7 @@ from lupi.report.page import Detail, format_intervals
 
 FEW_LABELS = 5
 """With fewer labels, the share of correct labels of an annotator is too noisy for a ranking."""
-MOST_ANNOTATORS = 50
+MOST_ANNOTATORS = 20
 """Maximum number of annotators with confusion matrices on the page."""
 MOST_CLASSES = 15
 """Maximum number of classes of a confusion matrix on the page."""
@@ -24,21 +24,23 @@ MOST_CLASSES = 15
 class Annotators(Check):
     """The reliability of each annotator.
 
-    Its table has the columns of `lupi.crowd.summarize_annotators`, the least supported annotator first.
+    Its table has the columns of `lupi.crowd.summarize_annotators`, the flagged and then the least supported annotators
+    first. On a scale of nine grades or more, hardly any two labels are equal, and `grades` takes its place.
     """
 
     name = "annotators"
 
     def run(self, problem: Problem) -> Finding | None:
         """Rank the annotators by how well their labels are supported."""
-        if problem.annotator is None or not problem.has_classes:
+        if problem.annotator is None or not problem.has_classes or problem.tolerance > 1:
             return None
         table = pd.DataFrame(summarize_annotators(problem.inference))
-        if problem.gold is not None:
-            table["confidence_baseline"] = problem.inference.votes.mean_by_annotator(problem.no_pi)
-        table = table.sort_values(["support", "reliability", "labels"], kind="stable", ignore_index=True)
-        cells = find_confusions(problem)
-        return describe_annotators(table, show_confusions(table, cells, problem.classes.tolist()), cells)
+        order = ["flagged", "support", "reliability", "labels"]
+        table = table.sort_values(order, ascending=[False, True, True, True], kind="stable", ignore_index=True)
+        cells, places = find_confusions(problem), pd.Index(problem.classes)
+        true, given = (places.get_indexer(cells[name]) for name in ("true", "given"))
+        details = show_confusions(table, cells, problem.classes.tolist())
+        return describe_annotators(table, details, cells[~problem.near[true, given]], problem.grades is not None)
 
 
 class Confusion(Check):
@@ -59,22 +61,22 @@ def find_confusions(problem: Problem) -> pd.DataFrame:
 
 
 def describe_annotators(
-    table: pd.DataFrame, details: Sequence[Detail] = (), confusions: pd.DataFrame | None = None
+    table: pd.DataFrame, details: Sequence[Detail] = (), confusions: pd.DataFrame | None = None, graded: bool = False
 ) -> Finding:
-    """Describe the table of annotators; `details` are confusion matrices of the first ones."""
+    """Describe the table of annotators, with confusion matrices of the first ones, and all `confusions`."""
     flagged = table.loc[table["flagged"], "annotator"].tolist()
     who = ", ".join(f"{name}{describe_confusion(confusions, name)}" for name in flagged[:5])
     who += ", …" if len(flagged) > 5 else ""
-    sentence = f"{len(flagged) or 'None'} of {len(table)} annotators "
-    sentence += f"{'are' if flagged else 'is'} flagged as less reliable than the rest."
-    shown = ["annotator", "labels", "agreement", "confidence", "support", "reliability", "low", "high", "flagged"]
+    sentence = f"{len(flagged) or 'None'} of {len(table)} annotators {'are' if len(flagged) > 1 else 'is'} flagged"
+    sentence += " as less reliable than the rest."
+    shown = ["annotator", "labels", "agreement", "support", "reliability", "low", "high", "flagged"]
     top = table[table["labels"] >= FEW_LABELS].head(MOST_ROWS)[shown]
     return Finding(
         sentence=sentence + (f" First check the labels of {who}." if flagged else ""),
         table=table,
-        section=show_annotators(table, details),
+        section=show_annotators(table, details, graded),
         brief=Brief(
-            f"Annotators with {FEW_LABELS} labels or more, the least supported first",
+            f"Annotators with {FEW_LABELS} labels or more, the flagged and then the least supported first",
             top.assign(flagged=np.where(top["flagged"], "yes", "")),
             dict.fromkeys(shown, 2),
         ),
@@ -92,32 +94,30 @@ def describe_confusion(confusions: pd.DataFrame | None, annotator: Any) -> str:
     """Name the most frequent confusion of an annotator."""
     if confusions is None:
         return ""
-    cells = confusions[(confusions["annotator"] == annotator) & (confusions["true"] != confusions["given"])]
+    cells = confusions[confusions["annotator"] == annotator]
     if cells.empty:
         return ""
     cell = cells.loc[cells["count"].idxmax()]
     return f" (often {str(cell['given'])!r} for {str(cell['true'])!r})"
 
 
-def show_annotators(table: pd.DataFrame, details: Sequence[Detail]) -> Section:
+def show_annotators(table: pd.DataFrame, details: Sequence[Detail], graded: bool) -> Section:
     """Show how reliable each annotator is."""
     flagged = table["flagged"]
     text = (
         "Reliability is the estimated probability that a label of the annotator is correct, with its "
         "95% interval. It is estimated from the model, the other annotators and any true labels. "
-        f"{flagged.sum():,} of {len(table):,} annotators are flagged: even the upper end of their interval is low.\n"
-        "Agreement is the share of an annotator's labels that equal the model's prediction. Confidence is the mean "
+        "Annotators are flagged if even the upper end of their interval is below the mean of all labels.\n"
+        "Agreement is the share of an annotator's labels that equal the consensus. Confidence is the mean "
         "probability of the labels according to the model alone. Support is the mean probability of the labels "
         "according to the model and the other labels of the example."
     )
+    if graded:
+        text += "\nHere only a grade that equals the true one is correct; bias and spread tell how far others are off."
     if details:
         whom = "an annotator" if len(details) == len(table) else f"one of the first {len(details)}"
         text += f"\nBelow the table, open {whom} to see which classes they confuse."
-    pictures = [figures.draw_confidence(table)]
     shown = table.drop(columns=["low", "high"]).assign(flagged=np.where(flagged, "flagged", ""))
-    if "confidence_baseline" in table:
-        pictures.append(figures.draw_confidence_gain(table))
-        shown = shown.rename(columns={"confidence_baseline": "confidence of No PI"})
     shares = shown.columns.difference(["annotator", "labels", "reliability", "flagged"])
     shown_table = Table(
         caption="Annotators.",
@@ -126,10 +126,11 @@ def show_annotators(table: pd.DataFrame, details: Sequence[Detail]) -> Section:
         texts={"reliability": format_intervals(table["reliability"], table["low"], table["high"], "z.2f")},
         hints={"reliability": "[interval]"},
         marked=flagged.tolist(),
-        sorted_by="support",
         minor=["labels", *shares],
     )
-    return Section(heading="Annotators", text=text, figures=pictures, tables=[shown_table], details=details)
+    return Section(
+        heading="Annotators", text=text, figures=[figures.draw_confidence(table)], tables=[shown_table], details=details
+    )
 
 
 def show_confusions(annotators: pd.DataFrame, confusions: pd.DataFrame, classes: list[Any]) -> list[Detail]:

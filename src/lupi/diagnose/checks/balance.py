@@ -51,9 +51,9 @@ def describe_balance(table: pd.DataFrame, known: int = 0) -> Finding:
             "label were drawn at random."
         )
         texts = {names["rate"]: format_intervals(table["rate"], table["low"], table["high"], ".1%")}
-        far = table.iloc[int((table["rate"] - table["share"]).abs().argmax())]
+        far = table.astype({"class": str}).iloc[int((table["rate"] - table["share"]).abs().argmax())]
         sentence = (
-            f"{str(far['class'])!r} is the truth for {far['rate']:.1%} [{far['low']:.1%}, {far['high']:.1%}] of the "
+            f"{far['class']!r} is the truth for {far['rate']:.1%} [{far['low']:.1%}, {far['high']:.1%}] of the "
             f"examples, but {far['share']:.1%} of the labels (if the {known:,} true labels were drawn at random)."
         )
         rates = table[["rate", "low", "high"]].to_dict("records")

@@ -1,4 +1,4 @@
-"""Whether privileged columns are informative about the label or leak it, and whether the network is large enough."""
+"""Whether privileged columns are informative about the label or leak it."""
 
 from dataclasses import asdict
 from typing import Any
@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 
 from lupi.diagnose.base import Brief, Check, Finding
+from lupi.diagnose.information import Gain
 from lupi.diagnose.leaks import GIVEN
-from lupi.diagnose.networks import Gain
-from lupi.diagnose.problem import WIDER, WIDTH, Problem
+from lupi.diagnose.problem import Problem
 from lupi.report import Section, Table, figures
 from lupi.report.page import format_intervals
 
@@ -18,7 +18,7 @@ TOGETHER, SHUFFLED = "(all together)", "(shuffled)"
 FEW_EXAMPLES = 1000
 """With fewer examples, the error of the networks may be as large as the intervals."""
 SMALL_GAIN = 0.01
-"""A gain of at most this share of the held-out loss is no reason to widen the network or to collect a column."""
+"""A gain of at most this share of the held-out loss is no reason to collect a column."""
 LEAKS = {
     "copy": "gives the label away, as a copy of it would",
     "answer": "predicts the labels better than all inputs together, as true labels or another model's answers would",
@@ -71,32 +71,13 @@ class Information(Check):
         ]
         marginal, control = problem.losses[None], None
         if problem.together is not None:
-            conditional, _, shuffled = problem.together
+            conditional, shuffled = problem.together
             blank = {"alone": np.nan, "known": np.nan, "leak": False, "how": ""}
             for name, losses in ((TOGETHER, conditional), (SHUFFLED, shuffled)):
                 gain = problem.gain(marginal, losses)
                 rows.append({"column": name, **asdict(gain), "share": problem.share(gain), **blank})
             control = problem.gain(shuffled, conditional)
         return describe_information(pd.DataFrame(rows), float(marginal.mean()), control, problem.examples)
-
-
-class Capacity(Check):
-    """Whether the network is large enough to use the privileged information.
-
-    A network four times as wide is trained on the same folds. If its held-out conditional loss is significantly lower,
-    and by more than 1 %, the network is too small to use the privileged information. (In the paper's ablation, TRAM no
-    longer helps at a quarter of the width.) A wider network also learns faster, so this test is valid only if training
-    continues until early stopping.
-    """
-
-    name = "capacity"
-
-    def run(self, problem: Problem) -> Finding | None:
-        """Compare the held-out losses of the network and a wider one."""
-        if problem.together is None:
-            return None
-        found = compare_widths(problem, problem.together.conditional, problem.together.wide)
-        return Finding(sentence=describe_capacity(found), numbers=found)
 
 
 def describe_information(table: pd.DataFrame, loss: float, control: Gain | None, examples: int) -> Finding:
@@ -165,7 +146,7 @@ def describe_worth(information: pd.DataFrame, loss: float, control: Gain | None)
     estimate = f"{together['estimate']:.3f} nats [{low:.3f}, {high:.3f}]"
     amount = f"it carries {estimate} of information about the label beyond the inputs"
     if not np.isnan(share):
-        amount += f", {100 * share:.0f} % of the held-out loss"
+        amount += f", {100 * share:z.0f} % of the held-out loss"
     if low > 0 and control.low > 0:
         usable = table.loc[~table["leak"], "estimate"].drop([TOGETHER, SHUFFLED])
         most = f"; most of it is in {usable.idxmax()!r}" if len(usable) > 1 else ""
@@ -182,36 +163,3 @@ def describe_worth(information: pd.DataFrame, loss: float, control: Gain | None)
     else:
         answer = "There is no evidence that this privileged information is worth having"
     return f"{answer}: {amount}; the difference from the same columns shuffled is {control}."
-
-
-def compare_widths(problem: Problem, conditional: np.ndarray[Any, Any], wide: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """Compare the held-out losses of the network and a wider one."""
-    gain, loss = problem.gain(conditional, wide), float(conditional.mean())
-    small = 0.0 if problem.real else SMALL_GAIN * loss  # the loss of real numbers may be negative
-    width = problem.parameters.get("hidden", WIDTH)[0]
-    return {
-        "width": width,
-        "loss": loss,
-        "wider": WIDER * width,
-        "wider_loss": float(wide.mean()),
-        "gain": gain.estimate,
-        "low": gain.low,
-        "high": gain.high,
-        "too_small": gain.low > 0 and gain.estimate > small,
-        "large_enough": gain.high <= small,
-    }
-
-
-def describe_capacity(capacity: dict[str, Any]) -> str:
-    """Describe whether the network is large enough, as far as the interval of a wider network's gain tells."""
-    if capacity["too_small"]:
-        answer = "The network is too small to make full use of the privileged information"
-    elif capacity["large_enough"]:
-        answer = "The network is large enough: a wider one gains little or nothing"
-    else:
-        answer = "It is not known whether the network is large enough: a wider one may gain up to {high:.4f}"
-    losses = (
-        "held-out loss given the privileged information {loss:.4f} at width {width}, {wider_loss:.4f} at {wider}; "
-        "gain {gain:.4f} [{low:.4f}, {high:.4f}]"
-    )
-    return f"{answer} ({losses}).".format(**capacity)

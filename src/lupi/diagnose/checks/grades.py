@@ -1,14 +1,17 @@
 """Who grades too high, too low or at random on a rating scale."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 
-from lupi.crowd.grades import infer_grades
 from lupi.diagnose.base import MOST_ROWS, Brief, Check, Finding
+from lupi.diagnose.checks.annotators import FEW_LABELS
 from lupi.diagnose.problem import Problem
 from lupi.report import Section
+
+FIRST = 3
+"""Number of annotators to name in the verdict."""
+SMALL = 0.5
+"""Annotators with a smaller bias, in grades, are not named."""
 
 
 class Grades(Check):
@@ -20,19 +23,25 @@ class Grades(Check):
         """Estimate bias and spread, if the classes are grades of a rating scale."""
         if problem.grades is None or problem.annotator is None:
             return None
-        inference = problem.inference
-        votes, rank = inference.votes, pd.Index(problem.grades).get_indexer(pd.Index(problem.classes))
-        p = np.zeros((votes.examples, len(problem.grades)))
-        p[:, rank] = inference.p
-        gold = None if votes.gold is None else np.where(votes.gold < 0, -1, rank[votes.gold])
-        found = infer_grades(replace(votes, label=rank[votes.label], classes=len(problem.grades), gold=gold), p)
+        inference, found = problem.inferred
+        if found is None:
+            return None
+        votes = inference.votes
         columns = {"annotator": inference.names, "labels": np.bincount(votes.annotator, minlength=votes.annotators)}
         table = pd.DataFrame({**columns, "bias": found.bias, "spread": found.spread})
         table = table.sort_values("bias", key=np.abs, ascending=False, kind="stable", ignore_index=True)
-        first = table.iloc[0]
-        way = "higher" if first["bias"] > 0 else "lower"
+        first = table[(table["labels"] >= FEW_LABELS) & (table["bias"].abs() >= SMALL)].head(FIRST)
+        biases = [
+            f"{who} ({abs(bias):.1f} {'higher' if bias > 0 else 'lower'})"
+            for who, bias in zip(first["annotator"], first["bias"], strict=True)
+        ]
+        sentence = "No annotator grades half a grade higher or lower than others would."
+        if biases:
+            sentence = (
+                f"First check the grades of those who grade higher or lower than others would: {', '.join(biases)}."
+            )
         return Finding(
-            sentence=f"{first['annotator']} grades {abs(first['bias']):.1f} {way} than others would: the largest bias.",
+            sentence=sentence,
             table=table,
             section=Section(
                 heading="Grades",
@@ -40,5 +49,5 @@ class Grades(Check):
                 "is how far their grades scatter. Habits, which do not depend on the truth, are not part of it.",
             ),
             brief=Brief("Bias and spread in grades", table.head(MOST_ROWS), {"bias": 2, "spread": 2}),
-            numbers={"largest_bias": float(first["bias"])},
+            numbers={"largest_bias": float(table["bias"].iloc[0])},
         )

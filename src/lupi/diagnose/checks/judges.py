@@ -83,7 +83,7 @@ def describe_judges(table: pd.DataFrame, found: Dependence | None) -> Finding:
             "the truth. Annotators who err together, such as models of one family, are not independent votes."
         )
         sentence = (
-            f"The {found.size:.1f} labels of an example are worth {worth:.1f} independent ones [{low:.1f}, {high:.1f}]"
+            f"The {found.size:.3g} labels of an example are worth {worth:.1f} independent ones [{low:.1f}, {high:.1f}]"
             f": by true labels, the mean correlation of errors is {found.mean:.2f}."
         )
         numbers = {"correlation": found.mean, "low": found.low, "high": found.high, "votes": worth}

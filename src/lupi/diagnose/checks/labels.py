@@ -37,7 +37,8 @@ class Labels(Check):
         """Rank the labels by how likely they are wrong."""
         if not problem.has_classes:
             return Finding(notes=["Annotators and labels can only be ranked for a single target of classes."])
-        table, pictures, content = rank_labels(problem.inference, problem.classes), {}, pd.DataFrame()
+        pictures, content = dict[str, list[str | None]](), pd.DataFrame()
+        table = rank_labels(problem.inference, problem.classes, problem.likely, problem.near)
         for name, values in (("annotator", problem.annotator), ("example", problem.ids)):
             if values is not None:
                 table.insert(1, name, np.asarray(values)[table["row"]])
@@ -50,12 +51,13 @@ class Labels(Check):
             notes.append("All privileged columns leak the label, so annotators and labels were judged by No PI.")
         if problem.probabilities is not None:
             notes.append("Annotators and labels were judged by the probabilities that were given.")
-        return describe_labels(table, pictures, content.columns.astype(str).tolist(), notes)
+        return describe_labels(table, pictures, content.columns.astype(str).tolist(), notes, problem.tolerance)
 
 
 class Consensus(Check):
     """The most probable label of each example: example, label, probability, labels, agreement and given.
 
+    On a rating scale, it is the median grade, and the probability is that of the grades within the tolerance.
     Examples without ids are identified by the row of their first label.
     """
 
@@ -67,16 +69,17 @@ class Consensus(Check):
             return None
         table = tabulate_examples(problem)
         uncertain = int((table["probability"] < CERTAIN).sum())
-        few, percent = f"{uncertain:,} of {len(table):,} examples", f"{100 * CERTAIN:.0f} %"
+        few = f"{uncertain:,} of {len(table):,} examples is uncertain"
+        few += f" by more than {count_grades(problem.tolerance)}" if problem.tolerance else ""
         notes, new = [], int((~table["given"]).sum())
-        if new:
+        if new and problem.grades is None:  # the median of grades may be one that nobody gave
             some = "For 1 example" if new == 1 else f"For {new:,} examples"
             notes.append(
                 f"{some}, the most probable label is one that no annotator gave: the model contradicts all labels. "
                 "Look at those with `given` False in consensus.csv before you use them."
             )
         return Finding(
-            sentence=f"The true label of {few} is uncertain (below {percent})." if uncertain else "",
+            sentence=f"The true label of {few} (its probability is below {100 * CERTAIN:.0f} %)." if uncertain else "",
             table=table,
             numbers={"uncertain": uncertain, "given by nobody": new},
             notes=notes,
@@ -85,11 +88,11 @@ class Consensus(Check):
 
 def tabulate_examples(problem: Problem) -> pd.DataFrame:
     """Return the most probable label of each example; without ids, examples are named by the row of a label."""
-    first = np.unique(problem.group, return_index=True)[1]
-    if problem.ids is not None:
-        return tabulate_consensus(problem.inference, problem.ids[first], problem.classes)
-    table = tabulate_consensus(problem.inference, problem.rows[first], problem.classes)
-    return table.rename(columns={"example": "row"})
+    first, best = np.unique(problem.group, return_index=True)[1], problem.likely
+    ids = problem.rows if problem.ids is None else problem.ids
+    table = tabulate_consensus(problem.inference, ids[first], problem.classes, best)
+    table["probability"] = (problem.inference.truth * problem.near[best]).sum(1)
+    return table.rename(columns={"example": "row"}) if problem.ids is None else table
 
 
 def list_first(values: "pd.Series[Any]") -> str:
@@ -98,11 +101,14 @@ def list_first(values: "pd.Series[Any]") -> str:
     return f"{values.name}{'s' if len(first) > 1 else ''} {', '.join(first)}"
 
 
-def rank_labels(inference: Inference, classes: NDArray[Any]) -> pd.DataFrame:
+def rank_labels(
+    inference: Inference, classes: NDArray[Any], likely: NDArray[np.int64], near: NDArray[np.bool_]
+) -> pd.DataFrame:
     """Return a table of labels, the most suspicious first; `row` is the position of the label in the data."""
-    v, wrong = inference.votes, inference.wrong
-    likely = classes[inference.truth.argmax(1)[v.example]]
-    table = pd.DataFrame({"given": classes[v.label], "likely": likely, "wrong": wrong, "right": 1 - wrong})
+    v = inference.votes
+    right = (inference.posterior * near[v.label]).sum(1)
+    columns = {"given": classes[v.label], "likely": classes[likely[v.example]]}
+    table = pd.DataFrame({**columns, "wrong": 1 - right, "right": right})
     return (
         table.rename_axis("row").reset_index().sort_values("wrong", ascending=False, kind="stable", ignore_index=True)
     )
@@ -113,29 +119,25 @@ def describe_labels(
     pictures: Mapping[str, Sequence[str | None]] = MappingProxyType({}),
     content: Sequence[str] = (),
     notes: Sequence[str] = (),
+    tolerance: int = 0,
 ) -> Finding:
-    """Describe the table of labels; the first ones may have pictures."""
+    """Describe the table of labels; the first ones may have pictures. A grade is right up to the tolerance."""
     suspicious, total = int((table["wrong"] > 0.5).sum()), len(table)
     top = table.loc[:, :"wrong"].head(MOST_ROWS)  # the content of examples does not fit into a terminal
-    sentence = f"{suspicious:,} of {total:,} labels ({100 * suspicious / total:.0f} %) are probably wrong."
+    wrong = f"off by more than {count_grades(tolerance)}" if tolerance else "wrong"
+    sentence = f"{suspicious:,} of {total:,} labels ({100 * suspicious / total:.0f} %) are probably {wrong}."
     if suspicious:
         sentence += f" First check {list_first(table['row'].head(suspicious))}."
-    return Finding(
-        sentence=sentence,
-        table=table,
-        section=show_labels(table, pictures, content),
-        brief=Brief("Labels, the most suspicious first", top),
-        numbers={"count": total, "look wrong": suspicious, "expected wrong": float(table["wrong"].sum())},
-        notes=notes,
-    )
-
-
-def show_labels(table: pd.DataFrame, pictures: Mapping[str, Sequence[str | None]], content: Sequence[str]) -> Section:
-    """Show the most suspicious labels with the contents of their examples, the first ones with images."""
     text = (
         "A label is suspicious if it contradicts the model, which was not trained on its example, and the other labels "
-        "of the example; reliable annotators count for more. Check the first ones yourself before you change any."
+        "of the example; reliable annotators count for more. Check the first ones yourself before you change any. "
+        "Rows of the table are numbered from 0."
     )
+    if tolerance:
+        text += (
+            f"\nA grade counts as wrong if it is more than {count_grades(tolerance)} from the true one, a quarter of "
+            "the scale. Likely is the median grade."
+        )
     shown_table = Table(
         caption="Labels, the most suspicious first.",
         frame=table.drop(columns="right", errors="ignore"),
@@ -147,4 +149,16 @@ def show_labels(table: pd.DataFrame, pictures: Mapping[str, Sequence[str | None]
         below=list(content),
     )
     picture = figures.draw_label_errors(table["wrong"].to_numpy(float))
-    return Section(heading="Labels", text=text, figures=[picture], tables=[shown_table])
+    return Finding(
+        sentence=sentence,
+        table=table,
+        section=Section(heading="Labels", text=text, figures=[picture], tables=[shown_table]),
+        brief=Brief("Labels, the most suspicious first", top),
+        numbers={"count": total, "look wrong": suspicious, "expected wrong": float(table["wrong"].sum())},
+        notes=notes,
+    )
+
+
+def count_grades(number: int) -> str:
+    """Return a number of grades in words."""
+    return f"{number} grade{'s' if number > 1 else ''}"

@@ -8,16 +8,18 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from lupi.crowd import Inference
-from lupi.crowd.next_labels import Outlook, expected_accuracy, expected_gains
+from lupi.crowd.curves import extrapolate
+from lupi.crowd.next_labels import Outlook, expected_accuracy, expected_gains, typical_annotator, typical_grader
 from lupi.diagnose.base import Check, Finding
 from lupi.diagnose.checks.labels import list_first, tabulate_examples
-from lupi.diagnose.curves import Expected, extrapolate
 from lupi.diagnose.problem import SAMPLES, Problem
 from lupi.report import Section, Table
 from lupi.report.page import format_intervals
 
 SHARES = (0.0, 0.1, 0.25, 0.5, 1.0)
 """For how many more labels the accuracy is predicted, as shares of the number of examples."""
+ENOUGH, LITTLE = 0.9, 0.001
+"""The verdict names the fewest labels that buy this share of what most labels buy, if that is this accuracy or more."""
 SMALLEST = 1e-7
 """Lower bound of the model's probabilities."""
 FEWEST_LABELS = 20
@@ -41,19 +43,21 @@ class Next(Check):
         if not problem.has_classes:
             return None
         inference = problem.inference
-        gain = expected_gains(inference)
+        typical = typical_annotator(inference) if problem.grades is None else typical_grader(inference)
+        gain = expected_gains(inference, typical)
         order = np.argsort(-gain, kind="stable")
         table = tabulate_examples(problem).assign(gain=gain)
         if problem.annotator is not None:
             table["ask"] = choose_annotators(inference)
         counts = sorted({round(share * problem.examples) for share in SHARES})
-        outlook = expected_accuracy(inference, order, counts, problem.seed)
+        outlook = expected_accuracy(inference, typical, order, counts, problem.seed)
         content = pd.DataFrame(index=range(len(table)))
         first = np.unique(problem.group, return_index=True)[1][order[:MOST_SHOWN]]
         if problem.source is not None:
             content = problem.source.read_content(problem.rows[first])
         curves = draw_curves(problem, counts) if problem.has_curve else None
-        return describe_next(table.iloc[order].reset_index(drop=True), outlook, content, curves)
+        what = "accuracy" if problem.grades is None else "share of exactly right grades"
+        return describe_next(table.iloc[order].reset_index(drop=True), outlook, content, curves, what)
 
 
 def choose_annotators(inference: Inference) -> NDArray[Any]:
@@ -79,31 +83,28 @@ def draw_curves(problem: Problem, counts: Sequence[int]) -> pd.DataFrame:
         of_example = np.maximum(p[first], SMALLEST)
         right = truth[np.arange(len(first)), of_example.argmax(1)]
         scores.append(np.stack([1 - right, -(truth * np.log(of_example)).sum(1)]))
-    fold, labels = np.empty(len(first), int), len(problem.y)
-    for number, (_, held) in enumerate(problem.split(problem.seed)):
-        fold[problem.group[held]] = number
+    labels = len(problem.y)
     sizes = [share * labels * (problem.folds - 1) / problem.folds for share in (*SAMPLES, 1)]
     error, nll = (
-        extrapolate(losses, sizes, fold, [labels + count for count in counts]) for losses in np.stack(scores, 1)
+        extrapolate(losses, sizes, problem.fold[first], [labels + count for count in counts])
+        for losses in np.stack(scores, 1)
     )
-    accuracy = [Expected(1 - each.loss, 1 - each.high, 1 - each.low) for each in error]
-    columns = {"accuracy": accuracy, "nll": nll}
-    return pd.concat(
-        [pd.DataFrame(each, columns=[name, f"{name}_low", f"{name}_high"]) for name, each in columns.items()], axis=1
+    accuracy = [each._replace(loss=1 - each.loss, low=1 - each.high, high=1 - each.low) for each in error]
+    columns = {"accuracy": pd.DataFrame(accuracy), "nll": pd.DataFrame(nll).iloc[:, :3]}
+    return pd.concat([each.add_prefix(f"{name}_") for name, each in columns.items()], axis=1).rename(
+        columns={f"{name}_loss": name for name in columns}
     )
 
 
 def describe_next(
-    table: pd.DataFrame, outlook: Sequence[Outlook], content: pd.DataFrame, curves: pd.DataFrame | None = None
+    table: pd.DataFrame,
+    outlook: Sequence[Outlook],
+    content: pd.DataFrame,
+    curves: pd.DataFrame | None = None,
+    what: str = "accuracy",
 ) -> Finding:
     """Describe what to label next; `content` are inputs of the first examples, and `curves` those of the model."""
-    now, *later = outlook
-    half = later[len(later) // 2]
-    sentence = (
-        f"Label {list_first(table.iloc[:, 0])} next. One more label for each of the first {half.labels:,} examples is "
-        f"expected to raise the accuracy of the consensus from {now.accuracy:.1%} to {half.accuracy:.1%} "
-        f"[{half.low:.1%}, {half.high:.1%}]."
-    )
+    sentence = describe_plan(outlook, list_first(table.iloc[:, 0]), what)
     text = (
         "Examples in the order in which one more label, by a typical annotator, is expected to reduce the uncertainty "
         "about the true label most (gain, in nats). Ask names the most reliable annotator who has not labelled the "
@@ -123,30 +124,18 @@ def describe_next(
         minor=["probability", "labels"],
         below=[*map(str, names.values())],
     )
-    plan = pd.DataFrame(outlook, columns=["more labels", "consensus", "low", "high"])
-    texts = {"consensus": format_intervals(plan["consensus"], plan["low"], plan["high"], ".1%")}
     if curves is not None:
-        first_model, last = curves.iloc[0], curves.iloc[-1]
+        last = curves.iloc[-1]
         sentence += (
-            f" With {outlook[-1].labels:,} more labels, of new examples, the expected accuracy of the model changes "
-            f"from {first_model['accuracy']:.1%} to {last['accuracy']:.1%} "
-            f"[{last['accuracy_low']:.1%}, {last['accuracy_high']:.1%}]."
+            f" {outlook[-1].labels:,} more labels, of new examples, are expected to raise the {what} of the model by "
+            f"{100 * last['accuracy_gain']:.1f} points [{100 * last['accuracy_gain_low']:.1f}, "
+            f"{100 * last['accuracy_gain_high']:.1f}], to {last['accuracy']:.1%}."
         )
         text += (
             "\nThe model is that which judges the labels. Its accuracy and NLL with more labels, of new examples like "
-            "these, follow from models that were trained on an eighth, a quarter and half of the examples."
+            "these, follow from models that were trained on an eighth, a quarter and half of the examples. The "
+            "interval of the gain is narrower than those of the accuracies, whose errors are much the same."
         )
-        plan = plan.assign(model=curves["accuracy"], NLL=curves["nll"])
-        texts["model"] = format_intervals(curves["accuracy"], curves["accuracy_low"], curves["accuracy_high"], ".1%")
-        texts["NLL"] = format_intervals(curves["nll"], curves["nll_low"], curves["nll_high"], ".3f")
-    second = Table(
-        caption="How many labels are enough.",
-        frame=plan.drop(columns=["low", "high"]),
-        formats={"more labels": ",d"},
-        texts=texts,
-        hints={"consensus": "accuracy [interval]"}
-        | ({} if curves is None else {"model": "accuracy [interval]", "NLL": "of the model [interval]"}),
-    )
     numbers = [{"accuracy": each.accuracy, "low": each.low, "high": each.high} for each in outlook]
     if curves is not None:
         for one, (_, row) in zip(numbers, curves.add_prefix("model_").iterrows(), strict=True):
@@ -154,6 +143,51 @@ def describe_next(
     return Finding(
         sentence=sentence,
         table=table,
-        section=Section(heading="What to label next", text=text, tables=[first, second]),
+        section=Section(heading="What to label next", text=text, tables=[first, show_plan(outlook, curves)]),
         numbers={f"{each.labels} more": one for each, one in zip(outlook, numbers, strict=True)},
+    )
+
+
+def describe_plan(outlook: Sequence[Outlook], first: str, what: str) -> str:
+    """Describe what to label next, and the fewest labels that buy nearly as much as all of the plan."""
+    now, *later = outlook
+    gains = [each.accuracy - now.accuracy for each in later]
+    if max(gains) < LITTLE:
+        return (
+            "More labels of the same examples would hardly change the consensus. Its expected "
+            f"{what} is {now.accuracy:.1%} [{now.low:.1%}, {now.high:.1%}], unless annotators share errors."
+        )
+    enough = next(each for each, gain in zip(later, gains, strict=True) if gain >= ENOUGH * max(gains))
+    return (
+        f"Label {first} next. One more label for each of the first {enough.labels:,} examples is expected to raise the "
+        f"{what} of the consensus from {now.accuracy:.1%} to {enough.accuracy:.1%} "
+        f"[{enough.low:.1%}, {enough.high:.1%}], unless annotators share errors."
+        + (" More of them would add little." if enough is not later[-1] else "")
+    )
+
+
+def show_plan(outlook: Sequence[Outlook], curves: pd.DataFrame | None) -> Table:
+    """Show what more labels buy for the consensus and the model."""
+    plan = pd.DataFrame(outlook, columns=["more labels", "consensus", "low", "high"])
+    hints = {"consensus": "accuracy [interval]"}
+    texts = {"consensus": format_intervals(plan["consensus"], plan["low"], plan["high"], ".1%")}
+    if curves is not None:
+        plan = plan.assign(
+            model=curves["accuracy"], **{"model gains": 100 * curves["accuracy_gain"]}, NLL=curves["nll"]
+        )
+        for name, column, scale, style in (
+            ("model", "accuracy", 1, ".1%"),
+            ("model gains", "accuracy_gain", 100, ".1f"),
+            ("NLL", "nll", 1, ".3f"),
+        ):
+            middle, low, high = (scale * curves[each] for each in (column, f"{column}_low", f"{column}_high"))
+            texts[name] = format_intervals(middle, low, high, style)
+        hints |= {"model": "accuracy [interval]", "model gains": "points [interval]", "NLL": "of the model [interval]"}
+    return Table(
+        caption="How many labels are enough.",
+        frame=plan.drop(columns=["low", "high"]),
+        formats={"more labels": ",d"},
+        texts=texts,
+        hints=hints,
+        minor=[] if curves is None else ["NLL"],
     )

@@ -1,7 +1,7 @@
 """How well the rankings of labels and annotators agree with true labels.
 
-Two simple rankings serve as baselines. Majority vote uses the share of the labels of the example that differ. No PI
-uses the probability of the label under a model without privileged information that was trained on other examples.
+Two simple rankings serve as baselines. Majority vote uses the share of the labels of the example that differ. The model
+alone uses the probability of the label under the model that was trained on other examples.
 """
 
 import numpy as np
@@ -37,17 +37,18 @@ class Scores(Check):
             f"The true labels of {known:,} of {problem.examples:,} examples anchor what is said about annotators and "
             "labels. No network is trained on them, and the scores are those of rankings that do not know them."
         )
-        return describe_scores(score_rankings(blind.votes, gold, blind.wrong, problem.no_pi, ranked), [note])
+        return describe_scores(score_rankings(blind.votes, gold, blind.wrong, problem.predictions, ranked), [note])
 
 
 def describe_scores(table: pd.DataFrame, notes: list[str]) -> Finding:
     """Describe the table of scores."""
     text = (
         "The rankings that are scored were made without true labels. AUROC is the probability that a wrong label is "
-        "ranked before a correct one. Spearman is the correlation between the ranks of annotators and their ranks by "
-        "the share of correct labels. Majority vote and No PI alone are the baselines."
+        f"ranked before a right one. Spearman correlates the ranks of annotators, if they have {FEW_LABELS} "
+        "labels or more, with their ranks by the share of correct labels. Majority vote and the model alone are the "
+        "baselines."
     )
-    shown_table = Table(caption="Scores.", frame=table, formats={"value": ".3f", "count": ",d"})
+    shown_table = Table(caption="Scores.", frame=table, formats={"value": ".3f", "count": ",d"}, minor=["of", "count"])
     named = table.assign(what=table["of"] + ", " + table["score"])
     wide = named.pivot_table(index="what", columns="estimate", values="value", sort=False, dropna=False)
     return Finding(
@@ -63,7 +64,7 @@ def describe_scores(table: pd.DataFrame, notes: list[str]) -> Finding:
 
 
 def score_rankings(
-    votes: Votes, gold: ArrayLike, suspicion: Floats, no_pi: Floats, annotators: pd.DataFrame | None = None
+    votes: Votes, gold: ArrayLike, suspicion: Floats, predictions: Floats, annotators: pd.DataFrame | None = None
 ) -> pd.DataFrame:
     """Score rankings of labels and annotators against true labels.
 
@@ -74,8 +75,9 @@ def score_rankings(
     known = ~np.isnan(true)
     wrong = true[known] != votes.label[known]
     counts = count_labels(votes)
+    alone = predictions[np.arange(len(votes.label)), votes.label]
     share = (counts / counts.sum(1, keepdims=True))[votes.example, votes.label]
-    of_labels = {"suspicion": suspicion, "majority vote": 1 - share, "No PI alone": 1 - no_pi}
+    of_labels = {"suspicion": suspicion, "majority vote": 1 - share, "model alone": 1 - alone}
     rows: list[tuple[str, str, str, float, int]] = []
     for name, values in of_labels.items():
         auroc = float(roc_auc_score(wrong, values[known])) if 0 < wrong.sum() < len(wrong) else np.nan
@@ -87,12 +89,11 @@ def score_rankings(
             "support": annotators["support"].to_numpy(),
             "reliability": annotators["reliability"].to_numpy(),
             "majority vote": votes.mean_by_annotator(counts.argmax(1)[votes.example] == votes.label),
-            "No PI alone": votes.mean_by_annotator(no_pi),
+            "model alone": votes.mean_by_annotator(alone),
         }
-        for score, fewest in (("Spearman", 1), (f"Spearman, {FEW_LABELS} labels or more", FEW_LABELS)):
-            use = seen >= fewest
-            for name, values in of_annotators.items():
-                rows.append(("annotators", name, score, rank_correlation(values[use], correct[use]), int(use.sum())))
+        use = seen >= FEW_LABELS
+        for name, values in of_annotators.items():
+            rows.append(("annotators", name, "Spearman", rank_correlation(values[use], correct[use]), int(use.sum())))
     return pd.DataFrame(rows, columns=["of", "estimate", "score", "value", "count"])
 
 

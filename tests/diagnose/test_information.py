@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import t as student
 
-from lupi.diagnose import estimate_information, networks
-from lupi.diagnose.networks import cross_entropy_gap, held_out_losses
+from lupi.diagnose import estimate_information, information
+from lupi.diagnose.information import cross_entropy_gap, held_out_losses
 from lupi_paper.theory import draw_synthetic, exact_information
 
 FAST = {"epochs": 4, "learning_rate": 1e-2}
@@ -97,14 +97,14 @@ def test_estimate_of_a_real_y_is_near_the_exact_value():
 
 def test_examples_are_never_in_training_and_held_out_at_once(monkeypatch):
     seen = []
-    fit = networks.PrivilegedClassifier.fit
+    fit = information.PrivilegedClassifier.fit
 
     def spy(self, X, y, *, privileged, example, sample_weight):
         seen.append(set(X["answer"]))
         assert sample_weight.tolist() == (1 + X["answer"]).tolist()
         return fit(self, X, y, privileged=privileged, example=example, sample_weight=sample_weight)
 
-    monkeypatch.setattr(networks.PrivilegedClassifier, "fit", spy)
+    monkeypatch.setattr(information.PrivilegedClassifier, "fit", spy)
     ids = np.repeat(np.arange(20), 3)
     X, y, A = pd.DataFrame({"answer": ids.astype(float)}), np.tile([0, 1, 1], 20), careless(60)[2]
     held_out_losses(X, y, A, example=ids, weight=1 + ids, folds=4, parameters={"epochs": 1})

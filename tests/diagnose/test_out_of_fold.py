@@ -6,7 +6,6 @@ import pytest
 
 from lupi.crowd import infer
 from lupi.diagnose import predict_out_of_fold
-from lupi.diagnose.checks.labels import rank_labels
 
 
 def blobs(seed=0, examples=60, per_example=2):
@@ -41,7 +40,7 @@ def test_no_example_is_on_both_sides(monkeypatch):
             seen.append((self.seed, len(X)))
             return np.full((len(X), 2), 0.5)
 
-    monkeypatch.setattr("lupi.diagnose.networks.PrivilegedClassifier", Spy)
+    monkeypatch.setattr("lupi.diagnose.out_of_fold.PrivilegedClassifier", Spy)
     given = {"privileged": A, "example": example, "sample_weight": X[:, 0]}
     predict_out_of_fold(X, y, **given, method="tram", folds=4, random_state=2)
     assert sum(size for _, size in seen) == len(y)
@@ -69,7 +68,7 @@ def test_a_class_that_a_fold_has_alone_gets_no_probability_there():
     assert classes.tolist() == ["maybe", "no", "yes"]
     assert p[7, 0] == 0
     assert (p[:, 0] > 0).any()
-    assert np.isfinite(rank_labels(infer(p, np.searchsorted(classes, y)), classes)["wrong"]).all()
+    assert np.isfinite(infer(p, np.searchsorted(classes, y)).wrong).all()
 
 
 def test_progress_counts_folds(capsys):
