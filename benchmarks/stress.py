@@ -109,7 +109,7 @@ def give_labels(
     """Return the label that each annotator gives."""
     K, J, m = task.classes, task.annotators, len(truth)
     other, following = (truth + rng.integers(1, K, m)) % K, (truth + 1) % K
-    chance, bad = rng.random(m), rng.random(J) < task.rate
+    chance, bad = rng.random(m), rng.permutation(J) < task.rate * J
     if task.noise == "uniform":
         return np.where(chance < task.rate, other, truth)
     if task.noise == "annotator":
