@@ -38,6 +38,6 @@ for method in ("no-pi", "pi-transition", "auto"):
 import matplotlib.pyplot as plt
 
 shares = seen_by.T.assign(auto=(p > 0.5).mean(axis=0), truth=y_test.mean(axis=0))
-axes = shares.plot.bar(figsize=(6, 3), rot=0, ylabel="share of texts")
-axes.figure.set_layout_engine("constrained")
+figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
+shares.plot.bar(ax=axes, rot=0, ylabel="share of texts")
 plt.show()
