@@ -20,6 +20,15 @@ from lupi.diagnose.checks.annotators import describe_annotators, show_confusions
 from lupi.diagnose.checks.columns import describe_information
 from lupi.diagnose.checks.labels import describe_labels
 
+if os.name == "nt":  # these fork, send signals or look for programs where POSIX has them
+    collect_ignore = [
+        "_internal/test_parallel.py",
+        "cli/test_cluster.py",
+        "estimators/test_facts.py",
+        "faults",
+        "test_dependencies.py",
+    ]
+
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 

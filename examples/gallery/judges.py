@@ -29,6 +29,20 @@ labels = pd.concat(tables, ignore_index=True)
 print(labels.groupby("judge")["good"].agg(["size", "mean"]).round(2))
 
 # %%
+# How sure a judge was, and how often it was right.
+import matplotlib.pyplot as plt
+
+right = labels["good"] == (quality > 0)[labels["answer"]]
+figure, axes = plt.subplots(figsize=(5, 3.5), layout="constrained")
+for judge, sure in np.exp(labels["logprob"].dropna()).groupby(labels["judge"]):
+    sixth = pd.qcut(sure, 6)
+    axes.plot(sure.groupby(sixth, observed=True).mean(), right.groupby(sixth, observed=True).mean(), "o-", label=judge)
+axes.plot([0.5, 1], [0.5, 1], "k--", label="as sure as right")
+axes.set(xlabel="probability of the verdict", ylabel="share that is right")
+axes.legend()
+plt.show()
+
+# %%
 # Train with who judged, and how sure they were, as privileged information.
 from lupi import PrivilegedClassifier
 

@@ -19,7 +19,8 @@ careful = np.tile([True, False], 500)
 seen = rng.random((1000, 3)) < np.where(careful, 0.95, 0.5)[:, None]
 y = pd.DataFrame(truth[example] * seen, columns=["rude", "off topic", "spam"])
 privileged = pd.DataFrame({"annotator": np.where(careful, "ann", "bob")})
-print(y.groupby(privileged["annotator"]).mean().round(2))
+seen_by = y.groupby(privileged["annotator"]).mean()
+print(seen_by.round(2))
 
 # %%
 # Averaged over the annotators, too little is seen. A method with privileged information explains what is missing.
@@ -31,3 +32,12 @@ for method in ("no-pi", "pi-transition", "auto"):
     p = model.predict_proba(X_test)
     found = (p > 0.5)[y_test == 1].mean()
     print(f"{method:14} finds {found:.0%} of the labels, accuracy {((p > 0.5) == y_test).mean():.3f}")
+
+# %%
+# The share of texts with each label.
+import matplotlib.pyplot as plt
+
+shares = seen_by.T.assign(auto=(p > 0.5).mean(axis=0), truth=y_test.mean(axis=0))
+figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
+shares.plot.bar(ax=axes, rot=0, ylabel="share of texts")
+plt.show()

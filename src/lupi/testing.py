@@ -297,6 +297,7 @@ def check_state(build: Build, likelihood: Likelihood) -> None:
 def check_export(build: Build, likelihood: Likelihood) -> None:
     """Check that the predictor can be exported for any number of rows."""
     predictor, x = make_predictor(build, likelihood)
+    torch.compiler.reset()  # torch 2.6 allows few exports per process
     program = torch.export.export(predictor, (x,), dynamic_shapes=({0: torch.export.Dim("rows")},))
     with torch.no_grad():
         torch.testing.assert_close(program.module()(x[:7]), predictor(x[:7]))

@@ -117,7 +117,7 @@ def test_the_number_of_members_is_checked(members):
 
 def test_the_mixture_is_a_distribution_over_methods():
     mixture = classifier("auto").fit(X, Y, privileged=A).mixture_
-    assert list(mixture) == ["no-pi", "mean-imputation", "pi-transition"]
+    assert list(mixture) == ["no-pi", "mean-imputation", "pi-transition", "linear"]
     assert sum(mixture.values()) == pytest.approx(1)
     with pytest.raises(AttributeError, match=r"mixes others.*'tram'"):
         classifier("tram").fit(X, Y, privileged=A).mixture_  # noqa: B018

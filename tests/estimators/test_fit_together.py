@@ -37,7 +37,8 @@ def test_models_fitted_together_are_models_fitted_alone(method, target, patience
         other.fit(**one)
         assert len(model.history_) == len(other.history_)
         for row, expected in zip(model.history_, other.history_, strict=True):
-            assert row.pop("stage") == expected.pop("stage")
+            for name in ("stage", "device", "execution"):
+                assert row.pop(name) == expected.pop(name)
             assert row == pytest.approx(expected, rel=1e-4, abs=1e-5)
         predict = "predict_proba" if target == "classes" else "predict"
         np.testing.assert_allclose(getattr(model, predict)(X_NEW), getattr(other, predict)(X_NEW), rtol=0, atol=1e-4)

@@ -20,6 +20,11 @@ from tests.estimators.helpers import IMAGES, LABELS, QUICK, RNG, A, Net, X, Y
 X_NEW = RNG.normal(size=(1000, 3))
 
 
+@pytest.fixture(autouse=True)
+def _forget_exports():
+    torch.compiler.reset()  # torch 2.6 allows few per process
+
+
 @pytest.fixture(scope="module")
 def model():
     return PrivilegedClassifier("tram", **QUICK).fit(X, Y, privileged=A)

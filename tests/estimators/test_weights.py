@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import config_context
+from sklearn.metrics import get_scorer
 from sklearn.model_selection import cross_validate
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler
@@ -159,8 +160,8 @@ def test_weights_are_routed():
     how = {"cv": 3, "return_estimator": True, "error_score": "raise"}
     expected = cross_validate(model, X, y, params={"model__sample_weight": weight}, **how)
     with config_context(enable_metadata_routing=True):
-        model["model"].set_score_request(sample_weight=True)
-        found = cross_validate(model, X, y, params={"sample_weight": weight}, **how)
+        scoring = get_scorer("accuracy").set_score_request(sample_weight=True)
+        found = cross_validate(model, X, y, params={"sample_weight": weight}, scoring=scoring, **how)
     unweighted = cross_validate(model, X, y, **how)
     for one, other, plain in zip(*(runs["estimator"] for runs in (found, expected, unweighted)), strict=True):
         np.testing.assert_array_equal(one.predict_proba(X), other.predict_proba(X))
