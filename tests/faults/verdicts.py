@@ -22,8 +22,8 @@ BARE = re.compile(
     r"\w+Error:|\w+Error\(|DefaultCPUAllocator|Out of bounds|cannot be cast|Cannot interpret"
 )
 """What Python, numpy, torch or pyarrow would say, which tells users nothing about their input."""
-MASKED = re.compile(r"lupi: Expected `lupi .*` to succeed")
-"""What the command line says of an error that nobody foresaw."""
+MASKED = re.compile(r"lupi: Expected (?:`lupi .*` to succeed|enough memory)")
+"""What the command line says of an error that nobody foresaw, and of small cases that need much memory."""
 KEPT = re.compile(r"(^|/)(runs/[^/]+\.(npz|pt|json)|comparison\.json|[^/]*checkpoint[^/]*)$")
 """Files of an interrupted command that a rerun continues from."""
 LEFTOVER = re.compile(r"(^|/)\.[^/]*[0-9a-f]{8,}|\.lupi-|\.old$|\.partial|\.tmp|(^|/)\.writable")
