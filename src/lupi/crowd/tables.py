@@ -147,6 +147,8 @@ def aggregate(
     of_example, examples = number_values(frame["example"])
     of_annotator, annotators = number_values(frame["annotator"])
     of_label, classes = number_values(frame["label"], sort=True)
+    if is_number(frame["label"]) and len(real := classes[classes % 1 != 0]):
+        raise ValueError(f"Expected labels to be names or integers, but got {real[0]!s}, a real number.")
     if len(classes) < 2:
         raise ValueError(f"Expected at least two classes of labels, but all labels are {classes[0]!r}.")
     known = None if truth is None else number_gold(truth, examples, classes)
