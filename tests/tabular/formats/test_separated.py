@@ -82,9 +82,10 @@ PAIR[60] = '6 inch"'
 
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.tsv.gz"])
 @pytest.mark.parametrize("texts", [LONE, PAIR, [*LONE[:60], *PAIR[61:]]])
-def test_a_lone_quote_hides_no_rows(tmp_path, name, texts):
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"], ids=repr)
+def test_a_lone_quote_hides_no_rows(tmp_path, name, texts, end):
     text = lines("\t" if "tsv" in name else ",", texts)
-    with (gzip.open if name.endswith("gz") else open)(tmp_path / name, "wt") as file:
+    with (gzip.open if name.endswith("gz") else open)(tmp_path / name, "wt", newline=end) as file:
         file.write(text)
     table = open_file(tmp_path / name)
     assert table.read(["text"]).column("text").to_pylist() == texts
@@ -105,6 +106,13 @@ def test_values_that_span_lines_are_told(tmp_path):
     assert table.read(["text"]).column("text").to_pylist() == ["one", 'two\nthree\n"four"', "a, b", "five", "\n"]
     which = "2 quoted values span several lines, the first lines 3 to 5"
     assert table.note == f"Table: {which}; 3 lines are no rows of their own."
+
+
+def test_a_carriage_return_within_a_value_is_told(tmp_path):
+    (tmp_path / "t.csv").write_bytes(lines(",", ["one", '"two, \rthree"', "four"]).encode())
+    table = open_file(tmp_path / "t.csv")
+    assert table.read(["text"]).column("text").to_pylist() == ["one", "two, \rthree", "four"]
+    assert (table.note or "").endswith("lines 3 to 4; 1 lines are no rows of their own.")
 
 
 @pytest.mark.parametrize(
