@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from lupi._internal.files import claim_output, explain_os_errors, replace_file
+from lupi.tabular.values import as_text, is_missing
 
 AGENT, SUSPICION = "lupi", "lupi_wrong"
 """Name of the model in pre-annotations, and of the field by which labelling tools filter suspicious labels."""
@@ -271,14 +272,16 @@ def clean_fields(records: Sequence[Mapping[str, Any]], taken: set[str]) -> tuple
 def make_columns(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Return records as columns of one type each; if types differ, values become strings."""
     names = list(dict.fromkeys(name for record in records for name in record))
-    columns = {}
-    for name in names:
-        values = [record.get(name) for record in records]
-        kinds = {type(value) for value in values if value is not None}
-        if len(kinds) > 1 and not kinds <= {int, float}:
-            values = [None if value is None else str(value) for value in values]
-        columns[name] = pd.Series(values, dtype=object).infer_objects()
+    columns = {name: make_column([record.get(name) for record in records]) for name in names}
     return pd.DataFrame(columns, index=range(len(records)))
+
+
+def make_column(values: Sequence[Any]) -> "pd.Series[Any]":
+    """Return values as a column of one type; if types differ, values become strings."""
+    kinds = {type(value) for value in values if not is_missing(value)}
+    if len(kinds) > 1 and not kinds <= {int, float}:
+        values = [None if is_missing(value) else as_text(value) for value in values]
+    return pd.Series(values, dtype=object).infer_objects()
 
 
 def to_seconds(value: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from lupi._internal.checks import check_name, split_names
-from lupi.importers.base import EXAMPLE, LABEL, ImportedTable, Importer, choose_field, name_answers
+from lupi.importers.base import EXAMPLE, LABEL, ImportedTable, Importer, choose_field, make_column, name_answers
 from lupi.tabular.formats import open_file
 from lupi.tabular.frames import as_pandas, to_pandas
 from lupi.tabular.targets import find_unlabelled
@@ -138,7 +138,9 @@ def stack_cells(frame: pd.DataFrame, columns: Sequence[str | None]) -> "pd.Serie
     cells = np.stack(
         [np.full(len(frame), None) if name is None else frame[name].to_numpy(object) for name in columns], 1
     )
-    return pd.Series(cells.reshape(-1), dtype=object).replace("", None).infer_objects().convert_dtypes()
+    return make_column(
+        [None if isinstance(cell, str) and not cell else cell for cell in cells.reshape(-1)]
+    ).convert_dtypes()
 
 
 def find_annotators(frame: pd.DataFrame) -> list[str]:
