@@ -233,17 +233,7 @@ def encode_labels(labels: Sequence[Any], path: object) -> pd.DataFrame:
     for names in lists:
         if any(isinstance(name, list | dict) for name in names):
             raise ValueError(f"Expected labels of whole examples, but got {names[0]!r}, which is a part of one.")
-    texts = [names[0] for names in lists if len(names) == 1 and isinstance(names[0], str)]
-    distinct = set(texts)
-    long = sum(len(text.split()) >= WORDS_OF_TEXT for text in distinct)
-    if (
-        len(distinct) > 2
-        and 2 * len(distinct) > len(texts)
-        and (len(distinct) > MANY_CLASSES or 2 * long > len(distinct))
-    ):
-        raise ValueError(
-            f"Expected the labels of {path} to be classes or numbers, but they are free text such as {texts[0][:50]!r}."
-        )
+    check_not_texts([names[0] for names in lists if len(names) == 1], path)
     if len(lists) > 1 and len(lists[0]) > 1 and len({frozenset(map(str, names)) for names in lists}) == 1:
         raise ValueError(
             f"Expected the labels of {path} to be choices, but each has all of {', '.join(map(str, lists[0]))}, as a "
@@ -253,6 +243,17 @@ def encode_labels(labels: Sequence[Any], path: object) -> pd.DataFrame:
         return make_columns([{LABEL: names[0]} for names in lists])
     known = sorted({str(name) for names in lists for name in names})
     return pd.DataFrame({f"{LABEL}_{name}": [int(name in map(str, names)) for names in lists] for name in known})
+
+
+def check_not_texts(labels: Iterable[Any], path: object) -> None:
+    """Raise a `ValueError` if labels are free text: strings of which most are distinct, and long or many."""
+    texts = [label for label in labels if isinstance(label, str)]
+    distinct = set(texts)
+    long = sum(len(text.split()) >= WORDS_OF_TEXT for text in distinct)
+    several, vary = len(distinct) > 2, 2 * len(distinct) > len(texts)
+    if several and vary and (len(distinct) > MANY_CLASSES or 2 * long > len(distinct)):
+        got = f"free text such as {texts[0][:50]!r}"
+        raise ValueError(f"Expected the labels of {path} to be classes or numbers, but they are {got}.")
 
 
 def clean_fields(records: Sequence[Mapping[str, Any]], taken: set[str]) -> tuple[pd.DataFrame, list[str]]:

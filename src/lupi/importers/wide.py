@@ -9,7 +9,16 @@ import numpy as np
 import pandas as pd
 
 from lupi._internal.checks import check_name, split_names
-from lupi.importers.base import EXAMPLE, LABEL, ImportedTable, Importer, choose_field, make_column, name_answers
+from lupi.importers.base import (
+    EXAMPLE,
+    LABEL,
+    ImportedTable,
+    Importer,
+    check_not_texts,
+    choose_field,
+    make_column,
+    name_answers,
+)
 from lupi.tabular.formats import open_file
 from lupi.tabular.frames import as_pandas, to_pandas
 from lupi.tabular.targets import find_unlabelled
@@ -40,7 +49,7 @@ class Wide(Importer):
         "which columns are annotators, their other answers and inputs",
         "cells that are empty or −1 are no labels",
     )
-    refuses = ("tables in which no columns look like labels",)
+    refuses = ("tables in which no columns look like labels", "free text as labels")
 
     def read(
         self,
@@ -107,6 +116,7 @@ def to_long(
     none = find_unlabelled(long[[LABEL]], classes=True)
     if none.all():
         raise ValueError(f"Expected {of} to have labels, but it has none.")
+    check_not_texts(long[LABEL], of)
     if len(inputs.columns) or questions:
         roles = {"Annotators": chosen, "other answers": list(new), "inputs": [*map(str, inputs)]}
         listed = "; ".join(f"{role}: {', '.join(columns)}" for role, columns in roles.items() if columns)
