@@ -103,7 +103,7 @@ def judge_message(stderr: str) -> list[str]:
 
 LEFT_OUT = re.compile(r"([\d,]+) (?:of [\d,]+ (?:cells|rows of the table|rows) have no label|\w+ labels are left out)")
 """Notes on rows that are not used, with their number."""
-JOINED = re.compile(r"; ([\d,]+) lines are no rows of their own")
+JOINED = re.compile(r"; ([\d,]+) lines? (?:are no rows|is no row) of")
 SAMPLED = re.compile(r"A random sample of ([\d,]+) of ([\d,]+) annotations")
 
 

@@ -112,7 +112,7 @@ def test_a_carriage_return_within_a_value_is_told(tmp_path):
     (tmp_path / "t.csv").write_bytes(lines(",", ["one", '"two, \rthree"', "four"]).encode())
     table = open_file(tmp_path / "t.csv")
     assert table.read(["text"]).column("text").to_pylist() == ["one", "two, \rthree", "four"]
-    assert (table.note or "").endswith("lines 3 to 4; 1 lines are no rows of their own.")
+    assert (table.note or "").endswith("lines 3 to 4; 1 line is no row of its own.")
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_category_may_have_the_name_of_a_missing_value(tmp_path):
     assert table.read(["x", "label"]).to_pydict() == expected
     assert pa.concat_tables(table.batches(["x", "label"])).to_pydict() == expected
     kept = "Not missing but a value: 'N/A' in 2 rows of 'label'; leave cells empty where the value is missing."
-    assert table.note == f"Missing: 'NA' in 1 rows of 'x', 'nan' in 1 rows of 'x'. {kept}"
+    assert table.note == f"Missing: 'NA' in 1 row of 'x', 'nan' in 1 row of 'x'. {kept}"
 
 
 def test_a_column_of_names_of_missing_values_only(tmp_path):
@@ -166,7 +166,7 @@ def test_a_column_of_names_of_missing_values_only(tmp_path):
 
 def test_values_that_are_not_utf8_are_counted_too(tmp_path):
     (tmp_path / "t.csv").write_bytes(b"x,y\n1,\xff\nNA,b\n")
-    assert open_file(tmp_path / "t.csv").note == "Missing: 'NA' in 1 rows of 'x'."
+    assert open_file(tmp_path / "t.csv").note == "Missing: 'NA' in 1 row of 'x'."
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["first", "after a megabyte"])

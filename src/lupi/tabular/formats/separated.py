@@ -246,7 +246,8 @@ def find_quotes(path: Path, separator: str, _changed: int, _size: int) -> Quotes
     joined = sum(value.end - value.start for value in long)
     which = f"{len(long):,} quoted values span" if len(long) > 1 else "1 quoted value spans"
     where = f"the first lines {long[0].start:,} to {long[0].end:,}"
-    return Quotes(True, f"Table: {which} several lines, {where}; {joined:,} lines are no rows of their own.")
+    alone = f"{joined:,} lines are no rows of their own" if joined > 1 else "1 line is no row of its own"
+    return Quotes(True, f"Table: {which} several lines, {where}; {alone}.")
 
 
 def open_lines(path: Path) -> TextIO:
