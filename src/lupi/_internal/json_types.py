@@ -24,6 +24,8 @@ def from_json(value: Any, kind: Any, where: str = "") -> Any:
     if origin in (list, tuple):
         if not isinstance(value, list):
             raise make_type_error(value, "a list", where)
+        if all(type(one) is arguments[0] for one in value):  # at once, since there may be millions
+            return origin(value)
         return origin(from_json(one, arguments[0], f"{where}[{i}]") for i, one in enumerate(value))
     if origin in (dict, Mapping):
         check_object(value, where)
