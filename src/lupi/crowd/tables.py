@@ -102,7 +102,7 @@ def aggregate(
     table
         A long table with one row per label (pandas, polars or Arrow), or a wide table or array with one column per
         annotator, as for `lupi.importers.read_export`. Rows and cells without a label are ignored. A missing annotator
-        counts as one more annotator.
+        counts as one more annotator. Labels are names or integers.
     example, annotator, label : str, optional
         Column names of a long table; by default "example", "annotator" and "label". If `annotator` and `label` are not
         given and the table has neither of these columns, it is wide.

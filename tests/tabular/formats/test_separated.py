@@ -46,6 +46,11 @@ def test_the_separator_is_found_and_told(tmp_path, name, text, note):
     assert table.count_rows() == 1
 
 
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"], ids=repr)
+def test_the_separator_of_a_large_file_is_found_whatever_ends_its_lines(end):
+    assert sniff(f"a;b{end}" + f"1;2{end}" * 200_000).separator == ";"
+
+
 def test_points_are_decimal_points_even_between_semicolons(tmp_path):
     (tmp_path / "t.csv").write_text("price;list\n1.5;1,2\n")
     assert open_file(tmp_path / "t.csv").read(["price", "list"]).to_pylist() == [{"price": 1.5, "list": "1,2"}]

@@ -338,7 +338,7 @@ def count_values(text: str, separator: str) -> int:
 
 def parse_lines(text: str, separator: str, count: int = 100) -> list[list[str]]:
     """Split the first lines of a text, without blank lines and, if there are others, without a truncated last line."""
-    whole = text if len(text) < BEGINNING // 2 else text[: text.rfind("\n") + 1]
+    whole = text if len(text) < BEGINNING // 2 else text[: max(map(text.rfind, "\r\n")) + 1]
     try:
         lines = list(islice(csv.reader(whole.splitlines(True), delimiter=separator), count))
     except csv.Error:
