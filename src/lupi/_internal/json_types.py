@@ -44,7 +44,7 @@ def from_json(value: Any, kind: Any, where: str = "") -> Any:
 def check_attributes(kind: type, attributes: Mapping[str, Any]) -> None:
     """Raise a `ValueError` unless attributes are those that a class declares, with the types that it declares."""
     declared = {name: hint for name, hint in get_type_hints(kind).items() if get_origin(hint) is not ClassVar}
-    for name in declared.keys() | attributes.keys():
+    for name in sorted(declared.keys() | attributes.keys()):
         where = f"{kind.__name__}.{name}"
         if name not in declared:
             raise ValueError(f"Expected only known attributes, but got `{where}`.")
