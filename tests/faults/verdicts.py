@@ -22,6 +22,8 @@ BARE = re.compile(
     r"\w+Error:|\w+Error\(|DefaultCPUAllocator|Out of bounds|cannot be cast|Cannot interpret"
 )
 """What Python, numpy, torch or pyarrow would say, which tells users nothing about their input."""
+BOUNDARY = "lupi/cli/boundary.py"
+"""The file that is part of each traceback but those of Ctrl-C while Python itself is starting."""
 MASKED = re.compile(r"lupi: Expected (?:`lupi .*` to succeed|enough memory)")
 """What the command line says of an error that nobody foresaw, and of small cases that need much memory."""
 KEPT = re.compile(r"(^|/)(runs/[^/]+\.(npz|pt|json)|comparison\.json|[^/]*checkpoint[^/]*)$")
@@ -43,7 +45,8 @@ def find_problems(outcome: Outcome) -> list[str]:
     interrupted = facts["interrupt"] is not None
     if outcome.code not in CODES and not (interrupted and outcome.code == 130):
         problems.append(f"exit code {outcome.code}")
-    if "Traceback" in outcome.stderr or "Traceback" in outcome.stdout:
+    starting = interrupted and BOUNDARY not in outcome.stderr
+    if "Traceback" in outcome.stdout or ("Traceback" in outcome.stderr and not starting):
         problems.append("traceback")
     if facts["relation"]:
         parts = outcome.stderr.split(AGAIN)[1:]
