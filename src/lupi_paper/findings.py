@@ -98,4 +98,4 @@ def make_files(findings: Findings, settings: Any, facts: Mapping[str, Any]) -> d
         "results.csv": findings.table.to_csv(index=False),
         "report.md": f"{findings.text}\n\n{command}\n",
     }
-    return {name: text.encode() for name, text in texts.items()} | figures
+    return {name: text.encode("utf-8", "replace") for name, text in texts.items()} | figures

@@ -1,13 +1,15 @@
 import json
 import re
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, ClassVar, Literal, NotRequired, TypedDict
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from lupi._internal.json_types import from_json
+from lupi._internal.json_types import check_attributes, from_json
 
 
 @dataclass(frozen=True)
@@ -95,3 +97,37 @@ def test_a_missing_field_is_named():
 def test_what_is_not_required_may_be_missing():
     assert from_json({"table": GOOD}, Facts) == {"table": from_json(GOOD, Table)}
     assert from_json({"table": GOOD, "seed": 7}, Facts)["seed"] == 7
+
+
+class Kind:
+    """The kind of an encoder."""
+
+
+class Encoder:
+    kind: Kind
+    labels: list[str]
+    edges: NDArray[np.float64]
+    sign: ClassVar[str] = "="
+    missing: bool = False
+
+
+ATTRIBUTES = {"kind": Kind(), "labels": ["a"], "edges": np.zeros(2)}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kind": "x"}, "`Encoder.kind` to be a Kind, but got 'x'"),
+        ({"labels": ["a", 1]}, "`Encoder.labels[1]` to be a string, but got 1"),
+        ({"edges": np.zeros(2, np.int64)}, "`Encoder.edges` to be an array of float64, but got array"),
+        ({"edges": [0.0]}, "`Encoder.edges` to be an array of float64, but got [0.0]"),
+        ({"sign": " in "}, "only known attributes, but got `Encoder.sign`"),
+    ],
+)
+def test_attributes_are_those_that_a_class_declares(change, message):
+    check_attributes(Encoder, ATTRIBUTES)
+    check_attributes(Encoder, ATTRIBUTES | {"missing": True})
+    with pytest.raises(ValueError, match=f"^Expected {re.escape(message)}"):
+        check_attributes(Encoder, ATTRIBUTES | change)
+    with pytest.raises(ValueError, match=r"`Encoder\.labels` to be there, but it is missing"):
+        check_attributes(Encoder, {name: value for name, value in ATTRIBUTES.items() if name != "labels"})

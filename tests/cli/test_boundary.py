@@ -70,7 +70,6 @@ def test_a_command_line_that_cannot_be_parsed_is_one_line_with_code_2(arguments,
         KeyError("annotator"),
         RuntimeError("CUDA error:\nno kernel image"),
         TypeError("unhashable type: 'list'"),
-        MemoryError(),
         RecursionError("maximum recursion depth exceeded"),
         EOFError("No data left in file"),
         ValueError("Overflow when unpacking long long"),
@@ -86,6 +85,26 @@ def test_any_error_is_one_sentence_with_code_2(error):
     assert type(error).__name__ in line
     assert "`lupi work labels.csv`" in line
     assert "LUPI_TRACEBACK=1" in line
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        MemoryError("Unable to allocate 7.45 TiB for an array with shape (1000000, 1000000)"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4000000000000 bytes."),
+        RuntimeError("CUDA out of memory. Tried to allocate 20.00 GiB."),
+        ImportError("libtorch_cpu.so: failed to map segment from shared object"),
+        OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)),
+    ],
+    ids=lambda error: str(error)[:15],
+)
+def test_too_little_memory_is_called_so(error):
+    def work(table: str) -> None:  # noqa: ARG001
+        raise error
+
+    line = read_error(run(work, "labels.csv"))
+    assert line.startswith("lupi: Expected enough memory for `lupi work labels.csv`, but there is too little; ")
 
 
 def test_a_sentence_of_ours_is_left_as_it_is():
@@ -117,6 +136,16 @@ def test_an_interrupt_has_code_130():
         raise KeyboardInterrupt
 
     result = run(work)
+    assert result.exit_code == 130
+    assert "Traceback" not in result.output
+
+
+def test_an_interrupt_after_the_work_has_code_130(monkeypatch):
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Output, "flush", interrupt)
+    result = run(lambda: None)
     assert result.exit_code == 130
     assert "Traceback" not in result.output
 

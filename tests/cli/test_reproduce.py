@@ -71,6 +71,26 @@ def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch):
     assert not os.listdir(tmp_path)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="paths are bytes on Linux alone")
+def test_a_folder_whose_name_is_not_utf8(tmp_path, monkeypatch):
+    folder = tmp_path / "caf\udce9"
+    arguments = [
+        "reproduce",
+        "noise-sweep",
+        "--seeds",
+        "2",
+        "--set",
+        "n=32",
+        "--set",
+        "epochs=1",
+        "--set",
+        "noise=0.1,",
+    ]
+    monkeypatch.setattr(sys, "argv", ["lupi", *arguments, "-o", str(folder)])
+    assert CliRunner().invoke(app, sys.argv[1:]).exit_code == 0
+    assert "caf?'` (lupi " in (folder / "report.md").read_text()
+
+
 @pytest.mark.parametrize("rank", ["RANK", "LOCAL_RANK", "NODE_RANK"])
 def test_the_other_processes_of_a_training_do_not_claim_the_folder(rank, tmp_path, monkeypatch):
     monkeypatch.setattr("lupi_paper.experiments.information.run", lambda *_, **__: sys.exit(0))

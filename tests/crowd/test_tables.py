@@ -86,6 +86,10 @@ def test_missing_labels_are_dropped_and_missing_annotators_are_one():
         ),
         ({"example": [1, None], "annotator": [1, 2], "label": ["x", "y"]}, "an id in every row, but row 1 has none"),
         ({"annotator": [1, 2], "label": ["x", "y"]}, "Expected `example` to name a column"),
+        (
+            {"example": [1, 1], "annotator": [1, 2], "label": [1, 0.25]},
+            "labels to be names or integers, but got 0.25, a real number",
+        ),
         ({"example": [1, 1], "annotator": [1, 2], "label": [None, None]}, "to have labels, but it has none"),
     ],
 )

@@ -101,6 +101,22 @@ def test_probabilities_of_another_model_judge_the_labels():
     assert "Annotators and labels were judged by the probabilities that were given." in found.notes
 
 
+def test_a_consensus_that_no_annotator_gave_is_marked_and_noted():
+    """Another model is certain of the truth, which nobody chose for some examples."""
+    X, y, A, example, gold, _ = crowd(examples=60)
+    sure = np.where(gold[:, None] == np.array(["a", "b", "c"]), 1 - 2e-9, 1e-9)
+    y = np.where((example < 5) & (gold != "c"), "c", y)
+    missed = [one for one in range(60) if not (y == gold)[example == one].any()]
+    assert 1 < len(missed) < 20
+    found = diagnose(
+        Problem(X, y, A[["annotator"]], probabilities=sure, example=example, annotator=A["annotator"], parameters=TINY)
+    )
+    table = found["consensus"].table
+    assert table.loc[~table["given"], "example"].tolist() == missed
+    assert found["consensus"].numbers["given by nobody"] == len(missed)
+    assert any(note.startswith(f"For {len(missed)} examples, the most probable label is one") for note in found.notes)
+
+
 def test_labels_are_ranked_and_counted(honest):
     labels = honest["labels"].table
     assert list(labels) == ["row", "example", "annotator", "given", "likely", "wrong", "right"]

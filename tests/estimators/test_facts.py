@@ -4,6 +4,7 @@ import json
 import resource
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -11,6 +12,7 @@ import lupi
 from lupi.estimators import folder as model_folder
 from lupi.estimators.packing import pack_model, restore
 from tests.estimators.helpers import LABELS, QUICK, A, X
+from tests.faults.folders import reseal
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +52,9 @@ def changed_at(facts, path, value):
     parent = facts
     for name in path[:-1]:
         parent = parent[name]
-    parent.pop(path[-1])
-    if value is not ...:
+    if value is ...:
+        parent.pop(path[-1])
+    else:
         parent[path[-1]] = value
     return facts
 
@@ -77,6 +80,45 @@ def test_every_change_of_the_facts_is_refused_or_harmless(labels, stored, monkey
     assert len(refusals) > 200
     assert [text for text in refusals if not (text.startswith("Expected ") and "folder" in text)] == []
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # kilobytes
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory):
+    """A model folder with encodings of all sorts, and the rows of its training."""
+    X = pd.DataFrame({"size": np.arange(24.0), "colour": list("abc") * 8, "note": ["a good one", "a bad one"] * 12})
+    X = X.assign(place=[[0.5, i] for i in range(24)], gap=[None, 1.5, 2.5] * 8)
+    A = pd.DataFrame({"worker": list("abcd") * 6, "seconds": np.arange(24.0), "comment": X["note"]})
+    model = lupi.PrivilegedClassifier("tram", epochs=1).fit(X, ["no", "yes"] * 12, privileged=A)
+    model.save(path := tmp_path_factory.mktemp("mixed"))
+    return path, X, A
+
+
+def json_places(value, path=()):
+    """Every place in a JSON value, lists too."""
+    if isinstance(value, dict | list):
+        for name, one in value.items() if isinstance(value, dict) else enumerate(value):
+            yield (*path, name)
+            yield from json_places(one, (*path, name))
+
+
+@pytest.mark.filterwarnings("ignore:X has feature names:UserWarning")
+def test_every_change_of_the_encoders_is_refused_or_harmless(mixed):
+    path, X, A = mixed
+    file = path / model_folder.ENCODERS
+    original, refused, others = json.loads(file.read_bytes()), 0, []
+    for place in json_places(original):
+        for value in (..., "nonsense", ["x"], {"array": 0}, {"class": "Category", "state": {"argument": None}}):
+            file.write_text(json.dumps(changed_at(original, place, value)))
+            reseal(path)
+            try:
+                model = lupi.load(path)
+                assert np.isfinite(model.predict_proba(X)).all(), (place, value)
+                assert np.isfinite(model.predict_proba_given(X, A)).all(), (place, value)
+            except ValueError as error:
+                refused += 1
+                others += [] if str(error).startswith("Expected ") else [(place, value, str(error))]
+    assert others == []
+    assert refused > 400
 
 
 @pytest.mark.parametrize(
@@ -123,7 +165,7 @@ def test_a_part_of_your_own_is_bounded_too(stored, tmp_path):
 def test_encoders_of_another_type_are_refused(name, value, stored, tmp_path):
     model = stored["classes"]
     path = save(tmp_path / "model", model, encoders=model.encoders | {name: value})
-    if value is None and name in ("privileged_encoder_", "input_encoder_"):
+    if value is None and name == "privileged_encoder_":
         lupi.load(path)  # a model may have none
     else:
         refused(path)

@@ -71,10 +71,11 @@ def test_a_model_comes_back(method, labels, tmp_path):
         np.array(["no", "so", "yes"], dtype=object),
         np.array([3, 50, 700]),
         np.array([3, 50, 70], dtype=np.uint8),
+        np.array([2**63, 2**63 + 1], dtype=np.uint64),
         np.array([1, 2, 4], dtype=np.float32),
         np.array([False, True]),
     ],
-    ids=["str", "object", "int", "uint8", "float32", "bool"],
+    ids=["str", "object", "int", "uint8", "uint64", "float32", "bool"],
 )
 def test_classes_keep_their_type(classes, tmp_path):
     y = classes[np.arange(60) % len(classes)]

@@ -50,7 +50,7 @@ MODELS = ["tram", "regression", "multi-label", "pi-dual", "numbers", "auto"]
 """Models that the cases start from."""
 OTHER_TARGETS = {"regression": ["grade"], "multi-label": ["flag", "mark"]}
 """Targets of those models that do not predict `label`."""
-OUTPUTS = [*(f"model-{name}" for name in MODELS), "compare", "diagnose", "demo", "reproduce"]
+OUTPUTS = [*(f"model-{name}" for name in MODELS), "compare", "diagnose", "demo", "reproduce", "evaluate"]
 """Folders that the cases start from, made by `base_command`."""
 
 
@@ -423,4 +423,6 @@ def base_command(name: str, folder: Path) -> list[str]:
     if command == "compare":
         arguments.pop("test", None)
         arguments["methods"] = ["no-pi,tram"]
+    if command == "evaluate":
+        arguments["model"] = ["model-tram"]
     return render(command, arguments, rng)

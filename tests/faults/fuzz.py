@@ -122,7 +122,8 @@ def main() -> None:
     counts, codes, failures = Counter[str](), Counter[str](), Counter[str]()
     numbers = range(options.start, options.start + options.cases)
     names = [f"{options.command or pick_command(number)}:{number}" for number in numbers]
-    names += [f"{REAL}{name}" for name in names if "compare" not in name][: options.real]
+    alone = [name for name in names if name.partition(":")[0] not in ("compare", *RELATIONS)]
+    names += [f"{REAL}{name}" for name in alone[: options.real]]
     names += list_scenarios(options.scenarios) if options.scenarios else []
     names, start = (options.case.split(",") if options.case else names), time.monotonic()
     try:

@@ -22,8 +22,10 @@ BARE = re.compile(
     r"\w+Error:|\w+Error\(|DefaultCPUAllocator|Out of bounds|cannot be cast|Cannot interpret"
 )
 """What Python, numpy, torch or pyarrow would say, which tells users nothing about their input."""
-MASKED = re.compile(r"lupi: Expected `lupi .*` to succeed")
-"""What the command line says of an error that nobody foresaw."""
+BOUNDARY = "lupi/cli/commands.py"
+"""The file that is part of each traceback but those of Ctrl-C while Python itself is starting."""
+MASKED = re.compile(r"lupi: Expected (?:`lupi .*` to succeed|enough memory)")
+"""What the command line says of an error that nobody foresaw, and of small cases that need much memory."""
 KEPT = re.compile(r"(^|/)(runs/[^/]+\.(npz|pt|json)|comparison\.json|[^/]*checkpoint[^/]*)$")
 """Files of an interrupted command that a rerun continues from."""
 LEFTOVER = re.compile(r"(^|/)\.[^/]*[0-9a-f]{8,}|\.lupi-|\.old$|\.partial|\.tmp|(^|/)\.writable")
@@ -43,7 +45,8 @@ def find_problems(outcome: Outcome) -> list[str]:
     interrupted = facts["interrupt"] is not None
     if outcome.code not in CODES and not (interrupted and outcome.code == 130):
         problems.append(f"exit code {outcome.code}")
-    if "Traceback" in outcome.stderr or "Traceback" in outcome.stdout:
+    starting = interrupted and BOUNDARY not in outcome.stderr
+    if "Traceback" in outcome.stdout or ("Traceback" in outcome.stderr and not starting):
         problems.append("traceback")
     if facts["relation"]:
         parts = outcome.stderr.split(AGAIN)[1:]
@@ -103,7 +106,7 @@ def judge_message(stderr: str) -> list[str]:
 
 LEFT_OUT = re.compile(r"([\d,]+) (?:of [\d,]+ (?:cells|rows of the table|rows) have no label|\w+ labels are left out)")
 """Notes on rows that are not used, with their number."""
-JOINED = re.compile(r"; ([\d,]+) lines are no rows of their own")
+JOINED = re.compile(r"; ([\d,]+) lines? (?:are no rows|is no row) of")
 SAMPLED = re.compile(r"A random sample of ([\d,]+) of ([\d,]+) annotations")
 
 

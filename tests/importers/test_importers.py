@@ -13,7 +13,7 @@ import pytest
 from lupi.importers import IMPORTERS, read_export
 from lupi.importers.wide import to_long
 from tests.faults.folders import damage_export
-from tests.importers.exports import ANNOTATORS, EXPORTS, SEVERAL_QUESTIONS, labels
+from tests.importers.exports import ANNOTATORS, EXPORTS, SEVERAL_QUESTIONS, labels, write_lines
 
 GIVEN = [(text, who, label) for _, text, who, label, _ in labels()]
 
@@ -96,6 +96,25 @@ def test_files_that_are_no_exports(tool, text, tmp_path):
     (tmp_path / "e.json").write_text(text)
     with pytest.raises(ValueError, match="Expected "):
         read_export(tool, tmp_path / "e.json")
+
+
+TEXTS = ("Das ist ein Film.", "Das war ein Buch.", "Wer weiß das schon?")
+
+
+@pytest.mark.parametrize(
+    ("tool", "record", "options"),
+    [
+        ("prodigy", lambda text: {"text": "It is.", "accept": [text], "answer": "accept", "_annotator_id": "ann"}, {}),
+        ("judges", lambda text: {"item": text, "judge": "m", "verdict": text, "input": "It is."}, {}),
+        ("huggingface", lambda text: {"text": "It is.", "label": text}, {}),
+        ("wide", lambda text: {"ann": text, "bob": f"{text} Ja."}, {"annotators": ["ann", "bob"]}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_free_text_is_no_label(tool, record, options, tmp_path):
+    path = write_lines(tmp_path / "e.jsonl", [record(text) for text in TEXTS])
+    with pytest.raises(ValueError, match=r"e\.jsonl to be classes or numbers, but they are free text such as 'Das ist"):
+        read_export(tool, path, **options)
 
 
 @pytest.mark.parametrize("missing", [None, -1])

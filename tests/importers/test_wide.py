@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -48,6 +50,14 @@ def test_columns_that_are_no_labels():
     assert found.notes == ["Annotators: ann, bob; inputs: x, age."]
     with pytest.raises(ValueError, match="`example` to name a column"):
         to_long(table, example="ids")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_annotators_whose_labels_differ_in_type(suffix, tmp_path):
+    table = pd.DataFrame({"ann": [0, 1, None], "bob": pd.array([0, 1, 1], "Int64"), "eve": ["1", "?", None]})
+    read = {"csv": partial(pd.read_csv, dtype=str), "parquet": pd.read_parquet}[suffix]
+    to_long(table).save(tmp_path / f"long.{suffix}")
+    assert read(tmp_path / f"long.{suffix}")["label"].tolist() == ["0", "0", "1", "1", "1", "?", "1"]
 
 
 def test_minus_one_may_be_a_class():

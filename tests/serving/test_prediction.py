@@ -17,6 +17,7 @@ from lupi.serving.prediction import predict_table
 from lupi.tabular import TableSpec
 
 PROGRAM = Path(__file__).parent / "programs" / "predict_and_measure.py"
+FAR = pytest.mark.skipif(pd.__version__ < "3", reason="pandas 2 reads no dates before 1677 or after 2262")
 
 
 def test_predictions_do_not_depend_on_the_batches(model, table, tmp_path, monkeypatch):
@@ -82,6 +83,38 @@ def test_a_folder_saved_in_python_predicts_tables(suffix, tmp_path):
     found = pd.read_parquet(tmp_path / "p.parquet")
     assert list(found) == ["worker", "prediction", "probability_0", "probability_1", "probability_2"]
     np.testing.assert_allclose(found.filter(like="probability"), expected, atol=1e-6)
+
+
+def train_from_csv(X, folder):
+    """Write a CSV file of inputs with a label, and train on it."""
+    X.assign(label=np.arange(len(X)) % 3).to_csv(folder / "t.csv", index=False)
+    spec = TableSpec(table=folder / "t.csv", target=["label"], ignore=[name for name in X if name == "key"])
+    return train(spec, method="no-pi", settings={"epochs": 1, "hidden": (8,)})
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["2026-01-01T10:00:00Z", "2026-01-02T11:30:00Z"],
+        ["2026-01-01T10:00:00Z", "2026-01-02T11:30:00+02:00"],
+        pytest.param(["1500-01-01", "9999-12-31"], marks=FAR),
+        ["0x1F", "12"],
+    ],
+    ids=["UTC", "zones", "far", "hexadecimal"],
+)
+def test_the_csv_file_of_training_is_predicted(values, tmp_path):
+    X = pd.DataFrame({"size": np.arange(30.0), "when": values * 15})
+    model = train_from_csv(X, tmp_path)
+    assert predict_table(model, tmp_path / "t.csv", tmp_path / "p.parquet") == 30
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_kept_names_of_missing_values_stay_as_they_are(suffix, tmp_path):
+    key = ["NA", "N/A", "NULL", "nan", "x"]
+    model = train_from_csv(pd.DataFrame({"size": np.arange(30.0), "key": key * 6}), tmp_path)
+    predict_table(model, tmp_path / "t.csv", tmp_path / f"p.{suffix}", keep=["key"])
+    read = {"csv": partial(pd.read_csv, keep_default_na=False), "parquet": pd.read_parquet}[suffix]
+    assert read(tmp_path / f"p.{suffix}")["key"].tolist() == key * 6
 
 
 def test_a_number_saved_in_python_is_predicted(tmp_path):

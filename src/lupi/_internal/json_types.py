@@ -1,9 +1,11 @@
-"""Check JSON against Python types, and build dataclasses from it."""
+"""Check JSON, and objects restored from it, against Python types, and build dataclasses."""
 
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, ClassVar, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+import numpy as np
 
 NAMES = {str: "a string", int: "an integer", float: "a number", bool: "true or false"}
 
@@ -22,15 +24,41 @@ def from_json(value: Any, kind: Any, where: str = "") -> Any:
     if origin in (list, tuple):
         if not isinstance(value, list):
             raise make_type_error(value, "a list", where)
+        if all(type(one) is arguments[0] for one in value):  # at once, since there may be millions
+            return origin(value)
         return origin(from_json(one, arguments[0], f"{where}[{i}]") for i, one in enumerate(value))
-    if origin is dict:
+    if origin in (dict, Mapping):
         check_object(value, where)
         return {name: from_json(one, arguments[1], join(where, name)) for name, one in value.items()}
     if is_typeddict(kind) or is_dataclass(kind):
         return kind(**read_fields(value, kind, where))
     if type(value) is kind or (kind is float and type(value) is int):
         return value
-    raise make_type_error(value, NAMES[kind], where)
+    if origin is np.ndarray:
+        return check_array(value, get_args(arguments[1])[0], where)
+    if kind not in NAMES and isinstance(value, kind):
+        return value
+    raise make_type_error(value, NAMES.get(kind) or f"a {kind.__name__}", where)
+
+
+def check_attributes(kind: type, attributes: Mapping[str, Any]) -> None:
+    """Raise a `ValueError` unless attributes are those that a class declares, with the types that it declares."""
+    declared = {name: hint for name, hint in get_type_hints(kind).items() if get_origin(hint) is not ClassVar}
+    for name in sorted(declared.keys() | attributes.keys()):
+        where = f"{kind.__name__}.{name}"
+        if name not in declared:
+            raise ValueError(f"Expected only known attributes, but got `{where}`.")
+        if name in attributes:
+            from_json(attributes[name], declared[name], where)
+        elif not hasattr(kind, name):
+            raise ValueError(f"Expected `{where}` to be there, but it is missing.")
+
+
+def check_array(value: Any, scalar: Any, where: str) -> Any:
+    """Return a value if it is an array of a type of scalars."""
+    if isinstance(value, np.ndarray) and (scalar is Any or issubclass(value.dtype.type, scalar)):
+        return value
+    raise make_type_error(value, f"an array of {'values' if scalar is Any else scalar.__name__}", where)
 
 
 def read_fields(value: Any, kind: Any, where: str) -> dict[str, Any]:

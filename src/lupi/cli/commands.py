@@ -29,6 +29,8 @@ from lupi._internal.sanitizing import one_line, sanitize, shorten
 TRACEBACK = "LUPI_TRACEBACK"
 MAX_MESSAGE = 1000
 """Maximum length of a message."""
+NO_MEMORY = re.compile(r"failed to map segment|allocate memory|out of memory", re.IGNORECASE)
+"""What the loader of libraries, torch and the system say if there is too little memory."""
 LONG_WORD = re.compile(r"(\S{200})\S{100,}")
 """Words that are longer than a line or two, such as values that were passed as a column name."""
 UsageError: Any = typer.BadParameter.__base__
@@ -54,6 +56,8 @@ class CommandLine(TyperGroup):
                     if each.error is not None:
                         print_error(f"Expected {each.name} to be writable, but got: {os.strerror(each.error.errno)}.")
                         code = 2
+        except KeyboardInterrupt:  # after the command
+            code = 130
         finally:
             sys.unraisablehook = usual
         if code or options.get("standalone_mode", True):
@@ -169,6 +173,8 @@ def explain(error: BaseException, command: str) -> str:
         return f"Expected {error.filename} to be usable, but got: {os.strerror(error.errno)}."
     if isinstance(error, (ValueError, ImportError, FloatingPointError, OSError)) and message.startswith("Expected "):
         return message
+    if isinstance(error, MemoryError) or NO_MEMORY.search(message):
+        return f"Expected enough memory for `{command}`, but there is too little; {TRACEBACK}=1 shows where."
     what = f"{type(error).__name__}{': ' if message else ''}{message.rstrip('.')}"
     return f"Expected `{command}` to succeed, but got {what}; {TRACEBACK}=1 shows where."
 

@@ -103,7 +103,7 @@ def aggregate(
     table
         A long table with one row per label (pandas, polars or Arrow), or a wide table or array with one column per
         annotator, as for `lupi.importers.read_export`. Rows and cells without a label are ignored. A missing annotator
-        counts as one more annotator.
+        counts as one more annotator. Labels are names or integers.
     example, annotator, label : str, optional
         Column names of a long table; by default "example", "annotator" and "label". If `annotator` and `label` are not
         given and the table has neither of these columns, it is wide.
@@ -148,6 +148,8 @@ def aggregate(
     of_example, examples = number_values(frame["example"])
     of_annotator, annotators = number_values(frame["annotator"])
     of_label, classes = number_values(frame["label"], sort=True)
+    if is_number(frame["label"]) and len(real := classes[classes % 1 != 0]):
+        raise ValueError(f"Expected labels to be names or integers, but got {real[0]!s}, a real number.")
     if len(classes) < 2:
         raise ValueError(f"Expected at least two classes of labels, but all labels are {classes[0]!r}.")
     known = None if truth is None else number_gold(truth, examples, classes)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lupi._internal.files import current_folder, is_blank, replace_folder
+from lupi._internal.json_types import check_attributes
 from lupi.estimators import targets
 from lupi.tabular.encoding import TableEncoder
 from lupi.tabular.images import PixelEncoder, VisionEncoder
@@ -59,6 +60,7 @@ LISTED = (
     "bool",
     "float16",
     *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32)),
+    "uint64",
 )
 
 
@@ -232,6 +234,7 @@ def restore_value(value: Any, arrays: Sequence[NDArray[Any]]) -> Any:
         case {"class": str(name), "state": dict(state)} if name in STORED:
             instance = STORED[name].__new__(STORED[name])
             attributes = {name: restore_value(one, arrays) for name, one in state.items()}
+            check_attributes(STORED[name], attributes)
             getattr(instance, "__setstate__", vars(instance).update)(attributes)
             return instance
     raise ValueError(f"Expected objects of lupi, but got {str(value)[:60]!r}.")

@@ -72,12 +72,29 @@ def check_facts(facts: Any, fitted: Mapping[str, Any], known: Collection[str]) -
     for name, types in FITTED.items():
         if name in fitted and not isinstance(fitted[name], types):
             raise ValueError(f"Expected `{name}` to be a {types[0].__name__}, but got a {type(fitted[name]).__name__}.")
+    inputs = fitted["input_encoder_"]
+    if inputs is None and not checked["own_trunk"]:
+        raise ValueError("Expected the encoders to hold `input_encoder_`, but it is None.")
+    for name, width in (("input_encoder_", "inputs"), ("privileged_encoder_", "privileged")):
+        if (encoder := fitted.get(name)) is not None:
+            check_encoder(encoder, name, checked["widths"][width])
+    if inputs is not None:
+        names = fitted.get("feature_names_in_", np.array(inputs.columns_)).tolist()
+        if names != inputs.columns_ or fitted["n_features_in_"] != len(names):
+            raise ValueError("Expected the features to be the columns of the encoder, but they are not.")
     target, outputs = fitted["target_"], checked["widths"]["outputs"]
     if isinstance(target, Numbers) != (checked["estimator"] == "PrivilegedRegressor"):
         raise ValueError(f"Expected the target of a {checked['estimator']}, but got {type(target).__name__}.")
     if target.outputs != outputs or (isinstance(target, ClassTarget) and len(target.classes) != outputs):
         raise ValueError(f"Expected a target with {outputs} outputs, but got {target.outputs}.")
     return checked
+
+
+def check_encoder(encoder: TableEncoder, name: str, width: int) -> None:
+    """Raise a `ValueError` unless an encoder encodes its columns as so many features."""
+    columns = [column for one in encoder.encodings_ for column in one.columns]
+    if columns != encoder.columns_ or sum(one.width for one in encoder.encodings_) != width:
+        raise ValueError(f"Expected `{name}` to encode its columns as {width} features, but it does not.")
 
 
 def pack_model(model: Any, *, privileged: bool = True) -> StoredModel:

@@ -172,6 +172,8 @@ class Numbers(Target):
 
     likelihood = Gaussian()
     outputs = 1
+    mean: float
+    scale: float
 
     def __init__(self, y: Any) -> None:
         y = column_or_1d(y, warn=True)

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from lupi._internal.files import claim_output, explain_os_errors, replace_file
+from lupi.tabular.values import as_text, is_missing
 
 AGENT, SUSPICION = "lupi", "lupi_wrong"
 """Name of the model in pre-annotations, and of the field by which labelling tools filter suspicious labels."""
@@ -232,17 +233,7 @@ def encode_labels(labels: Sequence[Any], path: object) -> pd.DataFrame:
     for names in lists:
         if any(isinstance(name, list | dict) for name in names):
             raise ValueError(f"Expected labels of whole examples, but got {names[0]!r}, which is a part of one.")
-    texts = [names[0] for names in lists if len(names) == 1 and isinstance(names[0], str)]
-    distinct = set(texts)
-    long = sum(len(text.split()) >= WORDS_OF_TEXT for text in distinct)
-    if (
-        len(distinct) > 2
-        and 2 * len(distinct) > len(texts)
-        and (len(distinct) > MANY_CLASSES or 2 * long > len(distinct))
-    ):
-        raise ValueError(
-            f"Expected the labels of {path} to be classes or numbers, but they are free text such as {texts[0][:50]!r}."
-        )
+    check_not_texts([names[0] for names in lists if len(names) == 1], path)
     if len(lists) > 1 and len(lists[0]) > 1 and len({frozenset(map(str, names)) for names in lists}) == 1:
         raise ValueError(
             f"Expected the labels of {path} to be choices, but each has all of {', '.join(map(str, lists[0]))}, as a "
@@ -252,6 +243,17 @@ def encode_labels(labels: Sequence[Any], path: object) -> pd.DataFrame:
         return make_columns([{LABEL: names[0]} for names in lists])
     known = sorted({str(name) for names in lists for name in names})
     return pd.DataFrame({f"{LABEL}_{name}": [int(name in map(str, names)) for names in lists] for name in known})
+
+
+def check_not_texts(labels: Iterable[Any], path: object) -> None:
+    """Raise a `ValueError` if labels are free text: strings of which most are distinct, and long or many."""
+    texts = [label for label in labels if isinstance(label, str)]
+    distinct = set(texts)
+    long = sum(len(text.split()) >= WORDS_OF_TEXT for text in distinct)
+    several, vary = len(distinct) > 2, 2 * len(distinct) > len(texts)
+    if several and vary and (len(distinct) > MANY_CLASSES or 2 * long > len(distinct)):
+        got = f"free text such as {texts[0][:50]!r}"
+        raise ValueError(f"Expected the labels of {path} to be classes or numbers, but they are {got}.")
 
 
 def clean_fields(records: Sequence[Mapping[str, Any]], taken: set[str]) -> tuple[pd.DataFrame, list[str]]:
@@ -271,14 +273,16 @@ def clean_fields(records: Sequence[Mapping[str, Any]], taken: set[str]) -> tuple
 def make_columns(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Return records as columns of one type each; if types differ, values become strings."""
     names = list(dict.fromkeys(name for record in records for name in record))
-    columns = {}
-    for name in names:
-        values = [record.get(name) for record in records]
-        kinds = {type(value) for value in values if value is not None}
-        if len(kinds) > 1 and not kinds <= {int, float}:
-            values = [None if value is None else str(value) for value in values]
-        columns[name] = pd.Series(values, dtype=object).infer_objects()
+    columns = {name: make_column([record.get(name) for record in records]) for name in names}
     return pd.DataFrame(columns, index=range(len(records)))
+
+
+def make_column(values: Sequence[Any]) -> "pd.Series[Any]":
+    """Return values as a column of one type; if types differ, values become strings."""
+    kinds = {type(value) for value in values if not is_missing(value)}
+    if len(kinds) > 1 and not kinds <= {int, float}:
+        values = [None if is_missing(value) else as_text(value) for value in values]
+    return pd.Series(values, dtype=object).infer_objects()
 
 
 def to_timestamp(value: Any) -> Any:

@@ -16,7 +16,7 @@ import pyarrow.ipc
 
 from lupi._internal.checks import check_name
 from lupi._internal.files import resolve
-from lupi.importers.base import EXAMPLE, LABEL, ImportedTable, Importer, find_answers
+from lupi.importers.base import EXAMPLE, LABEL, ImportedTable, Importer, check_not_texts, find_answers
 from lupi.tabular.formats import read_table
 from lupi.tabular.frames import to_pandas
 from lupi.tabular.targets import find_unlabelled
@@ -54,6 +54,7 @@ class HuggingFace(Importer):
     )
     refuses = (
         "labels of tokens, such as named entities",
+        "free text as labels",
         "datasets without inputs",
         "files outside the dataset's folder",
     )
@@ -93,6 +94,7 @@ class HuggingFace(Importer):
         none = find_unlabelled(frame[[LABEL]], classes=True)
         if none.all():
             raise ValueError(f"Expected {path} to have labels, but it has none.")
+        check_not_texts(frame[LABEL], path)
         if none.any():
             notes.append(f"{none.sum():,} of {len(frame):,} rows have no label and are left out.")
         columns = [str(name) for name in frame]

@@ -51,7 +51,11 @@ class Judges(Importer):
         "judgements without a verdict are left out",
         "fields that differ between judgements of an item, and what a judge wrote, such as `reason`, are not read",
     )
-    refuses = ("lines without a judge", "logs with neither verdicts nor log-probabilities nor scores")
+    refuses = (
+        "lines without a judge",
+        "logs with neither verdicts nor log-probabilities nor scores",
+        "free text as verdicts",
+    )
 
     def read(self, path: Path, *, label: str | None = None) -> ImportedTable:
         """Read a log; `label` names the field of labels."""

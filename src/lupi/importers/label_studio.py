@@ -66,7 +66,11 @@ class LabelStudio(Importer):
         "which control tag holds the labels, if there are several",
         "other control tags that label parts of a task are not read, nor are drafts and metadata",
     )
-    refuses = ("choices for regions or items of a task", "boxes, spans and other labels of parts of a task")
+    refuses = (
+        "choices for regions or items of a task",
+        "boxes, spans and other labels of parts of a task",
+        "free text as labels",
+    )
 
     def add(
         self, path: Path, found: Mapping[str, PreAnnotation], *, label: str | None = None

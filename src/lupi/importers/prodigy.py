@@ -34,7 +34,11 @@ class Prodigy(Importer):
         "ignored tasks, rejected choices and choices without a choice are left out",
         "`meta`, `spans`, `tokens` and other fields with an underscore are not read",
     )
-    refuses = ("tasks without an answer", "tasks with neither choices nor a label, such as spans")
+    refuses = (
+        "tasks without an answer",
+        "tasks with neither choices nor a label, such as spans",
+        "free text as labels",
+    )
 
     def read(self, path: Path, *, label: str | None = None) -> ImportedTable:
         """Read an export."""

@@ -9,7 +9,16 @@ import numpy as np
 import pandas as pd
 
 from lupi._internal.checks import check_name, split_names
-from lupi.importers.base import EXAMPLE, LABEL, ImportedTable, Importer, choose_field, name_answers
+from lupi.importers.base import (
+    EXAMPLE,
+    LABEL,
+    ImportedTable,
+    Importer,
+    check_not_texts,
+    choose_field,
+    make_column,
+    name_answers,
+)
 from lupi.tabular.formats import open_file, read_table
 from lupi.tabular.frames import as_pandas, to_pandas
 from lupi.tabular.targets import find_unlabelled
@@ -40,7 +49,7 @@ class Wide(Importer):
         "which columns are annotators, their other answers and inputs",
         "cells that are empty or −1 are no labels",
     )
-    refuses = ("tables in which no columns look like labels",)
+    refuses = ("tables in which no columns look like labels", "free text as labels")
 
     def read(
         self,
@@ -106,6 +115,7 @@ def to_long(
     none = find_unlabelled(long[[LABEL]], classes=True)
     if none.all():
         raise ValueError(f"Expected {of} to have labels, but it has none.")
+    check_not_texts(long[LABEL], of)
     if len(inputs.columns) or questions:
         roles = {"Annotators": chosen, "other answers": list(new), "inputs": [*map(str, inputs)]}
         listed = "; ".join(f"{role}: {', '.join(columns)}" for role, columns in roles.items() if columns)
@@ -137,7 +147,9 @@ def stack_cells(frame: pd.DataFrame, columns: Sequence[str | None]) -> "pd.Serie
     cells = np.stack(
         [np.full(len(frame), None) if name is None else frame[name].to_numpy(object) for name in columns], 1
     )
-    return pd.Series(cells.reshape(-1), dtype=object).replace("", None).infer_objects().convert_dtypes()
+    return make_column(
+        [None if isinstance(cell, str) and not cell else cell for cell in cells.reshape(-1)]
+    ).convert_dtypes()
 
 
 def find_annotators(frame: pd.DataFrame) -> list[str]:

@@ -72,6 +72,12 @@ class TableEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
      'seconds in (-inf, 2)', 'seconds in [2, 8)', 'seconds in [8, inf)']
     """
 
+    kind: Mapping[str, str] | None
+    privileged: bool
+    device: str
+    columns_: list[str]
+    encodings_: list[Encoding]
+
     def __init__(
         self, kind: Mapping[str, str] | None = None, *, privileged: bool = False, device: str = "auto"
     ) -> None:

@@ -33,6 +33,9 @@ class PretrainedEncoder(ABC):
     unit: ClassVar[str]
     """Name of the values, for the progress bar."""
 
+    name: str
+    version_: str
+
     def __init__(self, name: str, device: str = "auto") -> None:
         self.name, self.device = name, device
 

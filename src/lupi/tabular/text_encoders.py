@@ -49,6 +49,12 @@ class TfidfEncoder:
 
     learns: ClassVar[bool] = True
 
+    width: int
+    words: int
+    words_: str
+    idf_: NDArray[np.floating]
+    axes_: NDArray[np.float32]
+
     def __init__(self, width: int = 256, words: int = 20_000) -> None:
         self.width, self.words = width, words
 
@@ -57,6 +63,9 @@ class TfidfEncoder:
         for name in ("idf_", "axes_"):
             if name in state and not (np.abs(state[name]) < MAX_WEIGHT).all():
                 raise ValueError(f"Expected `{name}` of words to be small numbers, but not all of them are.")
+        words = len(self.words_.split("\n")) if "words_" in state else 0
+        if words and not self.idf_.shape == self.axes_.shape[1:] == (words,):
+            raise ValueError(f"Expected `idf_` and `axes_` of {words} words, but got others.")
 
     def fit(self, texts: Sequence[str]) -> Self:
         """Learn the vocabulary and the axes from distinct texts."""

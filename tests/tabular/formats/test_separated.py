@@ -46,6 +46,11 @@ def test_the_separator_is_found_and_told(tmp_path, name, text, note):
     assert table.count_rows() == 1
 
 
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"], ids=repr)
+def test_the_separator_of_a_large_file_is_found_whatever_ends_its_lines(end):
+    assert sniff(f"a;b{end}" + f"1;2{end}" * 200_000).separator == ";"
+
+
 def test_points_are_decimal_points_even_between_semicolons(tmp_path):
     (tmp_path / "t.csv").write_text("price;list\n1.5;1,2\n")
     assert open_file(tmp_path / "t.csv").read(["price", "list"]).to_pylist() == [{"price": 1.5, "list": "1,2"}]
@@ -82,9 +87,10 @@ PAIR[60] = '6 inch"'
 
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.tsv.gz"])
 @pytest.mark.parametrize("texts", [LONE, PAIR, [*LONE[:60], *PAIR[61:]]])
-def test_a_lone_quote_hides_no_rows(tmp_path, name, texts):
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"], ids=repr)
+def test_a_lone_quote_hides_no_rows(tmp_path, name, texts, end):
     text = lines("\t" if "tsv" in name else ",", texts)
-    with (gzip.open if name.endswith("gz") else open)(tmp_path / name, "wt") as file:
+    with (gzip.open if name.endswith("gz") else open)(tmp_path / name, "wt", newline=end) as file:
         file.write(text)
     table = open_file(tmp_path / name)
     assert table.read(["text"]).column("text").to_pylist() == texts
@@ -105,6 +111,13 @@ def test_values_that_span_lines_are_told(tmp_path):
     assert table.read(["text"]).column("text").to_pylist() == ["one", 'two\nthree\n"four"', "a, b", "five", "\n"]
     which = "2 quoted values span several lines, the first lines 3 to 5"
     assert table.note == f"Table: {which}; 3 lines are no rows of their own."
+
+
+def test_a_carriage_return_within_a_value_is_told(tmp_path):
+    (tmp_path / "t.csv").write_bytes(lines(",", ["one", '"two, \rthree"', "four"]).encode())
+    table = open_file(tmp_path / "t.csv")
+    assert table.read(["text"]).column("text").to_pylist() == ["one", "two, \rthree", "four"]
+    assert (table.note or "").endswith("lines 3 to 4; 1 line is no row of its own.")
 
 
 @pytest.mark.parametrize(
@@ -146,7 +159,7 @@ def test_a_category_may_have_the_name_of_a_missing_value(tmp_path):
     assert table.read(["x", "label"]).to_pydict() == expected
     assert pa.concat_tables(table.batches(["x", "label"])).to_pydict() == expected
     kept = "Not missing but a value: 'N/A' in 2 rows of 'label'; leave cells empty where the value is missing."
-    assert table.note == f"Missing: 'NA' in 1 rows of 'x', 'nan' in 1 rows of 'x'. {kept}"
+    assert table.note == f"Missing: 'NA' in 1 row of 'x', 'nan' in 1 row of 'x'. {kept}"
 
 
 def test_a_column_of_names_of_missing_values_only(tmp_path):
@@ -158,7 +171,7 @@ def test_a_column_of_names_of_missing_values_only(tmp_path):
 
 def test_values_that_are_not_utf8_are_counted_too(tmp_path):
     (tmp_path / "t.csv").write_bytes(b"x,y\n1,\xff\nNA,b\n")
-    assert open_file(tmp_path / "t.csv").note == "Missing: 'NA' in 1 rows of 'x'."
+    assert open_file(tmp_path / "t.csv").note == "Missing: 'NA' in 1 row of 'x'."
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["first", "after a megabyte"])

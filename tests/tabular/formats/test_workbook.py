@@ -31,7 +31,7 @@ def test_the_same_strings_are_missing_as_in_csv_files(tmp_path):
     expected = labels | {"row": [1, 2.5, None, None, 5, None]}
     assert sheet.read(["label", "row"]).to_pydict() == text.read(["label", "row"]).to_pydict() == expected
     assert sheet.note == text.note
-    assert sheet.note.startswith("Missing: 'NA' in 1 rows of 'row', 'nan' in 1 rows of 'row'. Not missing but a value:")
+    assert sheet.note.startswith("Missing: 'NA' in 1 row of 'row', 'nan' in 1 row of 'row'. Not missing but a value:")
 
 
 @pytest.mark.parametrize("number", [6.022e23, 1e20, -1e19, 2**63])

@@ -90,7 +90,7 @@ def note_missing(counts: Mapping[str, tuple[bool, Counter[str]]]) -> str | None:
     """Say which names are read as missing values, and which are not, given both and their counts for each column."""
     missing, kept = (
         [
-            f"{name!r} in {count:,} rows of {column!r}"
+            f"{name!r} in {count:,} row{'s' if count > 1 else ''} of {column!r}"
             for column, (is_missing, found) in counts.items()
             for name, count in sorted(found.items())
             if is_missing == wanted

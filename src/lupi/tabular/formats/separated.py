@@ -1,6 +1,7 @@
 """CSV and TSV files. Separator, decimal point and quotes are inferred from the lines, the types from all values."""
 
 import csv
+import io
 import math
 import re
 from collections import Counter
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -222,14 +223,14 @@ def find_quotes(path: Path, separator: str, _changed: int, _size: int) -> Quotes
     Quotes are part of the values if all lines have equally many values without quotes, while enclosing quotes would
     join lines; between tabs, also if none is doubled and no column name has one.
     """
-    with open_binary(path) as file:
+    with open_lines(path) as file:
         header = file.readline()
         found = find_marks(file)
-    if b'"' not in header + found:
+    if '"' not in header + found:
         return Quotes(enclose=False)
     rows, plain = (count_records(path, separator, quoted=quoted) for quoted in (True, False))
     if rows == (count_lines(path) if plain is None else plain):
-        return Quotes(enclose=plain is None or separator != "\t" or b'"' in header or found == b'""')
+        return Quotes(enclose=plain is None or separator != "\t" or '"' in header or found == '""')
     long = list(find_long_values(path, separator))
     if not long:
         return Quotes(enclose=True)
@@ -245,14 +246,20 @@ def find_quotes(path: Path, separator: str, _changed: int, _size: int) -> Quotes
     joined = sum(value.end - value.start for value in long)
     which = f"{len(long):,} quoted values span" if len(long) > 1 else "1 quoted value spans"
     where = f"the first lines {long[0].start:,} to {long[0].end:,}"
-    return Quotes(True, f"Table: {which} several lines, {where}; {joined:,} lines are no rows of their own.")
+    alone = f"{joined:,} lines are no rows of their own" if joined > 1 else "1 line is no row of its own"
+    return Quotes(True, f"Table: {which} several lines, {where}; {alone}.")
 
 
-def find_marks(file: IO[bytes]) -> bytes:
+def open_lines(path: Path) -> TextIO:
+    """Open a file to read lines that end with a newline, whatever ends them in the file; any bytes are Latin-1."""
+    return io.TextIOWrapper(open_binary(path), encoding="latin-1")
+
+
+def find_marks(file: TextIO) -> str:
     """Return the quotes in the rest of a file: none, a single one, or two if any are doubled."""
-    found = b""
-    while found != b'""' and (block := file.read(BLOCK)):
-        found = next((marks for marks in (b'""', b'"') if marks in block), found)
+    found = ""
+    while found != '""' and (block := file.read(BLOCK)):
+        found = next((marks for marks in ('""', '"') if marks in block), found)
     return found
 
 
@@ -270,8 +277,8 @@ def count_records(path: Path, separator: str, *, quoted: bool) -> int | None:
 
 def count_lines(path: Path) -> int:
     """Count the lines of a file that are not blank."""
-    with open_binary(path) as file:
-        return sum(not line.isspace() for line in file)
+    with open_lines(path) as file:
+        return sum(bool(line.strip(" \t\n")) for line in file)
 
 
 class LongValue(NamedTuple):
@@ -284,20 +291,20 @@ class LongValue(NamedTuple):
 
 def find_long_values(path: Path, separator: str) -> Iterator[LongValue]:
     """Yield the quoted values that span lines."""
-    mark, close, opened, number = separator.encode(), re.compile(rb'(?:[^"]|"")*"(?!")'), 0, 0
-    with open_binary(path) as file:
+    close, opened, number = re.compile(r'(?:[^"]|"")*"(?!")'), 0, 0
+    with open_lines(path) as file:
         for number, line in enumerate(file, 1):
-            place = 0 if opened or b'"' in line else -1
+            place = 0 if opened or '"' in line else -1
             while place >= 0:  # the beginning of a value, or of the rest of one that is open
-                if opened or line.startswith(b'"', place):
+                if opened or line.startswith('"', place):
                     rest = close.match(line, place if opened else place + 1)
                     if rest is None:
                         opened = opened or number
                         break
                     if opened:
-                        yield LongValue(opened, number, line[rest.end() : rest.end() + 1] in (mark, b"\r", b"\n", b""))
+                        yield LongValue(opened, number, line[rest.end() : rest.end() + 1] in (separator, "\n", ""))
                     opened, place = 0, rest.end()
-                place = line.find(mark, place) + 1 or -1
+                place = line.find(separator, place) + 1 or -1
     if opened:
         yield LongValue(opened, number, closed=False)
 
@@ -331,7 +338,7 @@ def count_values(text: str, separator: str) -> int:
 
 def parse_lines(text: str, separator: str, count: int = 100) -> list[list[str]]:
     """Split the first lines of a text, without blank lines and, if there are others, without a truncated last line."""
-    whole = text if len(text) < BEGINNING // 2 else text[: text.rfind("\n") + 1]
+    whole = text if len(text) < BEGINNING // 2 else text[: max(map(text.rfind, "\r\n")) + 1]
     try:
         lines = list(islice(csv.reader(whole.splitlines(True), delimiter=separator), count))
     except csv.Error:

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +65,7 @@ class Encoding(ABC):
         return {}
 
 
+@runtime_checkable
 class ColumnEncoder(Protocol):
     """Encode the values of a column as several numeric features."""
 
@@ -98,6 +99,8 @@ class Kind(ABC):
     """Whether adjacent input columns of this kind are encoded together."""
     when_missing: ClassVar[str] = ""
     """What happens to the missing values of an input column that had none in training."""
+
+    argument: str | None
 
     def __init__(self, argument: str | None = None) -> None:
         self.argument = argument

@@ -23,6 +23,8 @@ from lupi.tabular.values import Column, check_not_all_missing
 class Embedded(Features):
     """The standardized features of an encoder, which encodes every distinct value once."""
 
+    encoder: ColumnEncoder
+
     def __init__(self, kind: Kind, columns: list[str], encoder: ColumnEncoder) -> None:
         super().__init__(kind, columns)
         self.encoder = encoder

@@ -118,11 +118,25 @@ def parse_dates(text: Column) -> Column:
 class Standard(Encoding):
     """Numbers as (x − mean) / sd, 0 where missing; columns with missing values in training get a feature for them."""
 
+    mean: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    missing: NDArray[np.int64]
+    """Places of the columns with missing values."""
+    texts: list[str]
+    """Columns that were strings in training, such as dates."""
+
     def __init__(self, kind: Kind, columns: list[str]) -> None:
-        self.kind, self.columns = kind, columns
+        self.kind, self.columns, self.texts = kind, columns, []
         self.mean, self.scale, self.missing = np.empty(len(columns)), np.empty(len(columns)), np.empty(0, np.int64)
-        self.texts: list[str] = []
-        """Columns that were strings in training, such as dates."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if type(self) is Standard and not isinstance(self.kind, Number):
+            raise ValueError(f"Expected numbers, but got columns of kind {self.kind.name!r}.")
+        if not (
+            self.mean.shape == self.scale.shape == (self.numbers,) and set(self.missing) <= set(range(self.numbers))
+        ):
+            raise ValueError("Expected a mean and a scale for each number, but got others.")
 
     def fit(self, frame: Frame) -> Self:
         """Learn the means and scales of columns."""
@@ -233,7 +247,13 @@ class Quantiles(OneHot):
     """Numbers as one feature per quantile bin; the edges are training values, and the outer bins extend to infinity."""
 
     sign = " in "
+    kind: Number
     edges: NDArray[np.float64]
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if len(self.labels) != len(self.edges) + 1:
+            raise ValueError(f"Expected {len(self.labels) - 1} edges of bins, but got {len(self.edges)}.")
 
     def fit(self, frame: Frame) -> Self:
         """Learn the edges of the bins; a column with few distinct values has one bin per value."""
@@ -245,7 +265,6 @@ class Quantiles(OneHot):
 
     def read(self, column: Column) -> NDArray[np.float64]:
         """Return a column as numbers, NaN where missing."""
-        assert isinstance(self.kind, Number)
         return np.asarray(self.kind.measure(as_numbers(self.kind.clean(column))))
 
     def code(self, column: Column) -> NDArray[np.signedinteger]:

@@ -66,6 +66,9 @@ class Features(Standard):
 class Vectors(Features):
     """The numbers of vectors; a missing one counts as the mean, and is refused in inputs."""
 
+    privileged: bool
+    length: int
+
     def __init__(self, kind: Kind, columns: list[str], *, privileged: bool) -> None:
         super().__init__(kind, columns)
         self.privileged, self.length = privileged, -1
