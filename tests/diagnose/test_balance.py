@@ -37,4 +37,13 @@ def test_true_labels_give_the_rate_of_each_class():
 def test_without_true_labels_there_is_no_rate():
     found = Balance().run(make_problem(0))
     assert found.sentence == ""
-    assert list(found.table) == ["class", "labels", "share", "examples", "true_share"]
+    assert list(found.table) == ["class", "labels", "share", "examples", "true_share", "recognized"]
+
+
+def test_recognized_is_the_share_of_right_labels_of_each_class():
+    problem = make_problem(400)
+    right = problem.inference.votes.label == problem.inference.votes.gold[problem.inference.votes.example]
+    truth = problem.inference.votes.gold[problem.inference.votes.example]
+    found = Balance().run(problem).table.set_index("class")["recognized"]
+    np.testing.assert_allclose(found, [right[truth == 0].mean(), right[truth == 1].mean()], atol=1e-6)
+    assert found[1] == 1 > found[0] + 0.3

@@ -1,4 +1,4 @@
-"""How often each class is given, and how often it is true."""
+"""How often each class is given, how often it is true, and how often it is recognized."""
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,8 @@ class Balance(Check):
     """The frequency of each class among labels, and its expected frequency among true labels.
 
     Its table has one row per class. labels, share: the number and share of its labels; examples, true_share: the
-    expected number and share of its examples; rate, low, high: if some true labels are known, its share among true
+    expected number and share of its examples; recognized: the expected share of the labels of its examples that name
+    it; rate, low, high: if some true labels are known, its share among true
     labels with a 95 % interval, by prediction-powered inference (see `lupi.crowd.estimate_rate`).
     """
 
@@ -24,15 +25,25 @@ class Balance(Check):
         """Count the labels and the expected examples of each class."""
         if not problem.has_classes:
             return None
-        labels, examples = np.bincount(problem.codes), problem.inference.truth.sum(0)
-        shares = {"share": labels / labels.sum(), "examples": examples, "true_share": examples / examples.sum()}
-        table = pd.DataFrame({"class": problem.classes, "labels": labels, **shares})
-        gold = problem.inference.votes.gold
+        votes, truth = problem.inference.votes, problem.inference.truth
+        labels, examples, of_labels = np.bincount(problem.codes), truth.sum(0), truth[votes.example]
+        named = np.bincount(votes.label, of_labels[np.arange(len(of_labels)), votes.label], votes.classes)
+        table = pd.DataFrame(
+            {
+                "class": problem.classes,
+                "labels": labels,
+                "share": labels / labels.sum(),
+                "examples": examples,
+                "true_share": examples / examples.sum(),
+                "recognized": named / of_labels.sum(0),
+            }
+        )
+        gold = votes.gold
         known = 0 if gold is None else int((gold >= 0).sum())
         if gold is None or known < FEWEST:
             return describe_balance(table)
-        truth = np.where(gold[:, None] < 0, np.nan, np.eye(len(problem.classes))[gold])
-        rates = tabulate_rates(problem.classes, problem.blind_inference.truth, truth)  # predictions must not know truth
+        true = np.where(gold[:, None] < 0, np.nan, np.eye(len(problem.classes))[gold])
+        rates = tabulate_rates(problem.classes, problem.blind_inference.truth, true)  # predictions must not know truth
         return describe_balance(pd.concat([table, rates[["rate", "low", "high"]]], axis=1), known)
 
 
@@ -40,7 +51,8 @@ def describe_balance(table: pd.DataFrame, known: int = 0) -> Finding:
     """Describe the table of classes; it has rates if some true labels are `known`."""
     text = (
         "The number of labels of each class, and the expected number of examples for which it is the true label. A "
-        "class with a larger share of labels than of examples is given too often."
+        "class with a larger share of labels than of examples is given too often. Recognized: the expected share of "
+        "the labels of its examples that name it."
     )
     names = {"true_share": "share of examples", "share": "share of labels", "rate": "true rate"}
     texts, sentence, numbers = {}, "", {}
@@ -61,7 +73,13 @@ def describe_balance(table: pd.DataFrame, known: int = 0) -> Finding:
     shown_table = Table(
         caption="Classes.",
         frame=table.drop(columns=["low", "high"], errors="ignore").rename(columns=names),
-        formats={"labels": ",d", "examples": ",.1f", "share of labels": ".1%", "share of examples": ".1%"},
+        formats={
+            "labels": ",d",
+            "examples": ",.1f",
+            "share of labels": ".1%",
+            "share of examples": ".1%",
+            "recognized": ".0%",
+        },
         texts=texts,
         hints={"examples": "expected"},
         minor=["labels", "examples", *([names["true_share"]] if known else [])],
