@@ -20,6 +20,8 @@ from lupi.diagnose.checks.annotators import describe_annotators, show_confusions
 from lupi.diagnose.checks.columns import describe_information
 from lupi.diagnose.checks.labels import describe_labels
 
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # other processes would take seconds to start
+
 if os.name == "nt":  # these fork, send signals or look for programs where POSIX has them
     collect_ignore = [
         "_internal/test_parallel.py",

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from typing_extensions import TypeAliasType, TypeVar
 
 from lupi._internal.json_types import check_attributes, from_json
 
@@ -131,3 +132,12 @@ def test_attributes_are_those_that_a_class_declares(change, message):
         check_attributes(Encoder, ATTRIBUTES | change)
     with pytest.raises(ValueError, match=r"`Encoder\.labels` to be there, but it is missing"):
         check_attributes(Encoder, {name: value for name, value in ATTRIBUTES.items() if name != "labels"})
+
+
+def test_aliases_are_what_they_stand_for():
+    """Numpy's own, `NDArray`, is one since 2.5."""
+    of = TypeVar("of")
+    row = TypeAliasType("row", list[of], type_params=(of,))
+    assert from_json([1, 2], row[int]) == [1, 2]
+    with pytest.raises(ValueError, match="`a\\[1\\]` to be an integer"):
+        from_json([1, "2"], row[int], "a")

@@ -98,7 +98,7 @@ def test_tables_are_diagnosed(table, roles):
         ({"trust": "much"}, [*HARD, "--weight", "trust"], "Expected weight column 'trust' to be one of"),
         ({"trust": -1.0}, [*HARD, "--weight", "trust"], "Expected weight column 'trust' to be finite and not negative"),
         ({"trust": None}, [*HARD, "--weight", "trust"], "weight column 'trust' to be"),
-        ({"trust": 0.0}, [*HARD, "--weight", "trust"], "greater than zero, but all are zero"),
+        ({"trust": 0.0}, [*HARD, "--weight", "trust"], "greater than zero in some row, but all are zero"),
         ({}, [*HARD, "--weight", "trust", "--example", "trust"], "Expected column 'trust' to have one role"),
         ({}, [*HARD, "--weight", "thrust"], "Expected `--weight` to name a column of the table, but got 'thrust'"),
         ({"yes": 0.9, "no": 0.9}, SOFT, "probabilities that sum to one with `--soft`, but row 0 sums to 1.8"),

@@ -208,7 +208,7 @@ def test_a_single_annotator_column_missing_leaves_the_models_ranking():
     assert "annotators" not in found.findings
     assert list(found["labels"].table) == ["row", "example", "given", "likely", "wrong", "right"]
     assert set(found["scores"].table["of"]) == {"labels"}
-    assert "annotators" not in found.verdict
+    assert "annotators to" not in found.verdict
 
 
 def test_only_leaks_leave_no_pi():

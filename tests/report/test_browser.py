@@ -208,7 +208,7 @@ def test_on_a_phone_the_important_columns_stay_on_screen(browser, decisions):
         "Examples to label next.": ["example", "label", "gain", "ask"],
         "Annotators by true labels, the least accurate first.": ["annotator", "accuracy", "alike"],
         "Pairs of annotators, the least agreeing first.": ["one", "other", "κ"],
-        "Classes.": ["class", "share of labels", "true rate"],
+        "Classes.": ["class", "share of labels", "recognized", "true rate"],
     }
     assert {name: shown[name] for name in expected} == {name: [0, columns] for name, columns in expected.items()}
     assert shown["Annotators."][0] == 0

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from lupi.report import Section
-from lupi.report.page import ROWS, Figure, Page, Table, read_assets, render, write_report
+from lupi.report.page import MAX_ROWS, Figure, Page, Table, read_assets, render, write_report
 
 
 class Seen(HTMLParser):
@@ -118,9 +118,9 @@ def test_the_heading_tells_the_order_of_the_rows():
 
 
 def test_a_long_table_is_cut_and_says_so():
-    marked = [False] * (ROWS - 1) + [True, True]
-    html = render(page_of(Table(caption="T", frame=pd.DataFrame({"a": range(ROWS + 1)}), marked=marked)))
-    assert html.count("<tr") == 1 + ROWS  # with the headings
+    marked = [False] * (MAX_ROWS - 1) + [True, True]
+    html = render(page_of(Table(caption="T", frame=pd.DataFrame({"a": range(MAX_ROWS + 1)}), marked=marked)))
+    assert html.count("<tr") == 1 + MAX_ROWS  # with the headings
     assert html.count('<tr class="marked"') == 1
     assert "The first 5,000 of 5,001 rows." in html
     assert Table(caption="T", frame=pd.DataFrame({"a": range(30)})).note == "30 rows."

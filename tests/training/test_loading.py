@@ -12,6 +12,7 @@ from torch.utils.data import Dataset, get_worker_info
 
 from lupi.data import Annotations
 from lupi.methods import build
+from lupi.methods.auto import Auto
 from lupi.nn.inference import over_examples
 from lupi.settings import Settings
 from lupi.training import Checkpoint, fit
@@ -200,8 +201,9 @@ def make_named(name):
 
 @pytest.mark.parametrize("name", ["tram", "two-step-tram", "distillation", "label-posterior", "auto", "stack"])
 @pytest.mark.parametrize("kind", ["memory", "items"])
-def test_inputs_may_have_names(name, kind):
-    """A method trains the same network on them as on their sum, except that none are combined."""
+def test_inputs_may_have_names(monkeypatch, name, kind):
+    """A method trains the same network on them as on their sum, except that none are combined or linear."""
+    monkeypatch.setattr(Auto, "mixes_linear", False)
     options = {"combined_inputs": 0} if name in ("label-posterior", "auto") else {}
     data = make_data()
     x = {"one": data.x / 2, "two": data.x / 2} if kind == "memory" else NamedItems(data.x)

@@ -100,8 +100,7 @@ def test_batches_of_many_shapes_do_not_compile_for_each(graphs):
 
 @pytest.mark.skipif(not any(map(shutil.which, ("g++", "clang++", "cl"))), reason="needs a C++ compiler")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own
-def test_compiled_replicas_are_as_eager_ones(monkeypatch):
-    monkeypatch.setattr("torch._inductor.config.compile_threads", 1)  # other processes would take seconds to start
+def test_compiled_replicas_are_as_eager_ones():
     sets = StackedAnnotations([make_data(seed=seed) for seed in range(3)])
     members = [make_method(seed=seed) for seed in range(3)]
     eager = copy.deepcopy(members)

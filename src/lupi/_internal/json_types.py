@@ -15,6 +15,8 @@ def from_json(value: Any, kind: Any, where: str = "") -> Any:
     origin, arguments = get_origin(kind), get_args(kind)
     if kind is Any:
         return value
+    if hasattr(origin, "__value__"):  # an alias by the statement `type`, such as NDArray since numpy 2.5
+        return from_json(value, origin.__value__[arguments], where)
     if origin is Literal:
         if any(value == one and type(value) is type(one) for one in arguments):
             return value

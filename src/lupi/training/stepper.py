@@ -217,6 +217,10 @@ class Stepper:
         self.optimizer.load_state_dict(state)
         for group, own in zip(self.optimizer.param_groups, options, strict=True):
             group.update(own)  # a graph reads its own learning rate tensor, not the checkpoint's
+        for parameter, values in self.optimizer.state.items():
+            for name, value in values.items():
+                if isinstance(value, Tensor) and value.shape == parameter.shape:  # as laid out on this device
+                    values[name] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
 
 
 def pays_to_compile(method: Method, steps: int, place: Any) -> bool:
