@@ -77,8 +77,12 @@ ROUNDS = 10
 STEPS = 10
 """Number of EM steps for the habits before anything else is estimated. Otherwise, annotators whose constant answer the
 model has learnt would look reliable, and the others would not."""
+EASE_FROM = 3
+"""Number of rounds in which c stays 0, so that habits are found first: both can explain a frequent label."""
 CONVERGED = 1e-5
 """Change of the log-posterior per label at which the rounds end."""
+FIXED = 1e-9
+"""Prior variance of an effect that stays where it is."""
 MEAN = 1.0
 """Prior mean of μ."""
 
@@ -314,6 +318,8 @@ def _fit(votes: Votes, log_prior: Floats, features: csr_array) -> _Fit:
     for step in range(ROUNDS):
         prior = np.repeat([4.0, *variances], [1, J, features.shape[1], classes])
         prior[1 + trusted] = np.inf
+        if step < EASE_FROM:
+            prior[columns:] = FIXED
         arguments = (votes, log_prior, model, design, shares, centre, prior, checked)
         scale = (1 / prior + information) ** -0.5  # in standard deviations, L-BFGS needs half as many steps
 
@@ -333,14 +339,15 @@ def _fit(votes: Votes, log_prior: Floats, features: csr_array) -> _Fit:
         if votes.trust is not None:
             information[1 + trusted] += STRENGTH * votes.trust[trusted] * (1 - votes.trust[trusted])
         variance = 1 / (1 / prior + information)
-        if step == ROUNDS - 1 or abs(found.fun - before) < CONVERGED * len(labels):
+        if step == ROUNDS - 1 or (step > EASE_FROM and abs(found.fun - before) < CONVERGED * len(labels)):
             break
         before = found.fun
         model, wrong = update_habits(votes, model, log_prior)
         model = replace(model, errors=estimate_errors(wrong))
         square = (t - centre) ** 2 + variance
         of_effects = square[1 + others], square[J + 1 : columns], square[columns:]
-        variances = _mean_variance(of_effects[0]), _mean_variance(of_effects[1]), _mean_variance(of_effects[2])
+        of_ease = variances[2] if step < EASE_FROM else _mean_variance(of_effects[2])
+        variances = _mean_variance(of_effects[0]), _mean_variance(of_effects[1]), of_ease
     of_people = variance[1 : J + 1] + np.where(np.isin(np.arange(J), trusted), 0, variance[0])
     uncertain = of_people[votes.annotator] + squares[:, J + 1 :] @ variance[J + 1 : columns]
     return _Fit(
