@@ -42,13 +42,15 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--accumulate", type=int, default=1, help=f"parts of a batch of {BATCH} comments, to save memory"
     )
-    parser.add_argument("--tiny", action="store_true", help="60 comments, one epoch and one seed")
+    parser.add_argument("--tiny", action="store_true", help="60 comments, also of the test set, one epoch and one seed")
     options = parser.parse_args(arguments)
     if options.tiny:
         options.seeds, options.comments, options.epochs = 1, 60, 1
     warnings.simplefilter("ignore")
     start, device = time.monotonic(), pick_device("auto")
     texts, verdicts, _, gold, test = read_judges(options.data)
+    if options.tiny:
+        texts, test = texts[: options.comments], test[: options.comments]
     both = texts + test["text"].tolist()
     ids = token_ids(options.encoder, both, length=TOKENS).numpy()
     vectors = make_text_encoder(options.encoder).fit(both).transform(both)
