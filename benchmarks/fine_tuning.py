@@ -125,13 +125,9 @@ def print_table(runs: pd.DataFrame) -> None:
     digits = {"test accuracy": 1, "test NLL": 3, "seconds": 0}
     print(f"| prediction | {' | '.join(digits)} |\n|---|---|---|---|")
     for name, group in runs.groupby("prediction", sort=False):
-        cells = [
-            "–"
-            if group[column].isna().all()
-            else f"{group[column].mean():.{places}f} ± {group[column].std():.{places}f}"
-            for column, places in digits.items()
-        ]
-        print(f"| {name} | {' | '.join(cells)} |")
+        each = [(group[column].mean(), group[column].std(), places) for column, places in digits.items()]
+        cells = [" ± ".join(f"{x:.{places}f}" for x in pair if not np.isnan(x)) for *pair, places in each]
+        print(f"| {name} | {' | '.join(cell or '–' for cell in cells)} |")
 
 
 if __name__ == "__main__":
