@@ -36,15 +36,9 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    folder = options.data / "civil_judges"
-    table = pd.read_parquet(folder / "judgements.parquet")
-    comments = pd.read_parquet(folder / "comments.parquet").set_index("example")["text"]
-    test = pd.read_parquet(folder / "test.parquet")
-    encode = make_text_encoder(options.encoder).fit(comments.tolist())
-    X, T = encode.transform(comments.tolist()), encode.transform(test["text"].tolist())
-    wide = table.pivot_table(index="example", columns="annotator", values=["label", "score"]).reindex(comments.index)
-    verdicts, scores = (wide[name].fillna(wide[name].median()).to_numpy() for name in ("label", "score"))
-    gold = table.groupby("example")["gold"].first().reindex(comments.index).to_numpy()
+    texts, verdicts, scores, gold, test = read_judges(options.data)
+    encode = make_text_encoder(options.encoder).fit(texts)
+    X, T = encode.transform(texts), encode.transform(test["text"].tolist())
     runs = []
     for seed in range(options.draws):
         for size in SIZES:
@@ -67,6 +61,20 @@ def main() -> None:
         text = mean.map(f"{{:.{digits}f}}".format) + " ± " + error.map(f"{{:.{digits}f}}".format)
         print(f"\n{metric}, mean ± standard error over {options.draws} draws")
         print(text.unstack().fillna("–").to_string())
+
+
+def read_judges(data: Path) -> tuple[list[str], Array, Array, Array, pd.DataFrame]:
+    """Return the comments, the verdicts and scores of the judges, what people say, and the test set.
+
+    Verdicts and scores have a row per comment and a column per judge; the few that are missing are the judge's median.
+    """
+    folder = data / "civil_judges"
+    table = pd.read_parquet(folder / "judgements.parquet")
+    comments = pd.read_parquet(folder / "comments.parquet").set_index("example")["text"]
+    wide = table.pivot_table(index="example", columns="annotator", values=["label", "score"]).reindex(comments.index)
+    verdicts, scores = (wide[name].fillna(wide[name].median()).to_numpy() for name in ("label", "score"))
+    gold = table.groupby("example")["gold"].first().reindex(comments.index).to_numpy()
+    return comments.tolist(), verdicts, scores, gold, pd.read_parquet(folder / "test.parquet")
 
 
 def score(p: Array, truth: Array) -> tuple[float, float]:

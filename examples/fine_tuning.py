@@ -1,4 +1,4 @@
-"""Fine-tune a pretrained text encoder and an image model: slowly in the trunk, fast in what is new.
+"""Fine-tune a text encoder with TRAM and with `auto`, and an image model: slowly in the trunk, fast in what is new.
 
 ``python examples/fine_tuning.py TEXT_MODEL IMAGE_MODEL`` takes names on the Hugging Face hub, or folders. Without them,
 it makes tiny models of random weights, and needs no download. It trains on a GPU if there is one. Needs the extras
@@ -17,10 +17,12 @@ from lupi import PrivilegedClassifier
 from lupi.nn import pretrained, token_ids
 
 
-def fine_tune(trunk: nn.Module, x: Tensor, y: Tensor, privileged: Tensor, epochs: int) -> PrivilegedClassifier:
-    """Train TRAM on a pretrained trunk."""
+def fine_tune(
+    method: str, trunk: nn.Module, x: Tensor, y: Tensor, privileged: Tensor, epochs: int
+) -> PrivilegedClassifier:
+    """Train a method on a pretrained trunk."""
     model = PrivilegedClassifier(
-        "tram",
+        method,
         trunk=trunk,
         epochs=epochs,
         batch_size=32,
@@ -34,6 +36,7 @@ def fine_tune(trunk: nn.Module, x: Tensor, y: Tensor, privileged: Tensor, epochs
             "accumulate": 2,
             "precision": "bfloat16" if torch.cuda.is_available() else "float32",
         },
+        verbose=True,  # a progress bar
         random_state=0,
     )
     return model.fit(x, y, privileged=privileged)
@@ -52,13 +55,13 @@ def main(text_model: str | None = None, image_model: str | None = None, *, epoch
     with tempfile.TemporaryDirectory() as folder:
         text_model = text_model or save_tiny_text_model(Path(folder, "text"))
         image_model = image_model or save_tiny_image_model(Path(folder, "image"))
-        of_texts = fine_tune(pretrained(text_model), token_ids(text_model, reviews), given, seconds, epochs)
-        of_images = fine_tune(pretrained(image_model), images, given, seconds, epochs)
-        ids = token_ids(text_model, ["a good cast", "a bad cast"])
-    print("p(bad) of a good and a bad cast:", of_texts.predict_proba(ids)[:, 1].round(2))
-    print(
-        "p(bright) of a dark and a bright image:", of_images.predict_proba(images[y.argsort()[[0, -1]]])[:, 1].round(2)
-    )
+        x, new = token_ids(text_model, reviews), token_ids(text_model, ["a good cast", "a bad cast"])
+        for method in ("tram", "auto"):
+            of_texts = fine_tune(method, pretrained(text_model), x, given, seconds, epochs)
+            print(f"{method}, p(bad) of a good and a bad cast:", of_texts.predict_proba(new)[:, 1].round(2))
+        of_images = fine_tune("tram", pretrained(image_model), images, given, seconds, epochs)
+    p = of_images.predict_proba(images[y.argsort()[[0, -1]]])[:, 1]
+    print("tram, p(bright) of a dark and a bright image:", p.round(2))
 
 
 def save_tiny_text_model(folder: Path) -> str:

@@ -14,6 +14,7 @@ import torch
 import typer
 from PIL import Image
 
+from examples.fine_tuning import save_tiny_text_model
 from lupi import PrivilegedClassifier
 from lupi.cli import app
 from tests.cli.helpers import run
@@ -92,6 +93,18 @@ def make_tensors(folder):  # noqa: ARG001
     return {"x": torch.randn(20, 30), "row": row, "a": torch.randn(40, 20), "y": torch.randint(10, (40,))}
 
 
+def make_texts(folder):
+    pytest.importorskip("transformers", reason="needs the extra `text`")
+    rows = np.arange(24)
+    return {
+        "encoder": save_tiny_text_model(folder / "encoder"),
+        "texts": [("a good cast", "a bad cast")[row // 2 % 2] for row in rows],
+        "y": rows // 2 % 2,
+        "A": pd.DataFrame({"annotator": ["ann", "bob"] * 12}),
+        "ids": rows // 2,
+    }
+
+
 def make_vectors(folder):
     rng = np.random.default_rng(0)
     labels = pd.DataFrame({"embedding": list(rng.normal(size=(40, 4))), "annotator": ["ann", "bob"] * 20})
@@ -117,6 +130,7 @@ GIVEN = {
     "trusting-annotators.md": make_trusting,
     "llm-judges.md": make_judged,
     "methods.md": make_tensors,
+    "fine-tuning.md": make_texts,
     "images-and-vectors.md": make_vectors,
 }
 
@@ -125,6 +139,7 @@ GIVEN = {
 def test_the_code_and_the_commands_of_a_page_run(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names = GIVEN.get(page.name, lambda folder: {})(tmp_path)  # noqa: ARG005
+    capsys.readouterr()  # what transformers says of itself
     for language, block in read_blocks(page):
         if language == "python":
             exec(compile(block, page, "exec"), names)

@@ -50,7 +50,7 @@ def test_by_default_small_networks_are_recorded():
         large = torch.nn.Linear(MAX_RECORDED_PARAMETERS, 1)
     assert not would_record(data, Settings(), large)
     assert would_record(data, Settings(cuda_graph=True), large)
-    for more in ({"compile": True}, {"accumulate": 2}, {"optimizer": torch.optim.RMSprop}, {"draw": "examples"}):
+    for more in ({"compile": True}, {"accumulate": 2}, {"optimizer": torch.optim.RMSprop}):
         assert not would_record(data, Settings(**more)), more
     fabric = SimpleNamespace(device=torch.device("cuda"), world_size=1, global_rank=0)
     assert not would_record(data, Settings(), place=fabric)
@@ -74,8 +74,20 @@ def test_only_batches_of_one_shape_from_memory_are_recorded():
     assert records(StackedAnnotations([data] * 2))
     assert not records(replace(data, x=Source()))
     assert not records(StackedAnnotations([replace(data, x=Source())] * 2))
-    assert not records(data, draw="examples")
+    assert records(data, draw="examples")  # with one label each
+    several = replace(data, x=torch.zeros(4, 2), row=torch.tensor([0, 0, 0, 1, 2, 3]))
+    assert not records(several)
+    assert not records(several, draw="examples")
     assert not records(data.take(torch.tensor([0, 2])))
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_examples_with_one_label_are_drawn_like_labels(size):
+    data = testing.make_data(Categorical()).take(torch.arange(6))
+    data = replace(data, x=data.x[data.row], row=torch.arange(6))
+    one, other = make("tram", [0]), make("tram", [0])
+    how = replace(HOW, batch_size=size)
+    assert fit(one[0], data, how) == fit(other[0], data, replace(how, draw="examples"))
 
 
 def test_a_resumed_optimizer_reads_its_own_learning_rate(tmp_path):

@@ -8,6 +8,7 @@ from torch import nn
 
 import lupi
 from lupi import PrivilegedClassifier
+from lupi._internal.pretrained import TextTrunk
 from lupi.data import Annotations
 from lupi.datasets import load_digits_annotated
 from lupi.methods import TRAM
@@ -35,20 +36,13 @@ class ViT(nn.Module):
         return self.attention(self.patches(x).flatten(2).mT).mean(1)
 
 
-class Bert(nn.Module):
-    """A text encoder of transformers."""
-
-    def __init__(self):
-        super().__init__()
-        transformers = pytest.importorskip("transformers")
-        sizes = {"hidden_size": WIDTH, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
-        off = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-        config = transformers.BertConfig(**sizes, **off, vocab_size=50, max_position_embeddings=8)
-        self.encoder = transformers.BertModel(config, add_pooling_layer=False)
-
-    def forward(self, x):
-        mask = (x > 0).long()
-        return self.encoder(input_ids=x, attention_mask=mask).last_hidden_state.mean(1)
+def make_bert():
+    """Make a text encoder of transformers, as `pretrained` does."""
+    transformers = pytest.importorskip("transformers")
+    sizes = {"hidden_size": WIDTH, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    off = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    config = transformers.BertConfig(**sizes, **off, vocab_size=50, max_position_embeddings=8)
+    return TextTrunk(transformers.BertModel(config, add_pooling_layer=False), config.pad_token_id)
 
 
 class ResNet(nn.Module):
@@ -67,7 +61,7 @@ class ResNet(nn.Module):
 
 def make(network):
     torch.manual_seed(0)
-    trunk = {"vit": ViT, "bert": Bert, "resnet": ResNet}[network]()
+    trunk = {"vit": ViT, "bert": make_bert, "resnet": ResNet}[network]()
     return TRAM(trunk, Tower(2, WIDTH, (8, 8)), nn.Linear(8, 3), nn.Linear(WIDTH, 3))
 
 

@@ -46,8 +46,9 @@ class Batches:
         self.seeds, self.stage = seeds, stage
         self.stacked = data.is_stacked
         self.in_memory = all(in_memory(part.x) for part in data.parts)
-        self.by_example = by_example = settings.draw == "examples"
-        self.one_shape = self.stacked or (data.whole.one_to_one and not by_example)
+        one_label_each = not self.stacked and data.whole.one_to_one
+        self.by_example = by_example = settings.draw == "examples" and not one_label_each
+        self.one_shape = self.stacked or one_label_each
         """Whether batches of one size have one shape."""
         self.uniform = self.in_memory and self.one_shape
         """Whether finding the annotations of a batch, and their inputs, needs neither the CPU nor their number."""
