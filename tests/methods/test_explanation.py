@@ -116,6 +116,8 @@ def test_privileged_information_that_tells_the_label_is_no_evidence_of_errors():
     votes = to_votes(copied, copied.y, 2, None)
     assert tells_label(find_features(copied), votes, predictions[0])
     assert not tells_label(find_features(data), votes, predictions[0]), "haste does not tell the label"
+    equal = dataclasses.replace(votes, label=np.zeros_like(votes.label))
+    assert not tells_label(find_features(copied), equal, predictions[0]), "there is nothing to tell"
     without = dataclasses.replace(data, a=data.a[:, :5])
     found, expected = (explain(part, predictions, Categorical(), 1.0, None).target for part in (copied, without))
     np.testing.assert_array_equal(found, expected)

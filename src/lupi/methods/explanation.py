@@ -190,9 +190,10 @@ def tells_label(features: scipy.sparse.csr_array, votes: Votes, p: Floats) -> bo
     centred = features - scipy.sparse.csr_array(np.ones((count, 1))) @ scipy.sparse.csr_array(features.mean(0)[None])
     gram = (centred.T @ centred).toarray()
     moment = centred.T @ deviation
-    explained = float(np.sum(moment * np.linalg.lstsq(gram, moment)[0])) / float(np.sum(deviation**2))
-    by_chance = columns / count
-    by_x = 1 - float(np.sum((given - p[votes.example]) ** 2)) / float(np.sum(deviation**2))
+    total = float(np.sum(deviation**2))  # 0 if all labels are equal
+    explained = float(np.sum(moment * np.linalg.lstsq(gram, moment)[0]))
+    by_chance = total * columns / count
+    by_x = total - float(np.sum((given - p[votes.example]) ** 2))
     return explained - by_chance > max(by_x, 0.0)
 
 
