@@ -37,7 +37,7 @@ def test_two_processes_train_as_one(tmp_path):
     if sys.platform == "linux":
         env["GLOO_SOCKET_IFNAME"] = "lo"
     done = subprocess.run(
-        [sys.executable, str(program), str(tmp_path)], capture_output=True, text=True, env=env, timeout=150
+        [sys.executable, str(program), str(tmp_path)], capture_output=True, text=True, env=env, timeout=600
     )
     assert done.returncode == 0, done.stderr
     assert "Warning" not in done.stderr
@@ -85,7 +85,7 @@ def test_processes_of_torchrun_train_as_one(nodes, tmp_path):
         for node in range(nodes)
     ]
     for process in running:
-        _, errors = process.communicate(timeout=240)
+        _, errors = process.communicate(timeout=600)
         assert process.returncode == 0, errors
     first, second = (torch.load(tmp_path / f"rank{rank}.pt", weights_only=True) for rank in (0, 1))
     assert first["processes"] == second["processes"] == 2
@@ -102,7 +102,7 @@ def test_one_process_trains_every_method_that_cross_fits(tmp_path):
         capture_output=True,
         text=True,
         env=one_thread(),
-        timeout=150,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     results = torch.load(tmp_path / "results.pt", weights_only=True)

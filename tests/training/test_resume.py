@@ -83,7 +83,7 @@ def train_and_kill(folder, cases):
     """Run the program of that name, and return its report."""
     program = Path(__file__).parent / "programs" / "train_and_kill.py"
     command = [sys.executable, "-W", "error", str(program), str(folder), json.dumps(cases)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=one_thread())
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=one_thread())
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -504,7 +504,7 @@ def test_two_devices_killed_and_resumed(files, program, tmp_path):
         capture_output=True,
         text=True,
         env={**os.environ, **make_variables()},
-        timeout=150,
+        timeout=600,
         start_new_session=True,
     )
     assert done.returncode == 0, done.stderr
