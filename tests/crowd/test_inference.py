@@ -304,6 +304,15 @@ def test_labels_never_make_the_posterior_worse_than_the_prior(crowd):
     assert nll(infer_votes(votes, p).truth, z) < nll(p, z)
 
 
+def test_a_fit_that_starts_from_another_one_is_as_good():
+    votes, p, _ = draw_crowd(2, examples=600, people=12, each=3, vary=True)
+    blurred = (p + 0.3) / (p + 0.3).sum(1, keepdims=True)
+    scratch, again = infer_votes(votes, p), infer_votes(votes, p, start=infer_votes(votes, blurred))
+    assert again.log_likelihood > scratch.log_likelihood - 0.5
+    assert np.abs(again.truth - scratch.truth).mean() < 0.02
+    assert np.abs(again.right - scratch.right).mean() < 0.03
+
+
 def test_the_fit_maximizes_the_likelihood_with_habits_summed_out():
     """EM and L-BFGS climb one and the same function: no step of either lowers it."""
     votes, p, _ = draw_crowd(1, examples=300, people=6, each=2, vary=True)

@@ -239,8 +239,13 @@ def infer(
     return replace(infer_votes(votes, p[first], features=features, exponent=exponent), names=names)
 
 
-def infer_votes(votes: Votes, p: ArrayLike, *, features: Any = None, exponent: float | None = None) -> Inference:
-    """Infer true labels and the reliability of labels from votes and one prediction per example."""
+def infer_votes(
+    votes: Votes, p: ArrayLike, *, features: Any = None, exponent: float | None = None, start: Inference | None = None
+) -> Inference:
+    """Infer true labels and the reliability of labels from votes and one prediction per example.
+
+    `start` is an inference from the same votes and features, and similar predictions, to start from.
+    """
     p = np.asarray(p, dtype=np.float64)
     _check_probabilities(p)
     if p.shape != (votes.examples, votes.classes):
@@ -259,7 +264,7 @@ def infer_votes(votes: Votes, p: ArrayLike, *, features: Any = None, exponent: f
     for rows in split_rows(*p.shape):
         log_prior[rows] = log_softmax(log_prior[rows])
     with one_blas_thread():
-        fitted = _fit(ordered, log_prior, csr_array(columns)[order])
+        fitted = _fit(ordered, log_prior, csr_array(columns)[order], start)
     eta = np.empty(count)
     eta[order] = fitted.model.log_odds
     model = replace(fitted.model, log_odds=eta)
@@ -296,8 +301,8 @@ class _Fit:
     model: LabelModel
 
 
-def _fit(votes: Votes, log_prior: Floats, features: csr_array) -> _Fit:
-    """Fit the model to votes that are sorted by example."""
+def _fit(votes: Votes, log_prior: Floats, features: csr_array, start: Inference | None) -> _Fit:
+    """Fit the model to votes that are sorted by example, starting from another inference if there is one."""
     J, labels = votes.annotators, np.arange(len(votes.label))
     who = csr_array((np.ones(len(labels)), (labels, votes.annotator)), shape=(len(labels), J))
     design = csr_array(hstack([csr_array(np.ones((len(labels), 1))), who, features]))
@@ -306,16 +311,21 @@ def _fit(votes: Votes, log_prior: Floats, features: csr_array) -> _Fit:
     classes = votes.classes if len(find_shared(votes)) else 0
     centre = np.zeros(columns + classes)  # of μ, b, w, c
     centre[0] = MEAN
-    t, variances, start = centre.copy(), (1.0, 1.0, 1.0), start_log_odds(votes, MEAN)
-    t[1 : J + 1] = start - MEAN
     trusted, checked = find_trusted(votes), average_rows(votes, design)
     others = np.setdiff1d(np.arange(J), trusted)
-    model, before = start_model(votes, start), -np.inf
-    for _ in range(STEPS):
-        model, _ = update_habits(votes, model, log_prior)
+    before = -np.inf
+    if start is None:
+        t, variances, log_odds = centre.copy(), (1.0, 1.0, 1.0), start_log_odds(votes, MEAN)
+        t[1 : J + 1] = log_odds - MEAN
+        model = start_model(votes, log_odds)
+        for _ in range(STEPS):
+            model, _ = update_habits(votes, model, log_prior)
+    else:
+        t = np.concatenate([[start.mean], start.effects, start.weights, start.model.ease[:classes]])
+        model, variances = start.model, start.variances
     spread = expit(MEAN) * expit(-MEAN) * np.ones(len(labels))
     information = np.append(squares.T @ spread, shares[:classes] * spread.sum())
-    for step in range(ROUNDS):
+    for step in range(0 if start is None else EASE_FROM, ROUNDS):
         prior = np.repeat([4.0, *variances], [1, J, features.shape[1], classes])
         prior[1 + trusted] = np.inf
         if step < EASE_FROM:

@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -62,26 +61,28 @@ def explain(
     features = find_features(data, outputs if several else 1)
     if features is not None and all(tells_label(features, votes, p) for p in priors):
         features = None
-    infer: Callable[..., Inference | GradeInference] = partial(infer_votes, features=features)
-    if isinstance(likelihood, Ordinal):
-        infer = infer_grades
-    weights = np.ones(1)
+
+    def infer(p: Floats, start: Any = None, exponent: float | None = 1.0) -> Inference | GradeInference:
+        if isinstance(likelihood, Ordinal):
+            return infer_grades(votes, p, exponent=exponent)
+        return infer_votes(votes, p, features=features, exponent=exponent, start=start)
 
     def stack(found: Inference | GradeInference) -> Floats:
         return stack_weights(priors, clamp(votes, found.evidence.copy()))
 
+    weights, found = np.ones(1), None
     if len(priors) > 1 or predict:
-        alone = [infer(votes, p, exponent=1.0) for p in priors]
-        found = max(alone, key=attrgetter("log_likelihood"))
+        found = max(map(infer, priors), key=attrgetter("log_likelihood"))
         for _ in range(ROUNDS if len(priors) > 1 else 0):
             weights = stack(found)
-            found = infer(votes, mix(priors, weights), exponent=1.0)
+            found = infer(mix(priors, weights), found)
         if predict:
             priors.append(to_prior(predict(clamp(votes, found.evidence.copy())), several))
             weights = stack(found)
-            weights = stack(infer(votes, mix(priors, weights), exponent=1.0))
+            found = infer(mix(priors, weights), found)
+            weights = stack(found)
     prior = mix(priors, weights)
-    truth = infer(votes, prior, exponent=exponent).truth
+    truth = infer(prior, found, exponent).truth
     target = weight * truth + (1 - weight) * prior
     if votes.gold is not None:
         target[votes.gold >= 0] = truth[votes.gold >= 0]

@@ -35,7 +35,9 @@ COMBINED_INPUTS = 20_000
 MAX_PER_VECTOR, MAX_PER_IMAGE = 4, 19
 """Maximum number of combined inputs per training input. On 1000 images 19 were better than 4, but not on tables."""
 FEW_EXAMPLES = 5000
-"""Number of examples up to which the student takes twice as many steps as No PI, and beyond which it takes as many."""
+"""Number of examples up to which the student takes 1.5 times as many steps as No PI; beyond, it takes as many."""
+IMAGE_EPOCHS = 0.4
+"""Share of the epochs that the student takes if there are more than `MAX_PER_VECTOR` combined inputs per input."""
 MAX_COMBINED_BYTES = 2**30
 """Maximum size of the combined inputs, unless there is only one per training input."""
 
@@ -128,9 +130,9 @@ class LabelPosterior(CrossFitting):
 
     def adapt(self, data: Annotations, settings: Settings) -> Settings:
         """Adapt the settings for training on posteriors: use a cosine schedule and no early stopping."""
-        more = 2 if data.annotated.shape[0] <= FEW_EXAMPLES else 1
-        epochs = math.ceil(settings.epochs * max(0.4, more / (1 + self.count_combined(data))))
-        return replace(settings, schedule="cosine", patience=None, epochs=epochs)
+        times, more = self.count_combined(data), 1.5 if data.annotated.shape[0] <= FEW_EXAMPLES else 1
+        share = more / (1 + times) if times <= MAX_PER_VECTOR else IMAGE_EPOCHS
+        return replace(settings, schedule="cosine", patience=None, epochs=math.ceil(share * settings.epochs))
 
     def cross_fit_students(self, name: str, data: Annotations, fold: Tensor) -> Stage:
         """Return the stage of the students; each is trained on the posteriors of all folds but one."""

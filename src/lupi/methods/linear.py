@@ -2,7 +2,7 @@
 
 They maximize Σ_i log Σ_z p(z | x_i) P(labels of i | z) − ‖w‖² / 2c, as in Raykar et al., with the annotators as they
 have been inferred. Where networks learn the errors of annotators from a few hundred examples, a linear model often does
-not. c is chosen by how well the regressions explain the labels of examples that they have not seen.
+not. c grows until the regressions explain the labels of examples that they have not seen less well.
 
 References
 ----------
@@ -23,7 +23,7 @@ from lupi.methods.no_pi import NoPI
 from lupi.nn.inference import over_examples
 
 VARIANCES = 4.0 ** np.arange(-5, 2)
-"""c, the prior variances of the weights of standardized inputs. Each regression starts from the previous one."""
+"""c, the prior variances of the weights of standardized inputs, each regression starting from the previous one."""
 STEPS = 15
 """Maximum number of steps of L-BFGS for each regression."""
 MAX_CELLS = 4_000_000
@@ -55,33 +55,29 @@ def cross_fit_linear(
     scale[scale < 1e-6] = np.inf  # constant inputs get no weight
     x = (x - centre) / scale
     binary = isinstance(likelihood, Bernoulli)
-    paths, loss = [], np.zeros(len(VARIANCES))
+    lowest, best = np.inf, [np.zeros((x.shape[1] + 1, evidence.shape[1] // (1 + binary)))] * (int(fold.max()) + 1)
+    weights = best
     with one_blas_thread():
-        for number in range(int(fold.max()) + 1):
-            own = of == number
-            path = fit_path(x[~own], evidence[~own], binary)
-            loss += [negative_log_likelihood(w, x[own], evidence[own], binary)[0] for w in path]
-            paths.append(path)
-    return [to_network(path[loss.argmin()], centre, scale, data.row.device) for path in paths]
+        for variance in VARIANCES:
+            weights = [fit(w, x[of != k], evidence[of != k], binary, variance) for k, w in enumerate(weights)]
+            own = [negative_log_likelihood(w, x[of == k], evidence[of == k], binary) for k, w in enumerate(weights)]
+            if sum(loss for loss, _ in own) >= lowest:
+                break
+            lowest, best = sum(loss for loss, _ in own), weights
+    return [to_network(w, centre, scale, data.row.device) for w in best]
 
 
-def fit_path(x: Floats, evidence: Floats, binary: bool) -> list[Floats]:
-    """Return the weights and, in the last row, the biases of the regression with each variance."""
-    shape = x.shape[1] + 1, evidence.shape[1] // (1 + binary)
+def fit(start: Floats, x: Floats, evidence: Floats, binary: bool, variance: float) -> Floats:
+    """Return the weights and, in the last row, the biases of the regression with a variance."""
 
-    def negative_log_posterior(flat: Floats, variance: float) -> tuple[float, Floats]:
-        w = flat.reshape(shape)
+    def negative_log_posterior(flat: Floats) -> tuple[float, Floats]:
+        w = flat.reshape(start.shape)
         value, gradient = negative_log_likelihood(w, x, evidence, binary)
         gradient[:-1] += w[:-1] / variance
         return value + float((w[:-1] ** 2).sum()) / (2 * variance), gradient.ravel()
 
-    path, flat = [], np.zeros(shape).ravel()
-    for variance in VARIANCES:
-        flat = minimize(
-            negative_log_posterior, flat, (float(variance),), jac=True, method="L-BFGS-B", options={"maxiter": STEPS}
-        ).x
-        path.append(flat.reshape(shape))
-    return path
+    found = minimize(negative_log_posterior, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": STEPS})
+    return np.asarray(found.x.reshape(start.shape))
 
 
 def negative_log_likelihood(w: Floats, x: Floats, evidence: Floats, binary: bool) -> tuple[float, Floats]:
