@@ -55,16 +55,16 @@ def cross_fit_linear(
     scale[scale < 1e-6] = np.inf  # constant inputs get no weight
     x = (x - centre) / scale
     binary = isinstance(likelihood, Bernoulli)
-    lowest, best = np.inf, [np.zeros((x.shape[1] + 1, evidence.shape[1] // (1 + binary)))] * (int(fold.max()) + 1)
-    weights = best
+    start = np.zeros((x.shape[1] + 1, evidence.shape[1] // (1 + binary)))
+    path, losses = [[start] * (int(fold.max()) + 1)], [np.inf]
     with one_blas_thread():
         for variance in VARIANCES:
-            weights = [fit(w, x[of != k], evidence[of != k], binary, variance) for k, w in enumerate(weights)]
-            own = [negative_log_likelihood(w, x[of == k], evidence[of == k], binary) for k, w in enumerate(weights)]
-            if sum(loss for loss, _ in own) >= lowest:
+            path.append([fit(w, x[of != k], evidence[of != k], binary, variance) for k, w in enumerate(path[-1])])
+            own = (negative_log_likelihood(w, x[of == k], evidence[of == k], binary) for k, w in enumerate(path[-1]))
+            losses.append(sum(loss for loss, _ in own))
+            if min(losses[-2:]) > min(losses):  # it falls, then rises
                 break
-            lowest, best = sum(loss for loss, _ in own), weights
-    return [to_network(w, centre, scale, data.row.device) for w in best]
+    return [to_network(w, centre, scale, data.row.device) for w in path[int(np.argmin(losses))]]
 
 
 def fit(start: Floats, x: Floats, evidence: Floats, binary: bool, variance: float) -> Floats:
