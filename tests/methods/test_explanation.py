@@ -258,7 +258,7 @@ def test_target_of_real_numbers_is_between_mixture_and_truth():
     whole, half, none = (explain(data, predictions, Gaussian(), weight, None) for weight in (1.0, 0.5, 0.0))
     assert whole.weights[0] > 0.8
     mixed = mix([p[:, 0] for p in predictions], none.weights)
-    np.testing.assert_allclose(none.target, mixed + none.level)
+    np.testing.assert_allclose(none.target, none.adjust(mixed))
     np.testing.assert_allclose(half.target, (whole.target + none.target) / 2)
 
     def error(estimate):

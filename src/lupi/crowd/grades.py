@@ -55,6 +55,8 @@ class GradeInference:
     """P(z | all labels, x), [examples, grades]."""
     evidence: Floats
     """Log-probability of the labels of an example given each true grade, [examples, grades]."""
+    exponent: float
+    """Exponent of the likelihood of the labels in `truth`."""
     log_likelihood: float
     """Log-probability of the labels, each given what the others say about its author."""
     bias: Floats
@@ -108,6 +110,7 @@ def infer_grades(votes: Votes, p: ArrayLike, *, exponent: float | None = None) -
     return GradeInference(
         truth=softmax(clamp(votes, log_prior + exponent * evidence)),
         evidence=evidence,
+        exponent=exponent,
         log_likelihood=log_likelihood,
         bias=posterior @ characters.bias,
         spread=posterior @ characters.spread,

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from lupi._internal.arrays import Floats
 from lupi.crowd import Votes
+from lupi.crowd.calibration import calibrate
 from lupi.crowd.grades import GradeInference, infer_grades
 from lupi.crowd.inference import Inference, infer_votes
 from lupi.crowd.numbers import infer_numbers
@@ -33,8 +34,8 @@ class Explanation(NamedTuple):
     """[predictions] weights of the mixture."""
     target: Floats
     """[annotated examples, ...] the targets of a student."""
-    level: float = 0.0
-    """What to add to the mixture of real-valued predictions."""
+    adjust: Callable[[Floats], Floats] = np.asarray
+    """What to do to a mixture of predictions."""
 
 
 def explain(
@@ -47,8 +48,9 @@ def explain(
 ) -> Explanation:
     """Mix out-of-fold predictions, and compute the targets λ P(truth | labels, x) + (1 − λ) P(truth | x).
 
-    If the true label of an example is known, it is the target. `predict` takes the log-probability of the labels given
-    each true label, and returns one more out-of-fold prediction.
+    If the true label of an example is known, it is the target, and the other targets are calibrated by it, if they are
+    classes. `predict` takes the log-probability of the labels given each true label, and returns one more out-of-fold
+    prediction.
 
     The mixture weights and the model of the annotators are fitted in turns, starting with the prediction that explains
     the labels best. Starting with equal weights, predictions that have learnt the answers of spammers could outvote one
@@ -81,12 +83,18 @@ def explain(
             weights = stack(found)
             found = infer(mix(priors, weights), found)
             weights = stack(found)
-    prior = mix(priors, weights)
-    truth = infer(prior, found, exponent).truth
+    adjust: Callable[[Floats], Floats] = np.asarray
+    if votes.gold is not None and not several:
+        adjust = calibrate(votes.gold, mix(priors, weights)).apply
+    prior = adjust(mix(priors, weights))
+    last = infer(prior, found, exponent)
+    truth = last.truth
+    if votes.gold is not None and not several:
+        truth = calibrate(votes.gold, prior, last.evidence, last.exponent).apply(prior, last.evidence)
     target = weight * truth + (1 - weight) * prior
     if votes.gold is not None:
-        target[votes.gold >= 0] = truth[votes.gold >= 0]
-    return Explanation(weights, target[:, 1].reshape(predictions[0].shape) if several else target)
+        target[votes.gold >= 0] = np.eye(votes.classes)[votes.gold[votes.gold >= 0]]
+    return Explanation(weights, target[:, 1].reshape(predictions[0].shape) if several else target, adjust)
 
 
 def explain_numbers(data: Annotations, predictions: Sequence[Floats], weight: float) -> Explanation:
@@ -108,7 +116,7 @@ def explain_numbers(data: Annotations, predictions: Sequence[Floats], weight: fl
         offset = found.level + found.offsets[annotator]
         precision = given / (found.unexplained + found.variances[annotator])
     target = np.where(np.isnan(gold), weight * found.truth + (1 - weight) * (mixed + found.level), found.truth)
-    return Explanation(weights, target, found.level)
+    return Explanation(weights, target, lambda mixed: mixed + found.level)
 
 
 def minimize_on_simplex(error: Floats) -> Floats:

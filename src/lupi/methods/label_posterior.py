@@ -162,7 +162,7 @@ class LabelPosterior(CrossFitting):
         if names[0] in self.other_predictions:
             points = [to_numpy(self.other_predictions.pop(name)) for name in names]
             mixed = mix(points, found.weights)
-            mixed = mixed[:, 0] + found.level if isinstance(self.likelihood, Gaussian) else mixed
+            mixed = found.adjust(mixed[:, 0] if isinstance(self.likelihood, Gaussian) else mixed)
             self.targets["combined"] = torch.from_numpy(mixed).to(data.row.device, self.weights.dtype)
 
     def make_targets(self, data: Annotations, *, combined: bool = True) -> Annotations:
