@@ -6,6 +6,7 @@ from lupi.diagnose.checks.annotators import Annotators, Confusion
 from lupi.diagnose.checks.balance import Balance
 from lupi.diagnose.checks.bias import Bias
 from lupi.diagnose.checks.columns import Information, Leaks
+from lupi.diagnose.checks.disagreement import Disagreement
 from lupi.diagnose.checks.grades import Grades
 from lupi.diagnose.checks.judges import Judges
 from lupi.diagnose.checks.labels import Consensus, Labels
@@ -22,6 +23,7 @@ CHECKS: list[Check] = [
     Next(),
     Judges(),
     Bias(),
+    Disagreement(),
     Agreement(),
     Confusion(),
     Balance(),
