@@ -25,8 +25,8 @@ from lupi.nn import Parts
 class AggregatedNoPI(NoPI):
     """Replace the labels of each example with one target, a distribution over classes, and learn q(y | x) from it.
 
-    A multi-label y is aggregated label by label. Early stopping uses held-out labels without aggregation. The weight of
-    an example is the mean weight of its labels.
+    A multi-label y is aggregated label by label. Early stopping uses held-out labels that are aggregated, too. The
+    weight of an example is the mean weight of its labels.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class AggregatedNoPI(NoPI):
 
     def stages(self, data: Annotations) -> Iterator[Stage]:  # noqa: ARG002
         """Yield one stage, with one target per example."""
-        yield Stage("train", self, self.prepare, lambda held_out: held_out)
+        yield Stage("train", self, self.prepare)
 
     def prepare(self, data: Annotations) -> Annotations:
         """Replace the annotations of each example with one, whose label is the target."""
