@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lupi.crowd import Votes
-from lupi.crowd.dependence import measure_dependence
+from lupi.crowd.dependence import measure_dependence, share_of_independent
 
 
 def simulate(seed, together, judges=6, examples=300, error=0.3):
@@ -54,3 +54,24 @@ def test_only_known_examples_count():
     assert (measure_dependence(votes, known).shared.max()) == 100
     known[:] = np.nan
     assert measure_dependence(votes, known) is None
+
+
+def test_the_share_of_independent_labels_follows_from_their_correlation():
+    votes, truth, _ = simulate(0, 0.6)
+    use = (votes.example >= 100) | (votes.annotator == 0)  # the first hundred examples have one label, the others six
+    votes = Votes(
+        example=votes.example[use],
+        annotator=votes.annotator[use],
+        label=votes.label[use],
+        examples=300,
+        annotators=6,
+        classes=2,
+    )
+    share = share_of_independent(votes, np.eye(2)[truth], 0.5)
+    rho = measure_dependence(votes, np.eye(2)[truth]).mean
+    np.testing.assert_allclose(share, np.where(np.arange(300) < 100, 0.5, 1 / (1 + 5 * rho)))
+    assert 0.25 < share[-1] < 0.5
+    single = Votes(
+        example=np.arange(4), annotator=np.zeros(4, int), label=np.zeros(4, int), examples=4, annotators=1, classes=2
+    )
+    assert share_of_independent(single, np.full((4, 2), 0.5), 0.5).tolist() == [0.5] * 4

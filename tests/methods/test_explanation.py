@@ -77,6 +77,21 @@ def test_target_is_posterior_and_prior(weight, exponent):
     assert result.weights.tolist() == [1.0]
 
 
+@pytest.mark.parametrize(("copied", "low", "high"), [(0.0, 0.8, 1.0), (0.9, 0.2, 0.5)])
+def test_labels_weigh_less_if_annotators_err_together(copied, low, high):
+    """By default, λ is the share of independent labels, which is between 1 for strangers and ¼ for four copies."""
+    rng = np.random.default_rng(0)
+    truth, common = rng.integers(2, size=(2, 400))
+    row, who = np.arange(400).repeat(4), np.tile(np.arange(4), 400)
+    wrong = np.where(rng.random(1600) < copied, (common > 0)[row] & (row % 2 > 0), rng.random(1600) < 0.3)
+    y, p = np.where(wrong, 1 - truth[row], truth[row]), 0.1 + 0.8 * np.eye(2)[truth]
+    data = Annotations(*map(torch.from_numpy, (truth[:, None], row, np.zeros((1600, 0)), y)), torch.from_numpy(who))
+    whole, default, none = (explain(data, [p], Categorical(), weight, None).target for weight in (1.0, None, 0.0))
+    share = (default - none)[np.abs(whole - none) > 0.01] / (whole - none)[np.abs(whole - none) > 0.01]
+    assert np.ptp(share) < 1e-6, "all examples have as many labels"
+    assert low < share[0] <= high
+
+
 def test_posterior_is_more_accurate_than_the_prior():
     data, predictions, truth = make_crowd(examples=300, unannotated=())
     target = explain(data, predictions, Categorical(), 1.0, None).target

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from lupi._internal.arrays import Floats
-from lupi.crowd.votes import Votes
+from lupi.crowd.votes import Integers, Votes
 
 MOST_CELLS = 20_000_000
 """Maximum number of cells (labels × classes); if there are more, the first examples are used."""
@@ -40,51 +40,78 @@ class Dependence(NamedTuple):
         return tuple((self.size / (1 + (self.size - 1) * rho)).tolist())
 
 
+class Residuals(NamedTuple):
+    """How wrong each label is beyond what its annotator and the truth let one expect, in standard deviations."""
+
+    example: Integers
+    who: Integers
+    values: Floats
+    """[labels, classes] residuals for each true label, times the square root of its probability."""
+
+
 def measure_dependence(votes: Votes, truth: Floats) -> Dependence | None:
     """Measure how far annotators err together; return None if no two labels of an example can be compared.
 
     `truth` is the probability of each true label, [examples, classes]; rows of examples to ignore are NaN.
     """
-    J, use = votes.annotators, ~np.isnan(truth[votes.example, 0])
-    use[max(1, MOST_CELLS // votes.classes) :] = False
-    example, who, label = votes.example[use], votes.annotator[use], votes.label[use]
-    q = truth[example]
-    wrong = label[:, None] != np.arange(votes.classes)
-    weight = np.zeros((J, votes.classes))
-    np.add.at(weight, who, q)
-    errors = np.zeros((J, votes.classes))
-    np.add.at(errors, who, q * wrong)
-    residual = wrong - (errors / np.maximum(weight, 1e-12))[who]
-    count = np.bincount(who, minlength=J)
-    variance = np.bincount(who, (q * residual**2).sum(1), J) / np.maximum(count, 1)
-    residual *= np.sqrt(q)
-    keep = variance[who] > 1e-9  # the others were never wrong, or always
-    residual = residual[keep] / np.sqrt(variance[who[keep], None])
-    example, who = example[keep], who[keep]
-    size = np.bincount(example, minlength=votes.examples)
-    several = size > 1
-    if not several.any():
+    found = find_residuals(votes, truth)
+    size = np.bincount(found.example, minlength=votes.examples)
+    if size.max(initial=0) < 2:
         return None
-    product, shape = np.zeros(votes.examples), (votes.examples, J)
-    pairs = np.zeros((J, J))
-    for k in range(votes.classes):
-        cells = csr_array((residual[:, k], (example, who)), shape=shape)
-        total = np.asarray(cells.sum(1)).ravel()
-        product += total**2 - np.asarray(cells.multiply(cells).sum(1)).ravel()
-        pairs += (cells.T @ cells).toarray()
-    both = csr_array((np.ones(len(who)), (example, who)), shape=shape)
-    shared = (both.T @ both).toarray()
-    number = (size * (size - 1.0))[several]
-    mean = product[several].sum() / number.sum()
-    error = np.sqrt(((product[several] - mean * number) ** 2).sum()) / number.sum()
-    pairs = np.where(shared > 0, pairs / np.maximum(shared, 1), np.nan)
-    np.fill_diagonal(pairs, np.nan)
+    products, pairs = multiply_residuals(found, votes.examples), size * (size - 1.0)
+    several = size > 1
+    mean = products.sum() / pairs.sum()
+    error = np.sqrt(((products - mean * pairs)[several] ** 2).sum()) / pairs.sum()
+    shape = votes.examples, votes.annotators
+    both = csr_array((np.ones(len(found.who)), (found.example, found.who)), shape=shape)
+    shared, together = (both.T @ both).toarray(), np.zeros((votes.annotators, votes.annotators))
+    for values in found.values.T:
+        cells = csr_array((values, (found.example, found.who)), shape=shape)
+        together += (cells.T @ cells).toarray()
+    together = np.where(shared > 0, together / np.maximum(shared, 1), np.nan)
+    np.fill_diagonal(together, np.nan)
     np.fill_diagonal(shared, 0)
     return Dependence(
         mean=float(mean),
         low=float(mean - 1.96 * error),
         high=float(mean + 1.96 * error),
         size=float((size**2).sum() / size.sum()),
-        pairs=pairs,
+        pairs=together,
         shared=shared,
     )
+
+
+def share_of_independent(votes: Votes, truth: Floats, unknown: float) -> Floats:
+    """Return the share of the labels of each example that is independent, 1 / (1 + (m − 1) ρ); `unknown` if m = 1."""
+    found, size = find_residuals(votes, truth), np.bincount(votes.example, minlength=votes.examples)
+    compared = np.bincount(found.example, minlength=votes.examples)
+    pairs = float((compared * (compared - 1.0)).sum())
+    if not pairs:
+        return np.full(votes.examples, unknown)
+    rho = np.clip(multiply_residuals(found, votes.examples).sum() / pairs, 0, 1)
+    return np.where(size > 1, 1 / (1 + (np.maximum(size, 1) - 1) * rho), unknown)
+
+
+def find_residuals(votes: Votes, truth: Floats) -> Residuals:
+    """Return the residuals of labels of annotators who are sometimes right and sometimes wrong."""
+    J, use = votes.annotators, ~np.isnan(truth[votes.example, 0])
+    use[max(1, MOST_CELLS // votes.classes) :] = False
+    example, who, label = votes.example[use], votes.annotator[use], votes.label[use]
+    q = truth[example]
+    wrong = label[:, None] != np.arange(votes.classes)
+    weight, errors = (np.zeros((J, votes.classes)) for _ in range(2))
+    np.add.at(weight, who, q)
+    np.add.at(errors, who, q * wrong)
+    residual = wrong - (errors / np.maximum(weight, 1e-12))[who]
+    count = np.bincount(who, minlength=J)
+    variance = np.bincount(who, (q * residual**2).sum(1), J) / np.maximum(count, 1)
+    residual *= np.sqrt(q)
+    keep = variance[who] > 1e-9  # the others were never wrong, or always
+    return Residuals(example[keep], who[keep], residual[keep] / np.sqrt(variance[who[keep], None]))
+
+
+def multiply_residuals(found: Residuals, examples: int) -> Floats:
+    """Return the sum of the products of residuals over all ordered pairs of labels of each example."""
+    total, squares = np.zeros((examples, found.values.shape[1])), (found.values**2).sum(1)
+    np.add.at(total, found.example, found.values)
+    return np.asarray((total**2).sum(1) - np.bincount(found.example, squares, examples))

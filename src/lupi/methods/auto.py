@@ -146,7 +146,7 @@ def auto(
     *,
     methods: Sequence[str] | None = None,
     folds: int | None = None,
-    weight: float = 0.5,
+    weight: float | None = None,
     exponent: float | None = None,
     combined_inputs: int | None = None,
 ) -> Auto:

@@ -13,7 +13,7 @@ from lupi._internal.arrays import Floats
 from lupi._internal.checks import check_integer
 from lupi._internal.devices import seeded
 from lupi.data import Annotations
-from lupi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from lupi.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood, Ordinal
 from lupi.methods.base import Method, Remembered, Stage, join_stages
 from lupi.methods.explanation import Explanation, explain, hide_telling, to_numpy
 from lupi.methods.label_mixture import mix_by_labels
@@ -49,7 +49,8 @@ class CrossFitting(Method):
     models_annotators: ClassVar = True
     likelihoods: ClassVar[tuple[type[Likelihood], ...]] = (Categorical, Bernoulli)
     mixes_linear: ClassVar[bool] = False
-    """Whether to mix logistic regressions of the true label with the members, if inputs are vectors."""
+    """Whether to mix logistic regressions of the true label with the members, if inputs are vectors and y is a class.
+    Regressions of grades, with a score for each grade or with one for all, had a higher RPS than networks."""
     weights: Tensor
     """[sources] weights of the mixture."""
     seed: Tensor
@@ -59,8 +60,8 @@ class CrossFitting(Method):
     other_predictions = Remembered()
     """[other inputs, ...] averaged predictions of each member for `other_inputs`."""
 
-    weight: float = 0.5
-    """λ, the weight of the posterior in the targets."""
+    weight: float | None = None
+    """λ, the weight of the posterior in the targets; None to infer it."""
     predicts: str = "truth"
     """What is predicted: the "truth", or the "labels" that people would give."""
     exponent: float | None = None
@@ -160,7 +161,8 @@ class CrossFitting(Method):
             every.append(LINEAR)
             return to_numpy(self.predictions[LINEAR][data.annotated])
 
-        possible = self.mixes_linear and isinstance(likelihood, Categorical | Bernoulli) and has_vectors(data)
+        classes = isinstance(likelihood, Categorical | Bernoulli) and not isinstance(likelihood, Ordinal)
+        possible = self.mixes_linear and classes and has_vectors(data)
         self.use(self.explain(names, data, predict if possible else None), every, data)
 
     def use(self, found: Explanation, names: Sequence[str], data: Annotations) -> None:  # noqa: ARG002

@@ -15,6 +15,7 @@ from torch import Tensor
 from lupi._internal.arrays import Floats
 from lupi.crowd import Votes
 from lupi.crowd.calibration import calibrate
+from lupi.crowd.dependence import share_of_independent
 from lupi.crowd.grades import GradeInference, infer_grades
 from lupi.crowd.inference import Inference, infer_votes
 from lupi.crowd.numbers import infer_numbers
@@ -25,6 +26,8 @@ from lupi.likelihoods import Bernoulli, Gaussian, Likelihood, Ordinal
 
 ROUNDS = 2
 """Number of alternations between fitting the mixture weights and fitting the model of the annotators."""
+UNKNOWN = 0.5
+"""λ if no two labels of an example tell how far annotators err together."""
 
 
 class Explanation(NamedTuple):
@@ -42,11 +45,14 @@ def explain(
     data: Annotations,
     predictions: Sequence[Floats],
     likelihood: Likelihood,
-    weight: float,
+    weight: float | None,
     exponent: float | None,
     predict: Callable[[Floats], Floats] | None = None,
 ) -> Explanation:
     """Mix out-of-fold predictions, and compute the targets λ P(truth | labels, x) + (1 − λ) P(truth | x).
+
+    By default, λ is the share of the labels of an example that are independent (see `lupi.crowd.dependence`), or ½ if
+    this cannot be known: if annotators err together, their labels say less about the truth than they seem to.
 
     If the true label of an example is known, it is the target, and the other targets are calibrated by it, if they are
     classes. `predict` takes the log-probability of the labels given each true label, and returns one more out-of-fold
@@ -57,7 +63,7 @@ def explain(
     that has not.
     """
     if isinstance(likelihood, Gaussian):
-        return explain_numbers(data, [p[:, 0] for p in predictions], weight)
+        return explain_numbers(data, [p[:, 0] for p in predictions], UNKNOWN if weight is None else weight)
     several, outputs = isinstance(likelihood, Bernoulli), predictions[0].shape[1]
     votes, priors = list_votes(data, likelihood, outputs), [to_prior(p, several) for p in predictions]
     features = find_features(data, outputs if several else 1)
@@ -91,7 +97,10 @@ def explain(
     truth = last.truth
     if votes.gold is not None and not several:
         truth = calibrate(votes.gold, prior, last.evidence, last.exponent).apply(prior, last.evidence)
-    target = weight * truth + (1 - weight) * prior
+    share = np.full(votes.examples, UNKNOWN if weight is None else weight)
+    if weight is None and isinstance(last, Inference):
+        share = share_of_independent(votes, last.truth, UNKNOWN)
+    target = share[:, None] * truth + (1 - share)[:, None] * prior
     if votes.gold is not None:
         target[votes.gold >= 0] = np.eye(votes.classes)[votes.gold[votes.gold >= 0]]
     return Explanation(weights, target[:, 1].reshape(predictions[0].shape) if several else target, adjust)

@@ -64,8 +64,9 @@ class LabelPosterior(CrossFitting):
     rounds : int
         Number of times the posterior is computed. Each round after the first cross-fits students on the last
         posterior; their predictions are the next prior.
-    weight : float
-        λ, the weight of the posterior.
+    weight : float, optional
+        λ, the weight of the posterior; by default the share of an example's labels that are independent, or ½ if it has
+        a single one.
     exponent : float, optional
         Exponent of the likelihood of the labels; by default chosen as by `lupi.crowd.infer`.
     combined_inputs : int, optional
@@ -95,7 +96,7 @@ class LabelPosterior(CrossFitting):
         *,
         folds: int = 5,
         rounds: int = 1,
-        weight: float = 0.5,
+        weight: float | None = None,
         exponent: float | None = None,
         combined_inputs: int | None = None,
     ) -> None:
@@ -103,7 +104,7 @@ class LabelPosterior(CrossFitting):
         super().__init__(members, likelihood=student.likelihood, folds=folds)
         self.student, self.make_student = student, make_student
         self.rounds = check_integer("rounds", rounds, 1)
-        self.weight = check_number("weight", weight, maximum=1)
+        self.weight = None if weight is None else check_number("weight", weight, maximum=1)
         self.exponent = None if exponent is None else check_number("exponent", exponent)
         self.combined_inputs = None if combined_inputs is None else check_integer("combined_inputs", combined_inputs, 0)
 
@@ -201,7 +202,7 @@ def label_posterior(
     *,
     folds: int = 5,
     rounds: int = 2,
-    weight: float = 0.5,
+    weight: float | None = None,
     exponent: float | None = None,
     combined_inputs: int | None = None,
 ) -> LabelPosterior:
