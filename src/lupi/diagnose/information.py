@@ -49,18 +49,18 @@ class Gain:
         return f"{self.estimate:.4f} [{self.low:.4f}, {self.high:.4f}]"
 
 
-def cross_entropy_gap(marginal: ArrayLike, conditional: ArrayLike, *, example: Any = None, level: float = 0.95) -> Gain:
+def cross_entropy_gap(marginal: ArrayLike, conditional: ArrayLike, *, example: Any = None) -> Gain:
     r"""Estimate I(y; a | x) by the mean of log q(y | x, a) − log q(y | x) over held-out annotations.
 
     The expectation of the estimate is I(y; a | x) + KL(p(y | x) ‖ q(y | x)) − KL(p(y | x, a) ‖ q(y | x, a)), so it is
     exact up to the misfit of the two models. A misfit of q(y | x, a) lowers it, and a misfit of q(y | x) raises it, so
-    it is a lower bound only if q(y | x) is exact. The interval accounts for the choice of held-out examples, but not
-    for the misfit or for the seeds and folds of training.
+    it is a lower bound only if q(y | x) is exact. The 95 % interval accounts for the choice of held-out examples, but
+    not for the misfit or for the seeds and folds of training.
     """
     gain = np.asarray(marginal, dtype=np.float64) - np.asarray(conditional, dtype=np.float64)
     error, examples = clustered_error(gain, number_examples(example, len(gain)))
     estimate = float(gain.mean())
-    reach = float(student.ppf((1 + level) / 2, examples - 1)) * error
+    reach = float(student.ppf(0.975, examples - 1)) * error
     return Gain(estimate, estimate - reach, estimate + reach)
 
 
@@ -71,7 +71,6 @@ def estimate_information(
     *,
     example: Any = None,
     folds: int = 3,
-    level: float = 0.95,
     parameters: Mapping[str, Any] | None = None,
     seed: int = 0,
 ) -> Gain:
@@ -83,13 +82,11 @@ def estimate_information(
         Inputs, labels and privileged information, one row per annotation.
     example, folds, parameters, seed
         As for `held_out_losses`.
-    level : float
-        As for `cross_entropy_gap`.
 
     Returns
     -------
     Gain
-        The `estimate`, and its confidence interval from `low` to `high`.
+        The `estimate`, and its 95 % confidence interval from `low` to `high`.
 
     Examples
     --------
@@ -100,12 +97,10 @@ def estimate_information(
     >>> found.low < 0.216 < found.high
     True
     """
-    if not 0 < level < 1:
-        raise ValueError(f"Expected `level` to be between 0 and 1, but got {level!r}.")
     options: Any = {"example": example, "folds": folds, "parameters": parameters, "seed": seed}
     marginal = held_out_losses(X, y, None, **options)
     conditional = held_out_losses(X, y, A, **options)
-    return cross_entropy_gap(marginal, conditional, example=example, level=level)
+    return cross_entropy_gap(marginal, conditional, example=example)
 
 
 def held_out_losses(

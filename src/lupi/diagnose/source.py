@@ -26,6 +26,7 @@ from lupi.tabular.images import UnreadableImageError, draw_thumbnail
 from lupi.tabular.kinds.image import resolve_beside_table
 from lupi.tabular.schema import InputColumn
 from lupi.tabular.table_data import TableData, read_data
+from lupi.tabular.targets import check_probabilities
 
 MOST_INPUTS = 3
 """Maximum number of input columns to show beside a label."""
@@ -162,18 +163,4 @@ def read_probabilities(path: Path, spec: TableSpec, data: TableData) -> Floats:
             got = f"shape {list(p.shape)}"
             raise ValueError(f"Expected `probabilities` to be of shape {[total, len(data.classes)]}, but got {got}.")
         p = p[data.rows]
-    return check_predictions(p)
-
-
-def check_predictions(p: Any) -> Floats:
-    """Normalize probabilities; raise a `ValueError` unless they are non-negative and rows sum to about one."""
-    values = np.asarray(p, dtype=np.float64)
-    total = values.sum(1, keepdims=True)
-    wrong = ~((values >= 0).all(1) & (np.abs(total[:, 0] - 1) < 0.01))
-    if wrong.any():
-        row = int(wrong.argmax())
-        few = ", ".join(f"{value:.4g}" for value in values[row, :5]) + (", …" if values.shape[1] > 5 else "")
-        raise ValueError(
-            f"Expected rows of `probabilities` to be from 0 to 1 and to sum to 1, but row {row} is [{few}]."
-        )
-    return np.asarray(values / total)
+    return check_probabilities(pd.DataFrame(p), "`probabilities`")

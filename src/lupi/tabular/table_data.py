@@ -384,7 +384,7 @@ def read_labelled(path: Path, schema: Schema, classes: Sequence[Any]) -> TableDa
             raise ValueError(f"Expected target {name!r} of {path} to be a {family} as in training, but it is a {got}.")
         targets.check_target(frame[name], binary=schema.several, of=f" of {path}")
     if schema.soft:
-        targets.check_probabilities(frame[list(target)], f"the targets of {path}")
+        targets.check_probabilities(frame[list(target)], f"the targets of {path}, which are soft,")
     test = TableData(
         schema=replace(schema, roles=replace(schema.roles, example=example[0] if example else None), privileged={}),
         columns=frame,

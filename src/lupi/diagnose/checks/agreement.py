@@ -10,7 +10,6 @@ from lupi.crowd.agreement import bootstrap_alpha, krippendorff_alpha, wilson_int
 from lupi.diagnose.base import MOST_ROWS, Brief, Check, Finding
 from lupi.diagnose.problem import Problem
 from lupi.report import Section, Table
-from lupi.report.page import format_intervals
 
 FEWEST_SHARED = 10
 """Minimum number of examples that two annotators must share to be compared."""
@@ -48,15 +47,13 @@ class Agreement(Check):
                 f"\nκ is Cohen's κ of two annotators who share {FEWEST_SHARED} examples or more. A pair with a low κ "
                 "reads the instructions differently. Two labels agree if they are equal."
             )
-            shown = pairs.drop(columns=["low", "high"]).rename(columns={"kappa": "κ"})
-            texts = {"κ": format_intervals(pairs["kappa"], pairs["low"], pairs["high"], "z.2f")}
             caption = "Pairs of annotators, the least agreeing first."
             tables = [
                 Table(
                     caption=caption,
-                    frame=shown,
+                    frame=pairs.rename(columns={"kappa": "κ"}),
                     formats={"agreement": ".2f"},
-                    texts=texts,
+                    intervals={"κ": "z.2f"},
                     sorted_by="κ",
                     minor=["examples", "agreement"],
                 )

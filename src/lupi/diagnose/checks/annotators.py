@@ -11,7 +11,7 @@ from lupi.crowd.tables import tabulate_confusions
 from lupi.diagnose.base import MOST_ROWS, Brief, Check, Finding
 from lupi.diagnose.problem import Problem
 from lupi.report import Section, Table, figures
-from lupi.report.page import Detail, format_intervals
+from lupi.report.page import Detail
 
 FEW_LABELS = 5
 """With fewer labels, the share of correct labels of an annotator is too noisy for a ranking."""
@@ -117,14 +117,12 @@ def show_annotators(table: pd.DataFrame, details: Sequence[Detail], graded: bool
     if details:
         whom = "an annotator" if len(details) == len(table) else f"one of the first {len(details)}"
         text += f"\nBelow the table, open {whom} to see which classes they confuse."
-    shown = table.drop(columns=["low", "high"]).assign(flagged=np.where(flagged, "flagged", ""))
-    shares = shown.columns.difference(["annotator", "labels", "reliability", "flagged"])
+    shares = table.columns.difference(["annotator", "labels", "reliability", "low", "high", "flagged"])
     shown_table = Table(
         caption="Annotators.",
-        frame=shown,
+        frame=table.assign(flagged=np.where(flagged, "flagged", "")),
         formats={"labels": ",d", **dict.fromkeys(shares, ".2f")},
-        texts={"reliability": format_intervals(table["reliability"], table["low"], table["high"], "z.2f")},
-        hints={"reliability": "[interval]"},
+        intervals={"reliability": "z.2f"},
         marked=flagged.tolist(),
         minor=["labels", *shares],
     )

@@ -11,7 +11,6 @@ from lupi.diagnose.base import MOST_ROWS, Brief, Check, Finding
 from lupi.diagnose.checks.agreement import FEWEST_SHARED
 from lupi.diagnose.problem import Problem
 from lupi.report import Section, Table
-from lupi.report.page import format_intervals
 
 MOST_ANNOTATORS = 1000
 """Maximum number of annotators to compare with each other."""
@@ -95,10 +94,9 @@ def describe_judges(table: pd.DataFrame, found: Dependence | None) -> Finding:
     caption, shares = "Annotators by true labels, the least accurate first.", ["accuracy", "low", "high", "correlation"]
     shown_table = Table(
         caption=caption,
-        frame=table.drop(columns=["low", "high"]),
+        frame=table,
         formats={} if found is None else {"correlation": ".2f"},
-        texts={"accuracy": format_intervals(table["accuracy"], table["low"], table["high"], "z.2f")},
-        hints={"accuracy": "[interval]"},
+        intervals={"accuracy": "z.2f"},
         sorted_by="accuracy",
         minor=["checked"] if found is None else ["checked", "correlation", "shared"],
     )

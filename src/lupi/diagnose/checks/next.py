@@ -14,7 +14,6 @@ from lupi.diagnose.base import Check, Finding
 from lupi.diagnose.checks.labels import list_first, tabulate_examples
 from lupi.diagnose.problem import SAMPLES, Problem
 from lupi.report import Section, Table
-from lupi.report.page import format_intervals
 
 SHARES = (0.0, 0.1, 0.25, 0.5, 1.0)
 """For how many more labels the accuracy is predicted, as shares of the number of examples."""
@@ -169,25 +168,18 @@ def describe_plan(outlook: Sequence[Outlook], first: str, what: str) -> str:
 def show_plan(outlook: Sequence[Outlook], curves: pd.DataFrame | None) -> Table:
     """Show what more labels buy for the consensus and the model."""
     plan = pd.DataFrame(outlook, columns=["more labels", "consensus", "low", "high"])
-    hints = {"consensus": "accuracy [interval]"}
-    texts = {"consensus": format_intervals(plan["consensus"], plan["low"], plan["high"], ".1%")}
+    styles, hints = {"consensus": ".1%"}, {"consensus": "accuracy [interval]"}
     if curves is not None:
-        plan = plan.assign(
-            model=curves["accuracy"], **{"model gains": 100 * curves["accuracy_gain"]}, NLL=curves["nll"]
-        )
-        for name, column, scale, style in (
-            ("model", "accuracy", 1, ".1%"),
-            ("model gains", "accuracy_gain", 100, ".1f"),
-            ("NLL", "nll", 1, ".3f"),
-        ):
-            middle, low, high = (scale * curves[each] for each in (column, f"{column}_low", f"{column}_high"))
-            texts[name] = format_intervals(middle, low, high, style)
+        styles |= {"model": ".1%", "model gains": ".1f", "NLL": ".3f"}
         hints |= {"model": "accuracy [interval]", "model gains": "points [interval]", "NLL": "of the model [interval]"}
+        for name, column, scale in (("model", "accuracy", 1), ("model gains", "accuracy_gain", 100), ("NLL", "nll", 1)):
+            for end in ("", "_low", "_high"):
+                plan[f"{name}{end}"] = scale * curves[f"{column}{end}"]
     return Table(
         caption="How many labels are enough.",
-        frame=plan.drop(columns=["low", "high"]),
+        frame=plan,
         formats={"more labels": ",d"},
-        texts=texts,
+        intervals=styles,
         hints=hints,
         minor=[] if curves is None else ["NLL"],
     )
