@@ -52,9 +52,9 @@ def make_parts(likelihood: Likelihood) -> Parts:
     )
 
 
-def make_data(likelihood: Likelihood) -> Annotations:
+def make_data(likelihood: Likelihood, seed: int = 0) -> Annotations:
     """Return a small training set, with several annotations per example and one-hot privileged information."""
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(seed)
     x = torch.randn(EXAMPLES, INPUTS, generator=generator)
     row = torch.randint(EXAMPLES, (ANNOTATIONS,), generator=generator)
     who = torch.randint(PRIVILEGED, (ANNOTATIONS,), generator=generator)

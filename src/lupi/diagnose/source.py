@@ -100,19 +100,9 @@ def read_annotations(
     inputs, privileged = data.inputs, data.privileged
     assert isinstance(inputs, pd.DataFrame)
     assert isinstance(privileged, pd.DataFrame)
-    facts = {
-        "table": str(spec.table),
-        "rows": len(data),
-        "task": "multi-label" if schema.several else schema.task,
-        "roles": asdict(schema.roles) | {"inputs": len(schema.roles.inputs)},
-        "annotator": schema.annotator,
-        "gold": spec.gold,
-        "trust": dict(spec.trust),
+    facts = describe_data(spec, data) | {
         "probabilities": None if probabilities is None else str(probabilities),
-        "weight": spec.weight,
-        "soft": spec.soft,
         "sample": len(data) if sampled else None,
-        "data": data.digest,
         "reading": notes,
     }
     fields = {
@@ -138,6 +128,23 @@ def read_annotations(
         ),
     }
     return fields, [*data.choices, *(f"Note: {note}" for note in notes)]
+
+
+def describe_data(spec: TableSpec, data: TableData) -> dict[str, Any]:
+    """Return facts about the rows of a table."""
+    roles = data.schema.roles
+    return {
+        "table": str(spec.table),
+        "rows": len(data),
+        "task": "multi-label" if data.schema.several else data.schema.task,
+        "roles": asdict(roles) | {"inputs": len(roles.inputs)},
+        "annotator": data.schema.annotator,
+        "gold": spec.gold,
+        "trust": dict(spec.trust),
+        "weight": spec.weight,
+        "soft": spec.soft,
+        "data": data.digest,
+    }
 
 
 def read_probabilities(path: Path, spec: TableSpec, data: TableData) -> Floats:

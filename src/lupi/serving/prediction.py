@@ -15,7 +15,8 @@ from lupi._internal.checks import check_name, split_names
 from lupi._internal.files import check_not_input, claim_output, explain_os_errors, is_formula, replace_file
 from lupi._internal.progress import Steps
 from lupi._internal.sanitizing import one_line
-from lupi.serving.model import Estimator, TableModel
+from lupi.estimators.table_estimator import Estimator
+from lupi.serving.model import TableModel
 from lupi.tabular.formats import count_rows, folder_of, open_file, read_batches, read_schema
 from lupi.tabular.formats.separated import is_separated
 from lupi.tabular.frames import to_pandas

@@ -51,8 +51,8 @@ class Next(Check):
         counts = sorted({round(share * problem.examples) for share in SHARES})
         outlook = expected_accuracy(inference, typical, order, counts, problem.seed)
         content = pd.DataFrame(index=range(len(table)))
-        first = np.unique(problem.group, return_index=True)[1][order[:MOST_SHOWN]]
         if problem.source is not None:
+            first = problem.first_rows[order[:MOST_SHOWN]]
             content = problem.source.read_content(problem.rows[first])
         curves = draw_curves(problem, counts) if problem.has_curve else None
         what = "accuracy" if problem.grades is None else "share of exactly right grades"
@@ -76,8 +76,7 @@ def draw_curves(problem: Problem, counts: Sequence[int]) -> pd.DataFrame:
 
     Decisions are scored by the posterior of the true label.
     """
-    first = np.unique(problem.group, return_index=True)[1]
-    truth, scores = problem.inference.truth, []
+    first, truth, scores = problem.first_rows, problem.inference.truth, []
     for p in [*problem.curve, problem.predictions]:
         of_example = np.maximum(p[first], SMALLEST)
         right = truth[np.arange(len(first)), of_example.argmax(1)]
