@@ -1,8 +1,8 @@
 """Make predictions for a table of any length."""
 
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -74,14 +74,11 @@ def predict_table(
             if clash:
                 raise ValueError(f"Expected `keep` to name no column of the output, but got {clash.pop()!r}.")
             rows = pa.table({name: batch.column(name) for name in kept} | predicted.to_dict("series"))
-            try:
+            with explain_types(output):
                 if writer is None:
                     file = stack.enter_context(partial.open("wb"))  # Arrow accepts only UTF-8 paths
                     writer = stack.enter_context(make_writer(file, rows.schema))
                 writer.write_table(rows)
-            except pa.ArrowException as error:
-                why = one_line(error).removesuffix(".")
-                raise ValueError(f"Expected columns that a {output.suffix} file can hold, but got: {why}.") from error
             if output.suffix.lower() == ".csv" and not warned:
                 warned = warn_of_formulas(rows)
             done += batch.num_rows
@@ -89,6 +86,16 @@ def predict_table(
     for note in unseen.describe():
         warnings.warn(note, stacklevel=2)
     return done
+
+
+@contextmanager
+def explain_types(output: Path) -> Iterator[None]:
+    """Turn an error of Arrow into a sentence that says which columns a file cannot hold."""
+    try:
+        yield
+    except pa.ArrowException as error:
+        why = one_line(error).removesuffix(".")
+        raise ValueError(f"Expected columns that a {output.suffix} file can hold, but got: {why}.") from error
 
 
 def as_table_model(model: TableModel | Estimator, stored: pa.Schema, table: str | Path) -> TableModel:
