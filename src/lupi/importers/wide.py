@@ -148,7 +148,7 @@ def find_annotators(frame: pd.DataFrame) -> list[str]:
     """Return columns that look like labels: names or integers, at least half of which other such columns have."""
     names, values = list(map(str, frame)), {}
     answers = {column for columns in find_questions(names, names).values() for column in columns.values()}
-    for name in frame.columns.difference(answers, sort=False):
+    for name in frame.columns.drop(list(answers)):
         known = frame[name].dropna()
         fractions = is_number(known) and not (known % 1 == 0).all()
         if not fractions and 0 < known.nunique() <= MOST_LABELS:
