@@ -16,7 +16,7 @@ from torch import Tensor
 from lupi._internal.inputs import Inputs, Request, in_memory, map_inputs, read_ahead
 from lupi.data import Batch
 from lupi.settings import Settings
-from lupi.training.replicas import Data
+from lupi.training.replicas import Data, StackedAnnotations
 
 
 class Share(NamedTuple):
@@ -46,9 +46,9 @@ class Batches:
         self.seeds, self.stage = seeds, stage
         self.stacked = data.is_stacked
         self.in_memory = all(in_memory(part.x) for part in data.parts)
-        one_label_each = all(part.one_to_one for part in data.parts)
-        self.by_example = by_example = settings.draw == "examples" and not one_label_each
-        if by_example and self.stacked:
+        one_label_each = not self.stacked and data.whole.one_to_one
+        self.by_example = by_example = settings.draw == "examples" and not (one_label_each or self.stacked)
+        if settings.draw == "examples" and isinstance(data, StackedAnnotations) and data.several_each:
             raise ValueError("Expected `draw` to be 'annotations' to train networks together, but got 'examples'.")
         self.one_shape = self.stacked or one_label_each
         """Whether batches of one size have one shape."""

@@ -273,7 +273,7 @@ def can_stack(stage: Stage, data: Data, settings: Settings, place: Any) -> bool:
     probes = [copy.deepcopy(method) for method in methods[:2]]
     try:
         sets = StackedAnnotations(stage.prepare(data))  # type: ignore[arg-type]
-        if settings.draw == "examples" and not all(part.one_to_one for part in sets.parts):
+        if settings.draw == "examples" and sets.several_each:
             return False
         if stage.split_validation is not None:
             StackedAnnotations(stage.split_validation(data))  # type: ignore[arg-type]

@@ -93,6 +93,11 @@ class StackedAnnotations:
         apart = len(self) if len(self.whole) > len(self) else 0
         return (apart * torch.arange(len(self.parts), device=self.whole.row.device)).unsqueeze(1)
 
+    @property
+    def several_each(self) -> bool:
+        """Whether some example has several annotations."""
+        return any(bool((part.count > 1).any()) for part in self.parts)
+
     def by_annotation(self, index: Tensor) -> Batch:
         """Draw annotations [replicas, size], each with a copy of its example."""
         return self.gather(self.find_annotations(index))
