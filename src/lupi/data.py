@@ -274,7 +274,11 @@ class Annotations:
     def gather(self, draw: Draw, x: Inputs | None = None) -> Batch:
         """Return the batch of a draw; `x` are its inputs, if they were read before."""
         x = self.inputs(draw.example) if x is None else x
-        return Batch(x, draw.row, *self.pairs(draw.annotation), draw.one_to_one, self.weights(draw.annotation))
+        index, a = draw.annotation, self.rows_of_a
+        drawn = a.index_select(0, index) if isinstance(a, Tensor) else a[index]
+        if drawn.shape[1:] != self.a.shape[1:]:
+            drawn = drawn[:, : self.a.shape[1]]  # without padding
+        return Batch(x, draw.row, drawn, self.y.index_select(0, index), draw.one_to_one, self.weights(index))
 
     def inputs(self, example: Tensor) -> Inputs:
         """Return some inputs. A source that is not in memory is indexed on the CPU, and the result moved."""
@@ -283,13 +287,6 @@ class Annotations:
         if in_memory(self.x):
             return take_rows(self.x, example)
         return map_inputs(lambda values: values.to(example.device), take_rows(self.x, example.cpu()))
-
-    def pairs(self, index: Tensor) -> tuple[Tensor, Tensor]:
-        """Return a and y of some annotations."""
-        a = self.rows_of_a
-        drawn = a.index_select(0, index) if isinstance(a, Tensor) else a[index]
-        drawn = drawn if drawn.shape[1:] == self.a.shape[1:] else drawn[:, : self.a.shape[1]]
-        return drawn, self.y.index_select(0, index)
 
     def weights(self, index: Tensor) -> Tensor | None:
         """Return the weights of some annotations."""

@@ -150,9 +150,9 @@ class Settings:
         Number of processes that read x ahead if it is not in memory, such as images in files; 0 to read it in this
         process. The number of workers does not change the result.
     augment : Module, optional
-        Data augmentation of x, applied on the device and in training only, such as
-        ``nn.Sequential(RandomCrop(4), RandomFlip())``. It is not applied to held-out annotations, nor when teachers or
-        cross-fitted networks predict. torchvision's v2 transforms apply the same change to all images of a batch.
+        Data augmentation of x, applied to whole batches on the device and in training only: any module of a batch, such
+        as torchvision's v2 transforms, which apply the same change to all of its images. It is not applied to held-out
+        annotations, nor when teachers or cross-fitted networks predict.
 
     Examples
     --------

@@ -119,7 +119,7 @@ def test_probabilities_of_another_model(table):
     wrong = (TABLE["label"] != TABLE["gold"]).to_numpy()[labels["row"]]
     assert labels.loc[wrong, "right"].max() < labels.loc[~wrong, "right"].min()
     again = (table, *ROLES, "--ignore", "gold", "--probabilities", file, *FAST, "-o", folder, "--overwrite")
-    for bad, word in ((p[1:], "shape [240, 2]"), (2 * p, "row 0 is [")):
+    for bad, word in ((p[1:], "shape [240, 2]"), (2 * p, "row 0 sums to 2")):
         np.save(file, bad)
         refused(run(*again), word, "--probabilities")
     file.write_text("no array")

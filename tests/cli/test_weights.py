@@ -101,9 +101,13 @@ def test_tables_are_diagnosed(table, roles):
         ({"trust": 0.0}, [*HARD, "--weight", "trust"], "greater than zero in some row, but all are zero"),
         ({}, [*HARD, "--weight", "trust", "--example", "trust"], "Expected column 'trust' to have one role"),
         ({}, [*HARD, "--weight", "thrust"], "Expected `--weight` to name a column of the table, but got 'thrust'"),
-        ({"yes": 0.9, "no": 0.9}, SOFT, "probabilities that sum to one with `--soft`, but row 0 sums to 1.8"),
+        (
+            {"yes": 0.9, "no": 0.9},
+            SOFT,
+            "which are `--soft`, to be probabilities that sum to one, but row 0 sums to 1.8",
+        ),
         ({"yes": -0.5, "no": 1.5}, SOFT, "but got -0.5 in row 0, column 'yes'"),
-        ({}, [*SOFT[2:], "--target", "yes"], "a column for each class with `--soft`"),
+        ({}, [*SOFT[2:], "--target", "yes"], "targets, which are `--soft`, to have a column for each class"),
         ({}, [*SOFT, "--task", "regression"], "Expected `--soft` targets for classification"),
     ],
 )

@@ -11,7 +11,8 @@ from sklearn.model_selection import GroupShuffleSplit
 
 from lupi import PrivilegedClassifier, PrivilegedRegressor
 from lupi.compare import Plan, arms, compare_table
-from lupi.compare.results import format_table, write_results
+from lupi.compare.page import write_comparison
+from lupi.compare.results import format_table
 from lupi.crowd import infer
 from lupi.estimators.scoring import predict_test
 from lupi.metrics import clustered_error, evaluate
@@ -315,8 +316,8 @@ def test_bins_hold_every_decision(tmp_path):
 
 def test_what_is_written(tmp_path):
     found = found_of(tmp_path, ("price",), methods=["het-tram"])
-    files = write_results(found, tmp_path / "run", {"command": "lupi compare"})
-    assert [file.name for file in files] == ["results.json", "results.csv", "summary.csv"]
+    files = write_comparison(found, tmp_path / "run", {"command": "lupi compare"})
+    assert [file.name for file in files] == ["results.json", "results.csv", "summary.csv", "report.html"]
     pd.testing.assert_frame_equal(pd.read_csv(files[1]), found.runs)
     summary = pd.read_csv(files[2], index_col="method")
     pd.testing.assert_frame_equal(summary, found.summary)

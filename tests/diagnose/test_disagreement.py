@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from lupi.diagnose import Problem
-from lupi.diagnose.checks.disagreement import ERRORS, OPINIONS, Disagreement
+from lupi.diagnose.checks.agreement import ERRORS, OPINIONS, Disagreement
 
 
 @pytest.mark.parametrize(("opinions", "sentence"), [(False, ERRORS), (True, OPINIONS)])

@@ -3,7 +3,7 @@ import re
 import numpy as np
 import pandas as pd
 
-from lupi.diagnose.checks.grades import Grades
+from lupi.diagnose.checks.annotators import Grades
 from lupi.diagnose.checks.labels import Consensus, Labels
 from lupi.diagnose.problem import Problem
 

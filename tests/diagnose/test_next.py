@@ -67,7 +67,8 @@ def test_what_labels_of_new_examples_buy_for_the_model():
     now, most = found.numbers["0 more"], found.numbers["240 more"]
     assert now["model_accuracy_low"] < now["model_accuracy"] < most["model_accuracy"] < most["model_accuracy_high"]
     assert most["model_nll"] < now["model_nll"]
-    assert found.section.tables[1].frame.columns.tolist() == ["more labels", "consensus", "model", "model gains", "NLL"]
+    shown = [column.name for column in found.section.tables[1].columns()]
+    assert shown == ["more labels", "consensus", "model", "model gains", "NLL"]
     bought = f"{100 * most['model_accuracy_gain']:.1f} points ["
     assert f"240 more labels, of new examples, are expected to raise the accuracy of the model by {bought}" in (
         found.sentence
@@ -76,4 +77,4 @@ def test_what_labels_of_new_examples_buy_for_the_model():
     assert now["model_accuracy_gain"] == 0 <= most["model_accuracy_gain_low"] < most["model_accuracy_gain_high"]
     few = Problem(x[:150], y[:150], pd.DataFrame({"note": y[:150]}), method="no-pi", folds=2, parameters=parameters)
     assert not few.has_curve
-    assert Next().run(few).section.tables[1].frame.columns.tolist() == ["more labels", "consensus"]
+    assert [column.name for column in Next().run(few).section.tables[1].columns()] == ["more labels", "consensus"]

@@ -62,7 +62,8 @@ def test_annotators_are_shown_with_intervals_and_flags(make):
     shown, table = part.tables[0], found["annotators"].table
     assert shown.frame["annotator"].tolist() == table["annotator"].tolist()
     row = table.iloc[0]
-    assert shown.texts["reliability"][0] == f"{row['reliability']:.2f} [{row['low']:.2f}, {row['high']:.2f}]"
+    reliability = {column.name: column.texts for column in shown.columns()}["reliability"]
+    assert reliability[0] == f"{row['reliability']:.2f} [{row['low']:.2f}, {row['high']:.2f}]"
     assert shown.marked == table["flagged"].tolist()
     assert f"{table['flagged'].sum()} of 20 annotators are flagged" in found["annotators"].sentence
     assert len(part.figures) == 1

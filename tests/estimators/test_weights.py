@@ -139,7 +139,7 @@ def test_soft_rows_without_a_label_are_dropped():
         ({"class_weight": {9: 1.0}}, {}, "Expected `class_weight` to have classes of y, but got 9"),
         ({"soft": True}, {}, r"a column for each class with `soft`, but got shape \[60\]"),
         ({"soft": True}, {"y": 2 * SOFT}, "row 0 sums to 2"),
-        ({"soft": True}, {"y": SOFT - 1}, "probabilities with `soft`, but got -"),
+        ({"soft": True}, {"y": SOFT - 1}, "y, which is `soft`, to be probabilities, but got -"),
         (
             {"soft": True},
             {"y": pd.DataFrame(SOFT, columns=["a", "a", "b"])},

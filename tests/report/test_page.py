@@ -102,12 +102,22 @@ def test_cells_are_formatted_by_their_type():
     columns = list(table.columns())
     assert [column.texts[0] for column in columns] == ["a", "1,234", "−0.12", "yes", "2024-01-02 00:00:00", "two"]
     assert [column.texts[1] for column in columns] == ["–", "–", "–", "no", "–", "none"]
+
     assert [column.keys for column in columns if column.number] == [
         ["1234", "<NA>"],
         ["-0.12345", "nan"],
         ["2.0", "nan"],
     ]
     assert [column.number for column in columns] == [False, True, True, False, False, True]
+
+
+def test_columns_with_intervals():
+    """The ends have the name of the column, or are the only ones."""
+    frame = pd.DataFrame({"a": [0.5, np.nan], "low": [0.25, np.nan], "high": [1.0, np.nan], "b": 2.0, "b_low": -3.0})
+    table = Table(caption="T", frame=frame.assign(b_high=4.0), intervals={"a": ".2f", "b": ".0f"}, hints={"b": "nats"})
+    one, other = table.columns()
+    assert (one.texts, one.hint, one.number) == (["0.50 [0.25, 1.00]", "– [–, –]"], "[interval]", True)
+    assert (other.texts, other.hint) == (["2 [−3, 4]"] * 2, "nats")
 
 
 def test_the_heading_tells_the_order_of_the_rows():

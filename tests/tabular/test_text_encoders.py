@@ -170,7 +170,7 @@ def test_a_transformer(folder, tmp_path, monkeypatch):
 
 @pytest.mark.filterwarnings("ignore")
 def test_code_in_the_folder_of_an_encoder_is_not_run(folder, tmp_path, monkeypatch):
-    with pytest.raises(ValueError, match=r"^Expected `text_encoder` to be a model .*, but got '\S+nothing': "):
+    with pytest.raises(ValueError, match=r"^Expected `text_encoder` to be a pretrained text model, .*nothing': "):
         text_encoders.make_text_encoder(str(tmp_path / "nothing")).fit([])
     config = json.loads((folder / "config.json").read_text())
     names = {"AutoConfig": "code.HostileConfig", "AutoModel": "code.HostileModel"}

@@ -8,9 +8,7 @@ import torch
 from torch import nn
 
 LOCK = RLock()
-"""Held while torch is limited: another thread would mistake the limit for the usual number of threads."""
-turn = RLock()
-"""Lock of the thread that uses torch's global generators: what is seeded in threads of one process takes turns."""
+"""Held while torch's global state is changed, its number of threads or its generators: Python threads take turns."""
 
 
 def pick_device(device: str | torch.device) -> torch.device:
@@ -68,7 +66,7 @@ def seeded(seed: int, device: torch.device | str = "cpu") -> Iterator[None]:
     """Seed torch's global generators, of the CPU and of a GPU, within a block; restore them on exit."""
     device = torch.device(device)
     gpus = [find_gpu(device)] if device.type == "cuda" else []
-    with turn, torch.random.fork_rng(gpus):
+    with LOCK, torch.random.fork_rng(gpus):
         torch.default_generator.manual_seed(seed)  # `torch.manual_seed` would also seed every other device
         for gpu in gpus:
             with torch.cuda.device(gpu):

@@ -291,10 +291,10 @@ def explain_os_errors(path: str | Path, argument: str = "output") -> Iterator[No
         raise OSError(f"Expected `{argument}` to be writable, but got {path}: {why}.") from error
 
 
-def read_results(folder: Path) -> dict[str, Any]:
-    """Return the contents of ``results.json`` in a folder; an empty dict if there is none, or it is not from lupi."""
+def read_object(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file; an empty dict if there is no such file, or something else in it."""
     try:
-        found = json.loads((folder / "results.json").read_bytes())
+        found = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         found = None
     return found if isinstance(found, dict) else {}
@@ -305,13 +305,13 @@ def to_records(table: pd.DataFrame) -> Any:
     return json.loads(table.to_json(orient="records", double_precision=15))
 
 
-def to_csv(table: pd.DataFrame, *, index: bool = False) -> str:
+def to_csv(table: pd.DataFrame) -> str:
     """Convert a table to CSV for readers; an apostrophe keeps spreadsheets from running a text as a formula."""
-    safe = table.rename(columns=quote_formula, index=quote_formula if index else None)
+    safe = table.rename(columns=quote_formula)
     for place, dtype in enumerate(safe.dtypes):
         if dtype.kind not in "biufmM":
             safe.isetitem(place, [quote_formula(value) for value in safe.iloc[:, place]])
-    return safe.to_csv(index=index)
+    return safe.to_csv(index=False)
 
 
 def quote_formula(value: Any) -> Any:

@@ -205,20 +205,14 @@ def translate(message: str) -> str:
     return re.sub(r"`(?P<name>[a-z_]+)(=True)?`", option, message)
 
 
-def write_comparison(comparison: Any, output: Path) -> None:
+def save_comparison(comparison: Any, output: Path) -> None:
     """Write the results and the report of a comparison, and print their paths."""
-    from lupi._internal.files import explain_os_errors, replace_folder
-    from lupi.compare.cache import RESULTS
-    from lupi.compare.page import comparison_page
-    from lupi.compare.results import write_results
-    from lupi.report.page import write_report
+    from lupi.compare.page import write_comparison
 
-    facts, notes = describe_command(), [translate(note) for note in comparison.notes]
-    comparison = replace(comparison, verdict=translate(comparison.verdict), notes=notes)
-    with explain_os_errors(output), replace_folder(output, drop=RESULTS) as partial:
-        files = write_results(comparison, partial, facts)
-        files.append(write_report(comparison_page(comparison), partial / "report.html", **facts))
-    print(f"\nAll results: {', '.join(str(output / file.name) for file in files)}")
+    notes = [translate(note) for note in comparison.notes]
+    translated = replace(comparison, verdict=translate(comparison.verdict), notes=notes)
+    files = write_comparison(translated, output, describe_command())
+    print(f"\nAll results: {', '.join(map(str, files))}")
 
 
 def describe_command() -> dict[str, Any]:

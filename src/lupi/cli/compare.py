@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from lupi.cli import options
-from lupi.cli.commands import print_message, write_comparison
+from lupi.cli.commands import print_message, save_comparison
 
 
 @options.with_options(spec=options.table_options, settings=options.training_options)
@@ -66,4 +66,4 @@ def run(
             print_message(f"Note: {note}")
         if not (output / ABOUT).exists():  # a new folder without it would be refused the next time
             raise FileNotFoundError(f"Expected `output` to stay until the end, but {output} was removed.")
-        write_comparison(found, output)
+        save_comparison(found, output)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from lupi._internal.checks import check_jobs
-from lupi.cli.commands import write_comparison
+from lupi.cli.commands import save_comparison
 from lupi.cli.options import Jobs, Output, Overwrite, split_methods
 
 
@@ -32,4 +32,4 @@ def run(
     with claim_output(output, overwrite=overwrite, folder=True, ours=is_demo, kind="demo"):
         found = compare_digits(chosen, seeds, jobs, annotations=annotations, epochs=epochs, progress=True)
         print(f"{found.notes[0]}\n{format_summary(found.summary)}\n\n{LEGEND}")
-        write_comparison(found, output)
+        save_comparison(found, output)

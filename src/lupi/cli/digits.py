@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from lupi import methods as known
-from lupi._internal.files import read_results
+from lupi._internal.files import read_object
 from lupi.compare import Comparison, compare_methods
 from lupi.datasets import load_digits_annotated
 from lupi.metrics import METRICS
@@ -54,7 +54,7 @@ def compare_digits(
 
 def is_demo(folder: Path) -> bool:
     """Return whether a folder holds results of the demo."""
-    about = read_results(folder).get("about")
+    about = read_object(folder / "results.json").get("about")
     return isinstance(about, dict) and "demo" in about
 
 

@@ -32,15 +32,13 @@ def run(
 ) -> None:
     """Turn the export of a labelling tool into a table with one row per label, and say how to go on."""
     from lupi._internal.files import check_not_input
-    from lupi.importers import IMPORTERS, read_export
+    from lupi.importers import find_importer, read_export
     from lupi.importers.pre_annotations import send_back
 
     if add:
         if example or annotators or split:
             raise ValueError("Expected `add` without `example`, `annotators` and `split`, but got one of them.")
-        if tool not in IMPORTERS:
-            raise ValueError(f"Expected `tool` to be one of {', '.join(IMPORTERS)}, but got {tool!r}.")
-        sent, examples = send_back(IMPORTERS[tool], export, add, output, label=label, overwrite=overwrite)
+        sent, examples = send_back(find_importer(tool), export, add, output, label=label, overwrite=overwrite)
         print(f"For {tool}: {output}, {examples:,} examples, {sent:,} of them with pre-annotations or suspicions")
         return
     check_not_input(output, export)

@@ -96,32 +96,24 @@ def table_options(
     given = {name: value for name, value in locals().items() if value is not None}
     from lupi.tabular import TableSpec
 
-    return TableSpec(**{**given, "trust": split_trust(trust), "kind": split_kinds(kind)})
+    given["kind"] = split_pairs("kind", kind, "COLUMN=KIND")
+    return TableSpec(**{**given, "trust": split_pairs("trust", trust, "ANNOTATOR=SHARE", float)})
 
 
-def split_kinds(values: list[str] | None) -> dict[str, str]:
-    """Return the kinds of columns."""
-    kinds = {}
+def split_pairs(
+    option: str, values: list[str] | None, form: str, convert: Callable[[str], Any] = str
+) -> dict[str, Any]:
+    """Return names and converted values of a repeatable option with values such as NAME=VALUE."""
+    pairs = {}
     for value in values or []:
-        column, sign, name = value.rpartition("=")
-        if not sign:
-            raise ValueError(f"Expected `kind` to be COLUMN=KIND, but got {value!r}.")
-        kinds[column] = name
-    return kinds
-
-
-def split_trust(values: list[str] | None) -> dict[str, float]:
-    """Return the trust in annotators."""
-    trust = {}
-    for value in values or []:
-        name, _, share = value.rpartition("=")
+        name, _, text = value.rpartition("=")
         try:
-            trust[name] = float(share)
+            pairs[name] = convert(text)
         except ValueError:
             name = ""
         if not name:
-            raise ValueError(f"Expected `trust` to be ANNOTATOR=SHARE, but got {value!r}.")
-    return trust
+            raise ValueError(f"Expected `{option}` to be {form}, but got {value!r}.")
+    return pairs
 
 
 def model_options(

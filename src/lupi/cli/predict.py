@@ -20,10 +20,8 @@ def run(
     """Predict the rows of a table of any length, which needs the model's input columns but no privileged ones."""
     from lupi.serving.prediction import predict_table
     from lupi.tabular.formats import open_file
-    from lupi.tabular.formats.base import explain_unreadable
 
-    with explain_unreadable(table):
-        note = open_file(table).note
+    note = open_file(table).note
     if note:
         print_message(note)
     rows = predict_table(loaded[1], table, output, keep=keep or [], overwrite=overwrite, progress=True)

@@ -67,18 +67,18 @@ def run(
 
 def list_findings(folder: Path) -> list[str]:
     """List the files that an experiment has written to a folder."""
-    from lupi._internal.files import read_results
+    from lupi._internal.files import read_object
 
-    figures = read_results(folder).get("figures")
+    figures = read_object(folder / "results.json").get("figures")
     return ["results.json", "results.csv", "report.md", *(map(str, figures) if isinstance(figures, list) else ())]
 
 
 def is_finding(folder: Path) -> bool:
     """Return whether a folder holds results of an experiment that keeps no runs."""
-    from lupi._internal.files import read_results
+    from lupi._internal.files import read_object
     from lupi.compare.cache import ABOUT
 
-    return {"settings", "results"} <= read_results(folder).keys() and not (folder / ABOUT).exists()
+    return {"settings", "results"} <= read_object(folder / "results.json").keys() and not (folder / ABOUT).exists()
 
 
 def is_first_process() -> bool:

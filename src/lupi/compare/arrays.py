@@ -128,7 +128,24 @@ def is_baseline(method: str) -> bool:
 def train_method(tasks: Mapping[int, Any], parameters: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[str, Any]]:
     """Train a method with a group of seeds, together if possible, and score it."""
     models = [PrivilegedClassifier(**parameters, random_state=seed) for seed in seeds]
-    return [result.values() for result in fit_and_score(models, [tasks[seed] for seed in seeds])]
+    chosen = [tasks[seed] for seed in seeds]
+    sets = [
+        {
+            "X": task.X_train,
+            "y": task.y_train,
+            "privileged": task.privileged,
+            "example": task.example,
+            "sample_weight": getattr(task, "sample_weight", None),
+            "gold": getattr(task, "gold", None),
+        }
+        for task in chosen
+    ]
+    with one_thread():
+        begin = time.perf_counter()
+        fit_together(models, sets)
+        seconds = (time.perf_counter() - begin) / len(models)
+        found = [score(model, task.X_test, task.y_test, seconds) for model, task in zip(models, chosen, strict=True)]
+    return [result.values() for result in found]
 
 
 class Result(NamedTuple):
@@ -142,26 +159,6 @@ class Result(NamedTuple):
     def values(self) -> dict[str, Any]:
         """Return the numbers of the run by name."""
         return {name: score.value for name, score in self.scores.items()} | {"seconds": self.seconds}
-
-
-def fit_and_score(models: Sequence[PrivilegedClassifier | PrivilegedRegressor], tasks: Sequence[Any]) -> list[Result]:
-    """Fit estimators that differ in seed and data, together if possible, and score each on its test set."""
-    sets = [
-        {
-            "X": task.X_train,
-            "y": task.y_train,
-            "privileged": task.privileged,
-            "example": task.example,
-            "sample_weight": getattr(task, "sample_weight", None),
-            "gold": getattr(task, "gold", None),
-        }
-        for task in tasks
-    ]
-    with one_thread():
-        begin = time.perf_counter()
-        fit_together(models, sets)
-        seconds = (time.perf_counter() - begin) / len(models)
-        return [score(model, task.X_test, task.y_test, seconds) for model, task in zip(models, tasks, strict=True)]
 
 
 def score(model: PrivilegedClassifier | PrivilegedRegressor, X: Any, y: Any, seconds: float) -> Result:

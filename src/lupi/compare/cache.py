@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lupi._internal.files import claim_output, explain_os_errors, replace_folder, write_atomic, write_text
+from lupi._internal.files import (
+    claim_output,
+    explain_os_errors,
+    read_object,
+    replace_folder,
+    write_atomic,
+    write_text,
+)
 
 ABOUT, RUNS = "comparison.json", "runs"
 RESULTS = ("results.json", "results.csv", "summary.csv", "report.html", "report.md")
@@ -83,7 +90,7 @@ def open_run_folder(
     runs = RunFolder(folder, drop_names(new, same_runs))
     path = folder / ABOUT
     with claim_output(folder, overwrite=True, folder=True, ours=lambda _: path.exists(), kind="comparison"):
-        old = read_about(path)
+        old = read_object(path) if path.exists() else None
         kept = drop_names(old or {}, same_runs)
         if old is not None and kept != runs.about and not overwrite:
             raise FileExistsError(
@@ -107,17 +114,6 @@ def open_run_folder(
 def drop_names(about: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
     """Return the facts about a comparison without some of them."""
     return {name: value for name, value in about.items() if name not in names}
-
-
-def read_about(path: Path) -> dict[str, Any] | None:
-    """Read what the results in a folder depend on; return None without a file, and an empty dict if it is damaged."""
-    if not path.exists():
-        return None
-    try:
-        found = json.loads(path.read_text())
-    except (ValueError, RecursionError):
-        found = None
-    return found if isinstance(found, dict) else {}
 
 
 def describe_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:

@@ -1,14 +1,37 @@
-"""The report of a comparison."""
+"""The report of a comparison, and the files of its results."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from lupi._internal.files import to_records
+from lupi.compare.cache import RESULTS
 from lupi.compare.results import Comparison
 from lupi.metrics import METRICS
 from lupi.report.figures import CALIBRATION, draw_calibration, draw_differences
-from lupi.report.page import Figure, Page, Section, Table, format_intervals, format_number
+from lupi.report.page import Figure, Page, Section, Table, format_intervals, format_number, write_results
+
+
+def write_comparison(comparison: Comparison, folder: Path, facts: Mapping[str, Any]) -> list[Path]:
+    """Write results.json, results.csv (one row per run), summary.csv and report.html, and return their paths."""
+    summary = comparison.summary.reset_index()
+    results = {
+        "about": comparison.about,
+        "seeds": sorted({int(seed) for seed in comparison.runs["seed"]}),
+        "metrics": list(comparison.metrics),
+        "verdict": comparison.verdict.split("\n"),
+        "notes": comparison.notes,
+        "summary": to_records(summary),
+        "reliability": to_records(comparison.reliability),
+        "runs": to_records(comparison.runs),
+    }
+    tables = {"results.csv": comparison.runs, "summary.csv": summary}
+    return write_results(folder, comparison_page(comparison), tables, results, facts, RESULTS)
 
 
 def comparison_page(comparison: Comparison) -> Page:

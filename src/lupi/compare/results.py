@@ -1,15 +1,12 @@
 """The results of a comparison, as text and in files."""
 
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from lupi._internal.files import to_csv, to_records, write_text
 from lupi.compare.engine import Run, to_frame
 from lupi.compare.statistics import BASELINE, RUNS_ONLY, Uncertainty, find_best, summarize
 from lupi.compare.verdict import write_verdict
@@ -111,26 +108,3 @@ def format_table(comparison: Comparison, metrics: int = 2) -> str:
         ):
             lines[str(method)] += f"{score:>14}{change:>32}"
     return "\n".join([head, *lines.values()])
-
-
-def write_results(comparison: Comparison, folder: Path, facts: Mapping[str, Any]) -> list[Path]:
-    """Write results.json, results.csv (one row per run) and summary.csv, and return their paths."""
-    numbers = {
-        **facts,
-        "about": comparison.about,
-        "seeds": sorted({int(seed) for seed in comparison.runs["seed"]}),
-        "metrics": list(comparison.metrics),
-        "verdict": comparison.verdict.split("\n"),
-        "notes": comparison.notes,
-        "summary": to_records(comparison.summary.reset_index()),
-        "reliability": to_records(comparison.reliability),
-        "runs": to_records(comparison.runs),
-    }
-    texts = {
-        "results.json": json.dumps(numbers, indent=2) + "\n",
-        "results.csv": to_csv(comparison.runs),
-        "summary.csv": to_csv(comparison.summary, index=True),
-    }
-    for name, text in texts.items():
-        write_text(folder / name, text)
-    return [folder / name for name in texts]

@@ -35,7 +35,7 @@ class Judgement:
     @property
     def leads(self) -> bool:
         """Whether the mean of the method is better than that of the rival."""
-        return is_better(self.metric, self.mean, self.rival_mean)
+        return self.mean > self.rival_mean if self.metric.higher_is_better else self.mean < self.rival_mean
 
 
 def write_verdict(
@@ -101,11 +101,6 @@ def judge(
         gap=gaps[rival],
         level=level,
     )
-
-
-def is_better(metric: Metric, value: float, other: float) -> bool:
-    """Return whether one value of a metric is better than another."""
-    return value > other if metric.higher_is_better else value < other
 
 
 def find_effect(metric: Metric, gap: Difference, level: float) -> int:

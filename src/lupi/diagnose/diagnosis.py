@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -12,13 +11,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from lupi._internal.files import claim_output, explain_os_errors, replace_folder, to_csv, write_text
+from lupi._internal.files import claim_output
 from lupi._internal.progress import show_trainings
 from lupi.diagnose.base import Finding
 from lupi.diagnose.checks import CHECKS
 from lupi.diagnose.problem import Problem
 from lupi.report import Section, Table
-from lupi.report.page import Page, format_fragment, write_report
+from lupi.report.page import Page, format_fragment, write_results
 
 
 def diagnose(problem: Problem) -> Diagnosis:
@@ -146,22 +145,13 @@ class Diagnosis:
         ...     [path.name for path in found.write(Path(name, "run"))]
         ['results.json', 'results.csv', 'report.html']
         """
-        results = {**self.facts, **facts, "verdict": self.verdict.split("\n\n"), "notes": self.notes}
-        results["findings"] = {name: to_plain(found.numbers) for name, found in self.findings.items() if found.numbers}
+        numbers = {name: to_plain(found.numbers) for name, found in self.findings.items() if found.numbers}
+        results = {"verdict": self.verdict.split("\n\n"), "notes": self.notes, "findings": numbers}
         tables = {f"{name}.csv": found.table for name, found in self.findings.items() if found.table is not None}
         tables = {"results.csv": self.numbers(), **tables}
-        older = ["results.json", "results.csv", "report.html", *(f"{check.name}.csv" for check in CHECKS), *tables]
-        with (
-            claim_folder(folder, overwrite=overwrite),
-            explain_os_errors(folder),
-            replace_folder(folder, drop=older) as partial,
-        ):
-            write_text(partial / "results.json", json.dumps(results, indent=2) + "\n")
-            for name, table in tables.items():
-                write_text(partial / name, to_csv(table))
-            made = {name: facts[name] for name in ("command", "versions") if name in facts}
-            write_report(self.page, partial / "report.html", **made)
-        return [folder / name for name in ("results.json", *tables, "report.html")]
+        older = [f"{check.name}.csv" for check in CHECKS]
+        with claim_folder(folder, overwrite=overwrite):
+            return write_results(folder, self.page, tables, results, {**self.facts, **facts}, older)
 
 
 def claim_folder(folder: Path, *, overwrite: bool) -> AbstractContextManager[None]:

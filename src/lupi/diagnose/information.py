@@ -10,22 +10,26 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 import torch
+import torch.nn.functional as F
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student
 from sklearn.utils.multiclass import type_of_target
+from torch import Tensor, nn
 
 from lupi._internal.arrays import Floats
 from lupi._internal.checks import check_integer
-from lupi.data import Annotations
-from lupi.diagnose.density import make_mixture
+from lupi.data import Annotations, Batch
 from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
+from lupi.methods import Method
 from lupi.metrics import clustered_error
+from lupi.nn import Parts, Tower
 from lupi.nn.inference import over_annotations
+from lupi.nn.parts import FixedTower
 from lupi.tabular.encoding import MissingValuesWarning
 from lupi.tabular.grouping import grouped_folds, number_examples, take_rows
 
@@ -35,6 +39,10 @@ DEFAULTS: Mapping[str, Any] = {"epochs": 20, "learning_rate": 3e-3, "training": 
 """Default parameters of the estimators."""
 STEPS = 50
 """Number of steps per epoch, which determines the batch size; a batch has at least 32 annotations."""
+COMPONENTS = 8
+"""Number of Gaussians in a mixture."""
+SMALLEST_SCALE = 1e-2
+"""Smallest standard deviation of a component, for a y with standard deviation 1."""
 
 
 @dataclass(frozen=True)
@@ -49,18 +57,18 @@ class Gain:
         return f"{self.estimate:.4f} [{self.low:.4f}, {self.high:.4f}]"
 
 
-def cross_entropy_gap(marginal: ArrayLike, conditional: ArrayLike, *, example: Any = None, level: float = 0.95) -> Gain:
+def cross_entropy_gap(marginal: ArrayLike, conditional: ArrayLike, *, example: Any = None) -> Gain:
     r"""Estimate I(y; a | x) by the mean of log q(y | x, a) − log q(y | x) over held-out annotations.
 
     The expectation of the estimate is I(y; a | x) + KL(p(y | x) ‖ q(y | x)) − KL(p(y | x, a) ‖ q(y | x, a)), so it is
     exact up to the misfit of the two models. A misfit of q(y | x, a) lowers it, and a misfit of q(y | x) raises it, so
-    it is a lower bound only if q(y | x) is exact. The interval accounts for the choice of held-out examples, but not
-    for the misfit or for the seeds and folds of training.
+    it is a lower bound only if q(y | x) is exact. The 95 % interval accounts for the choice of held-out examples, but
+    not for the misfit or for the seeds and folds of training.
     """
     gain = np.asarray(marginal, dtype=np.float64) - np.asarray(conditional, dtype=np.float64)
     error, examples = clustered_error(gain, number_examples(example, len(gain)))
     estimate = float(gain.mean())
-    reach = float(student.ppf((1 + level) / 2, examples - 1)) * error
+    reach = float(student.ppf(0.975, examples - 1)) * error
     return Gain(estimate, estimate - reach, estimate + reach)
 
 
@@ -71,7 +79,6 @@ def estimate_information(
     *,
     example: Any = None,
     folds: int = 3,
-    level: float = 0.95,
     parameters: Mapping[str, Any] | None = None,
     seed: int = 0,
 ) -> Gain:
@@ -83,13 +90,11 @@ def estimate_information(
         Inputs, labels and privileged information, one row per annotation.
     example, folds, parameters, seed
         As for `held_out_losses`.
-    level : float
-        As for `cross_entropy_gap`.
 
     Returns
     -------
     Gain
-        The `estimate`, and its confidence interval from `low` to `high`.
+        The `estimate`, and its 95 % confidence interval from `low` to `high`.
 
     Examples
     --------
@@ -100,12 +105,10 @@ def estimate_information(
     >>> found.low < 0.216 < found.high
     True
     """
-    if not 0 < level < 1:
-        raise ValueError(f"Expected `level` to be between 0 and 1, but got {level!r}.")
     options: Any = {"example": example, "folds": folds, "parameters": parameters, "seed": seed}
     marginal = held_out_losses(X, y, None, **options)
     conditional = held_out_losses(X, y, A, **options)
-    return cross_entropy_gap(marginal, conditional, example=example, level=level)
+    return cross_entropy_gap(marginal, conditional, example=example)
 
 
 def held_out_losses(
@@ -167,3 +170,44 @@ def density_losses(model: PrivilegedRegressor, X: Any, y: Floats, A: Any) -> Flo
     data = Annotations(x, torch.arange(len(y)), model._encode_privileged(A, len(y)), model.target_.code(y, "y"))
     losses = over_annotations(method, method.loss_per_annotation, data)
     return losses.double().cpu().numpy() + math.log(model._scale)
+
+
+# -------------------------------------------------------------------------------- densities of real numbers
+
+
+class MixtureDensity(Method):
+    r"""Model the density of y as a mixture Σ_j π_j N(m_j, s_j²), whose parameters are functions of ψ(φ(x), a).
+
+    Bishop, "Mixture density networks" (1994). The distribution of y may have several modes.
+    """
+
+    gradients: ClassVar = {"conditional": ("trunk", "tower", "conditional")}
+    places: Tensor
+
+    def __init__(self, trunk: nn.Module, tower: Tower, conditional: nn.Module) -> None:
+        super().__init__()
+        self.trunk, self.tower, self.conditional = trunk, tower, conditional
+        self.register_buffer("places", torch.linspace(-1.5, 1.5, COMPONENTS))
+
+    def loss_per_annotation(self, batch: Batch) -> Tensor:
+        """Return −log q(y | x, a) of each annotation, for a y with mean 0 and standard deviation 1."""
+        output = self.conditional(self.tower(batch.spread(self.trunk(batch.x)), batch.a))
+        weight, mean, scale = output.chunk(3, -1)
+        scale = F.softplus(scale) + SMALLEST_SCALE
+        z = (batch.y[:, None] - self.places - mean) / scale  # components that start apart do not collapse
+        log_component = -0.5 * z.square() - scale.log() - 0.5 * math.log(2 * math.pi)
+        return -torch.logsumexp(torch.log_softmax(weight, -1) + log_component, -1)
+
+    def losses(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the mean of −log q(y | x, a)."""
+        return {"conditional": batch.mean(self.loss_per_annotation(batch))}
+
+    def predictor(self) -> nn.Module:
+        """Return the network of x that outputs the parameters of the density at a = 0."""
+        blank = self.places.new_zeros(self.tower.first.in_features)
+        return nn.Sequential(self.trunk, FixedTower(self.tower, blank), self.conditional)
+
+
+def make_mixture(parts: Parts) -> MixtureDensity:
+    """Build a mixture density network from parts."""
+    return MixtureDensity(parts.trunk(), parts.tower(), nn.Linear(parts.tower_features, 3 * COMPONENTS))

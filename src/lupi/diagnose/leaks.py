@@ -18,9 +18,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from lupi._internal.arrays import Floats
+from lupi.tabular.grouping import Rows
 from lupi.tabular.values import as_bytes
-
-Rows = NDArray[np.intp]
 
 MOST_BINS = 100
 """Maximum number of bins of a numeric column; a bin has about twenty rows or more."""

@@ -23,12 +23,12 @@ from lupi.crowd import Inference, infer
 from lupi.crowd.grades import GradeInference, infer_grades
 from lupi.crowd.trusted import read_trust
 from lupi.diagnose.information import STEPS, Gain, cross_entropy_gap, held_out_losses
-from lupi.diagnose.leaks import Alone, Rows, classify_leak, code_values, predict_alone
+from lupi.diagnose.leaks import Alone, classify_leak, code_values, predict_alone
 from lupi.diagnose.out_of_fold import predict_out_of_fold
 from lupi.diagnose.source import Source, read_annotations
 from lupi.metrics import find_medians
 from lupi.tabular import TableSpec
-from lupi.tabular.grouping import grouped_folds, number_examples
+from lupi.tabular.grouping import Rows, grouped_folds, number_examples
 from lupi.tabular.targets import code_gold
 
 FEWEST_EXAMPLES = 20
@@ -184,6 +184,11 @@ class Problem:
     def examples(self) -> int:
         """Number of examples."""
         return int(self.group.max()) + 1
+
+    @cached_property
+    def first_rows(self) -> Rows:
+        """The first row of each example."""
+        return np.unique(self.group, return_index=True)[1]
 
     @cached_property
     def fold(self) -> NDArray[np.int64]:

@@ -26,6 +26,7 @@ from lupi.tabular.images import UnreadableImageError, draw_thumbnail
 from lupi.tabular.kinds.image import resolve_beside_table
 from lupi.tabular.schema import InputColumn
 from lupi.tabular.table_data import TableData, read_data
+from lupi.tabular.targets import check_probabilities
 
 MOST_INPUTS = 3
 """Maximum number of input columns to show beside a label."""
@@ -99,19 +100,9 @@ def read_annotations(
     inputs, privileged = data.inputs, data.privileged
     assert isinstance(inputs, pd.DataFrame)
     assert isinstance(privileged, pd.DataFrame)
-    facts = {
-        "table": str(spec.table),
-        "rows": len(data),
-        "task": "multi-label" if schema.several else schema.task,
-        "roles": asdict(schema.roles) | {"inputs": len(schema.roles.inputs)},
-        "annotator": schema.annotator,
-        "gold": spec.gold,
-        "trust": dict(spec.trust),
+    facts = describe_data(spec, data) | {
         "probabilities": None if probabilities is None else str(probabilities),
-        "weight": spec.weight,
-        "soft": spec.soft,
         "sample": len(data) if sampled else None,
-        "data": data.digest,
         "reading": notes,
     }
     fields = {
@@ -139,6 +130,23 @@ def read_annotations(
     return fields, [*data.choices, *(f"Note: {note}" for note in notes)]
 
 
+def describe_data(spec: TableSpec, data: TableData) -> dict[str, Any]:
+    """Return facts about the rows of a table."""
+    roles = data.schema.roles
+    return {
+        "table": str(spec.table),
+        "rows": len(data),
+        "task": "multi-label" if data.schema.several else data.schema.task,
+        "roles": asdict(roles) | {"inputs": len(roles.inputs)},
+        "annotator": data.schema.annotator,
+        "gold": spec.gold,
+        "trust": dict(spec.trust),
+        "weight": spec.weight,
+        "soft": spec.soft,
+        "data": data.digest,
+    }
+
+
 def read_probabilities(path: Path, spec: TableSpec, data: TableData) -> Floats:
     """Read class probabilities for the labels of a table, [labels, classes]."""
     if data.schema.task != "classification" or data.schema.several:
@@ -162,18 +170,4 @@ def read_probabilities(path: Path, spec: TableSpec, data: TableData) -> Floats:
             got = f"shape {list(p.shape)}"
             raise ValueError(f"Expected `probabilities` to be of shape {[total, len(data.classes)]}, but got {got}.")
         p = p[data.rows]
-    return check_predictions(p)
-
-
-def check_predictions(p: Any) -> Floats:
-    """Normalize probabilities; raise a `ValueError` unless they are non-negative and rows sum to about one."""
-    values = np.asarray(p, dtype=np.float64)
-    total = values.sum(1, keepdims=True)
-    wrong = ~((values >= 0).all(1) & (np.abs(total[:, 0] - 1) < 0.01))
-    if wrong.any():
-        row = int(wrong.argmax())
-        few = ", ".join(f"{value:.4g}" for value in values[row, :5]) + (", …" if values.shape[1] > 5 else "")
-        raise ValueError(
-            f"Expected rows of `probabilities` to be from 0 to 1 and to sum to 1, but row {row} is [{few}]."
-        )
-    return np.asarray(values / total)
+    return check_probabilities(pd.DataFrame(p), "`probabilities`")

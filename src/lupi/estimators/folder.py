@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lupi._internal.files import current_folder, is_blank, replace_folder
+from lupi._internal.files import current_folder, is_blank, read_object, replace_folder
 from lupi._internal.json_types import check_attributes
 from lupi.estimators import targets
 from lupi.tabular.encoding import TableEncoder
@@ -102,16 +102,13 @@ def save_model_folder(path: str | Path, model: StoredModel, notes: Mapping[str, 
 
 def list_notes(path: Path) -> list[str]:
     """Return the names of the files for readers in a model folder, if there is one."""
-    notes = json.loads((path / FACTS).read_bytes()).get("notes") if (path / FACTS).exists() else None
+    notes = read_object(path / FACTS).get("notes")
     return [name for name in notes if isinstance(name, str)] if isinstance(notes, list) else []
 
 
 def is_replaceable(path: Path) -> bool:
     """Return whether a path is a blank folder or a model folder."""
-    try:
-        return is_blank(path) or {"format", "sha256"} <= set(json.loads((path / FACTS).read_bytes()))
-    except (OSError, ValueError, TypeError):
-        return False
+    return is_blank(path) or {"format", "sha256"} <= read_object(path / FACTS).keys()
 
 
 def read_model_folder(path: str | Path) -> StoredModel:

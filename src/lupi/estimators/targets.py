@@ -236,7 +236,7 @@ def check_probabilities(y: NDArray[Any]) -> NDArray[np.float64]:
     """Return soft labels, [rows, classes]."""
     if y.ndim != 2:
         raise ValueError(f"Expected y to have a column for each class with `soft`, but got shape {list(y.shape)}.")
-    return targets.check_probabilities(pd.DataFrame(y), "y")
+    return targets.check_probabilities(pd.DataFrame(y), "y, which is `soft`,")
 
 
 def check_labels(y: NDArray[Any]) -> NDArray[Any]:

@@ -36,6 +36,13 @@ IMPORTERS: dict[str, Importer] = {
 """Importers by the name of the tool."""
 
 
+def find_importer(tool: str) -> Importer:
+    """Return the importer of a tool."""
+    if tool not in IMPORTERS:
+        raise ValueError(f"Expected `tool` to be one of {', '.join(IMPORTERS)}, but got {tool!r}.")
+    return IMPORTERS[tool]
+
+
 def read_export(tool: str, path: str | Path, **options: Any) -> ImportedTable:
     r"""Read the export of a labelling tool as a table with one row per label.
 
@@ -59,9 +66,8 @@ def read_export(tool: str, path: str | Path, **options: Any) -> ImportedTable:
     >>> table.frame["label"].tolist(), table.frame["annotator"].tolist(), table.notes
     ([1, 0, 1], ['ann', 'bob', 'bob'], ['1 of 4 cells have no label.'])
     """
-    if tool not in IMPORTERS:
-        raise ValueError(f"Expected `tool` to be one of {', '.join(IMPORTERS)}, but got {tool!r}.")
-    known = [name for name in inspect.signature(IMPORTERS[tool].read).parameters if name != "path"]
+    importer = find_importer(tool)
+    known = [name for name in inspect.signature(importer.read).parameters if name != "path"]
     for option in options:
         if option not in known:
             takes = ", ".join(f"`{name}`" for name in known)
@@ -71,7 +77,7 @@ def read_export(tool: str, path: str | Path, **options: Any) -> ImportedTable:
         raise FileNotFoundError(f"Expected an export, but there is no {path}.")
     with explain_unreadable(path):
         try:
-            return IMPORTERS[tool].read(path, **options)
+            return importer.read(path, **options)
         except Exception as error:  # a file may hold anything
             if isinstance(error, pa.ArrowException | OSError) or str(error).startswith("Expected "):
                 raise

@@ -1,9 +1,9 @@
 """Import wide tables, with one row per example and one column per annotator."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -35,21 +35,6 @@ class Wide(Importer):
     """Tables with one row per example and one column per annotator."""
 
     name = "wide"
-    export = "any table with one row per example and one column per annotator"
-    reads: ClassVar[Mapping[str, str]] = {
-        "columns of labels": "`annotator` (the name) and the label (the cell); `--annotators` names them",
-        "ann_confidence, confidence_ann, … for annotators ann, …": (
-            "`confidence`, privileged; without a column *ann*, which `--annotators` names, the first of them, or "
-            "that of `--label`, is the label"
-        ),
-        "the first column, if its name is that of ids": "the example; `--example` names another",
-        "others": "inputs",
-    }
-    notes = (
-        "which columns are annotators, their other answers and inputs",
-        "cells that are empty or −1 are no labels",
-    )
-    refuses = ("tables in which no columns look like labels", "free text as labels")
 
     def read(
         self,
@@ -82,24 +67,9 @@ def to_long(
     if example is not None:
         check_name(example, names, "example")
     cells = frame.drop(columns=[] if example is None else example)
-    answered = {column for columns in find_questions(names, names).values() for column in columns.values()}
-    found = names if matrix else find_annotators(cells.drop(columns=answered & set(cells)))
-    chosen = split_names(annotators or [], names) or found
+    chosen = split_names(annotators or [], names) or (names if matrix else find_annotators(cells))
     questions = {} if matrix else find_questions(chosen, [name for name in map(str, cells) if name not in chosen])
-    notes: list[str] = []
-    if questions and not set(chosen) & set(names):
-        target, notes = choose_field(list(questions), label, of, "questions")
-        given = questions.pop(target)
-    elif label is not None:
-        raise ValueError(f"Expected `label` to name a question, but {chosen[:1]} are columns of labels.")
-    else:
-        given = {name: name for name in chosen}
-    for name in chosen:
-        check_name(given.get(name, name), names, "annotators")
-    if not chosen:
-        raise ValueError(
-            f"Expected `annotators` to name the columns of labels, since no columns of {of} look like them."
-        )
+    given, notes = choose_labels(chosen, questions, names, label, of)
     ids = frame[example].astype(str) if example is not None else pd.Series(map(str, range(len(frame))))
     used = {*given.values(), *(column for columns in questions.values() for column in columns.values())}
     inputs = cells.drop(columns=used & set(cells))
@@ -128,6 +98,28 @@ def to_long(
     )
 
 
+def choose_labels(
+    annotators: Sequence[str], questions: dict[str, dict[str, str]], names: Sequence[str], label: str | None, of: object
+) -> tuple[dict[str, str], list[str]]:
+    """Return the column of labels of each annotator, and a note on it.
+
+    If the annotators have no columns themselves, it is that of a question, which is no other question then.
+    """
+    given, notes = {name: name for name in annotators}, list[str]()
+    if questions and not set(annotators) & set(names):
+        target, notes = choose_field(list(questions), label, of, "questions")
+        given = questions.pop(target)
+    elif label is not None:
+        raise ValueError(f"Expected `label` to name a question, but {annotators[:1]} are columns of labels.")
+    for name in annotators:
+        check_name(given.get(name, name), names, "annotators")
+    if not annotators:
+        raise ValueError(
+            f"Expected `annotators` to name the columns of labels, since no columns of {of} look like them."
+        )
+    return given, notes
+
+
 def find_questions(annotators: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
     """Return the columns of each question to at least two annotators, such as ann_confidence and bob_confidence."""
     found: dict[str, dict[str, str]] = {}
@@ -154,8 +146,9 @@ def stack_cells(frame: pd.DataFrame, columns: Sequence[str | None]) -> "pd.Serie
 
 def find_annotators(frame: pd.DataFrame) -> list[str]:
     """Return columns that look like labels: names or integers, at least half of which other such columns have."""
-    values = {}
-    for name in frame.columns:
+    names, values = list(map(str, frame)), {}
+    answers = {column for columns in find_questions(names, names).values() for column in columns.values()}
+    for name in frame.columns.drop(list(answers)):
         known = frame[name].dropna()
         fractions = is_number(known) and not (known % 1 == 0).all()
         if not fractions and 0 < known.nunique() <= MOST_LABELS:

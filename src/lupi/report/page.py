@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -18,7 +19,7 @@ from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup, escape
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
-from lupi._internal.files import write_text
+from lupi._internal.files import explain_os_errors, replace_folder, to_csv, write_text
 from lupi._internal.sanitizing import sanitize
 
 MAX_ROWS = 5000
@@ -52,6 +53,9 @@ class Table:
         Format of the numbers of a column, such as ".3f", "+.1f" or ",d". The default is three decimals.
     texts : mapping, optional
         Texts to show instead of the values of a column, which is still sorted by its values.
+    intervals : mapping, optional
+        Format of columns that are shown with their intervals. The ends of an interval are the columns `NAME_low` and
+        `NAME_high`, or `low` and `high`, which are not shown themselves.
     hints : mapping, optional
         A few words below the heading of a column, such as a unit or "lower is better".
     marked : sequence of bool, optional
@@ -78,6 +82,7 @@ class Table:
     frame: pd.DataFrame
     formats: Mapping[str, str] = field(default_factory=dict)
     texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    intervals: Mapping[str, str] = field(default_factory=dict)
     hints: Mapping[str, str] = field(default_factory=dict)
     marked: Sequence[bool] | None = None
     sorted_by: str | None = None
@@ -86,7 +91,7 @@ class Table:
     below: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        named = [*self.formats, *self.texts, *self.hints, *self.images, *self.minor, *self.below]
+        named = [*self.formats, *self.texts, *self.intervals, *self.hints, *self.images, *self.minor, *self.below]
         named.append((self.sorted_by or "").removeprefix("-"))
         for name in named:
             if name and name not in self.frame.columns:
@@ -94,14 +99,23 @@ class Table:
 
     def columns(self) -> Iterator[Column]:
         """Yield the columns in the form that the page shows, with the first `MAX_ROWS` rows."""
+        ends = {name: self._find_ends(name) for name in self.intervals}
+        hidden = {end for pair in ends.values() for end in pair}
         for name in self.frame.columns:
+            if name in hidden:
+                continue
             number = is_numeric_dtype(self.frame[name]) and not is_bool_dtype(self.frame[name])
             values = self.frame[name].head(MAX_ROWS).tolist()
             orders = {f"-{name}": "descending", name: "ascending"}
-            texts = self.texts.get(name) or [_format(value, number, self.formats.get(name)) for value in values]
+            texts: Sequence[str]
+            if name in ends:
+                low, high = (self.frame[end] for end in ends[name])
+                texts = format_intervals(self.frame[name], low, high, self.intervals[name])
+            else:
+                texts = self.texts.get(name) or [_format(value, number, self.formats.get(name)) for value in values]
             yield Column(
                 name=name,
-                hint=self.hints.get(name, ""),
+                hint=self.hints.get(name, "[interval]" if name in ends else ""),
                 order=orders.get(self.sorted_by or "", "none"),
                 number=number,
                 texts=[text if len(text) <= MAX_CELL else text[: MAX_CELL - 1] + "…" for text in texts[:MAX_ROWS]],
@@ -111,6 +125,10 @@ class Table:
                 images=self.images.get(name, ()),
                 place=" minor" * (name in self.minor) + " below" * (name in self.below),
             )
+
+    def _find_ends(self, name: str) -> tuple[str, str]:
+        """Return the columns of the ends of a column's interval."""
+        return (f"{name}_low", f"{name}_high") if f"{name}_low" in self.frame else ("low", "high")
 
     @property
     def note(self) -> str:
@@ -216,6 +234,29 @@ def write_report(page: Page, path: str | Path, *, command: str = "", versions: M
     path = Path(path)
     write_text(path, render(page, command=command, versions=versions))
     return path
+
+
+def write_results(
+    folder: Path,
+    page: Page,
+    tables: Mapping[str, pd.DataFrame],
+    results: Mapping[str, Any],
+    facts: Mapping[str, Any],
+    drop: Collection[str] = (),
+) -> list[Path]:
+    """Write results.json, tables in CSV by the names of their files, and report.html in one step; return their paths.
+
+    `facts` come first in results.json, and the page shows `command` and `versions` among them. Other files in the
+    folder are kept, except for those to `drop`.
+    """
+    names = ["results.json", *tables, "report.html"]
+    shown = {name: facts[name] for name in ("command", "versions") if name in facts}
+    with explain_os_errors(folder), replace_folder(folder, drop={*names, *drop}) as partial:
+        write_text(partial / "results.json", json.dumps({**facts, **results}, indent=2) + "\n")
+        for name, table in tables.items():
+            write_text(partial / name, to_csv(table))
+        write_report(page, partial / "report.html", **shown)
+    return [folder / name for name in names]
 
 
 @cache

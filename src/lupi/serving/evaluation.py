@@ -6,7 +6,6 @@ interval, which holds for few examples and for shares near 0 and 1 as well. The 
 small samples and has no interval.
 """
 
-import json
 import math
 import re
 from collections.abc import Sequence
@@ -21,7 +20,8 @@ from scipy import stats
 
 from lupi._internal.arrays import Floats
 from lupi._internal.checks import split_names
-from lupi._internal.files import explain_os_errors, read_results, replace_folder, to_csv, to_records, write_text
+from lupi._internal.files import explain_os_errors, read_object, to_records, write_text
+from lupi.crowd.agreement import wilson_interval
 from lupi.estimators.scoring import predict_test
 from lupi.metrics import (
     METRICS,
@@ -36,7 +36,7 @@ from lupi.metrics import (
 )
 from lupi.report import Section, Table
 from lupi.report.figures import CALIBRATION, draw_calibration, draw_means
-from lupi.report.page import Page, format_intervals, format_number, write_report
+from lupi.report.page import Page, format_number, write_results
 from lupi.serving.card import escape, list_names, quote_code
 from lupi.serving.model import TableModel
 from lupi.serving.prediction import UnseenCategories
@@ -46,7 +46,6 @@ from lupi.tabular.table_data import TableData, read_labelled
 
 MAX_GROUPS = 10
 """Number of groups of predicted numbers in a figure."""
-FILES = ("results.json", "results.csv", "classes.csv", "report.html")
 SCORES = re.compile(r"\n## Scores\n.*?(?=\n## |\Z)", re.DOTALL)
 """The section of a model card that says how good the model is."""
 
@@ -117,15 +116,12 @@ class Evaluation:
         return [METRICS[name].format(value) for name, value in values]
 
     def _classes_section(self) -> Section:
-        parts = {}
-        for name in ("recall", "precision"):
-            value, low, high = (100 * self.classes[f"{name}{end}"] for end in ("", "_low", "_high"))
-            parts[name] = format_intervals(value, low, high, ".0f")
+        shares = [f"{name}{end}" for name in ("recall", "precision") for end in ("", "_low", "_high")]
         table = Table(
             caption="Classes, with 95 % intervals.",
-            frame=self.classes.drop(columns=[f"{name}_{end}" for name in parts for end in ("low", "high")]),
+            frame=self.classes.assign(**100 * self.classes[shares]),
             formats={"labels": ",d", "predictions": ",d"},
-            texts=parts,
+            intervals={"recall": ".0f", "precision": ".0f"},
             hints={
                 "labels": "true",
                 "recall": "% of its labels that are predicted",
@@ -136,8 +132,7 @@ class Evaluation:
 
     def write(self, folder: Path, **facts: Any) -> list[Path]:
         """Write results.json, results.csv, classes.csv and report.html, and return their paths."""
-        numbers = {
-            **facts,
+        results = {
             "about": self.about,
             "verdict": self.verdict.split("\n"),
             "notes": self.notes,
@@ -145,13 +140,8 @@ class Evaluation:
             "classes": to_records(self.classes),
             "calibration": to_records(self.bins),
         }
-        with explain_os_errors(folder), replace_folder(folder, drop=FILES) as partial:
-            write_text(partial / FILES[0], json.dumps(numbers, indent=2) + "\n")
-            write_text(partial / FILES[1], to_csv(self.scores))
-            if not self.classes.empty:
-                write_text(partial / FILES[2], to_csv(self.classes))
-            write_report(self.page, partial / FILES[3], **facts)
-        return [folder / name for name in FILES if (folder / name).exists()]
+        tables = {"results.csv": self.scores} | ({} if self.classes.empty else {"classes.csv": self.classes})
+        return write_results(folder, self.page, tables, results, facts, drop=["classes.csv"])
 
     def add_to_card(self, model: Path) -> Path:
         """Write the scores into the card of a model folder, instead of those of an earlier evaluation."""
@@ -178,7 +168,7 @@ class Evaluation:
 
 def is_evaluation(folder: Path) -> bool:
     """Return whether a folder holds the results of an evaluation."""
-    return {"scores", "calibration"} <= read_results(folder).keys()
+    return {"scores", "calibration"} <= read_object(folder / "results.json").keys()
 
 
 def evaluate_table(model: TableModel, table: Path, target: Sequence[str]) -> Evaluation:
@@ -253,9 +243,8 @@ def find_interval(value: float, rows: Floats | None, cluster: NDArray[Any], *, s
     counts = np.unique(cluster, return_counts=True)[1]
     size = counts.sum() ** 2 / np.square(counts).sum()  # as if the rows of an example were equal, as predictions are
     size *= value * (1 - value) / rows.var() if rows.var() > 1e-12 else 1  # more for means of several labels
-    z = float(stats.norm.ppf(0.975))
-    middle, spread = value + z**2 / (2 * size), z * math.sqrt(value * (1 - value) / size + (z / (2 * size)) ** 2)
-    return (middle - spread) / (1 + z**2 / size), (middle + spread) / (1 + z**2 / size)
+    low, high = wilson_interval(value, size, float(stats.norm.ppf(0.975)))
+    return float(low), float(high)
 
 
 def score_classes(y: Any, p: Any, group: NDArray[Any], model: TableModel) -> pd.DataFrame:

@@ -16,6 +16,7 @@ from lupi._internal.json_types import from_json
 from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor, folder, onnx_export
 from lupi.estimators.base import MethodMaker, Trunk
 from lupi.estimators.packing import explain_contents, pack_model, unpack_model
+from lupi.estimators.table_estimator import Estimator
 from lupi.serving.card import write_card
 from lupi.tabular.frames import as_pandas
 from lupi.tabular.images import VisionEncoder
@@ -23,7 +24,6 @@ from lupi.tabular.kinds.embedded import Embedded
 from lupi.tabular.pretrained_encoders import PretrainedEncoder, resolve_folder
 from lupi.tabular.schema import Schema
 
-Estimator = PrivilegedClassifier | PrivilegedRegressor
 ESTIMATORS: dict[str, type[Estimator]] = {kind.__name__: kind for kind in (PrivilegedClassifier, PrivilegedRegressor)}
 
 

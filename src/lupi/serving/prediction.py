@@ -1,8 +1,8 @@
 """Make predictions for a table of any length."""
 
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ from lupi._internal.checks import check_name, split_names
 from lupi._internal.files import check_not_input, claim_output, explain_os_errors, is_formula, replace_file
 from lupi._internal.progress import Steps
 from lupi._internal.sanitizing import one_line
-from lupi.serving.model import Estimator, TableModel
+from lupi.estimators.table_estimator import Estimator
+from lupi.serving.model import TableModel
 from lupi.tabular.formats import count_rows, folder_of, open_file, read_batches, read_schema
 from lupi.tabular.formats.separated import is_separated
 from lupi.tabular.frames import to_pandas
@@ -73,14 +74,11 @@ def predict_table(
             if clash:
                 raise ValueError(f"Expected `keep` to name no column of the output, but got {clash.pop()!r}.")
             rows = pa.table({name: batch.column(name) for name in kept} | predicted.to_dict("series"))
-            try:
+            with explain_types(output):
                 if writer is None:
                     file = stack.enter_context(partial.open("wb"))  # Arrow accepts only UTF-8 paths
                     writer = stack.enter_context(make_writer(file, rows.schema))
                 writer.write_table(rows)
-            except pa.ArrowException as error:
-                why = one_line(error).removesuffix(".")
-                raise ValueError(f"Expected columns that a {output.suffix} file can hold, but got: {why}.") from error
             if output.suffix.lower() == ".csv" and not warned:
                 warned = warn_of_formulas(rows)
             done += batch.num_rows
@@ -88,6 +86,16 @@ def predict_table(
     for note in unseen.describe():
         warnings.warn(note, stacklevel=2)
     return done
+
+
+@contextmanager
+def explain_types(output: Path) -> Iterator[None]:
+    """Turn an error of Arrow into a sentence that says which columns a file cannot hold."""
+    try:
+        yield
+    except pa.ArrowException as error:
+        why = one_line(error).removesuffix(".")
+        raise ValueError(f"Expected columns that a {output.suffix} file can hold, but got: {why}.") from error
 
 
 def as_table_model(model: TableModel | Estimator, stored: pa.Schema, table: str | Path) -> TableModel:

@@ -4,15 +4,14 @@ import io
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from lupi._internal.devices import pick_device
-from lupi._internal.pretrained import ImageTrunk, pretrained
+from lupi._internal.pretrained import ImageTrunk, Size
 from lupi._internal.sanitizing import one_line
 from lupi.tabular.pretrained_encoders import PretrainedEncoder, resolve_folder
 
@@ -20,8 +19,6 @@ FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 """Formats to accept. Pillow reads more formats, some by starting other programs."""
 THUMBNAIL_SIDE = 16
 """Height and width of the images of `PixelEncoder`."""
-Size = tuple[int, int]
-"""Height and width."""
 
 
 class UnreadableImageError(ValueError):
@@ -94,7 +91,9 @@ class VisionEncoder(PretrainedEncoder):
     file. This needs the extra `vision`.
     """
 
-    unit = "images"
+    unit = "image"
+    trunk = ImageTrunk
+    extra = "vision"
 
     def _content(self, value: str) -> bytes:
         return Path(value).read_bytes()
@@ -104,17 +103,8 @@ class VisionEncoder(PretrainedEncoder):
         images = np.stack([read_image(path, size) for path in values])
         return self._apply(trunk, torch.from_numpy(images).permute(0, 3, 1, 2))
 
-    def _load(self) -> tuple[Any, Any, str]:
-        if "_parts" not in vars(self):
-            try:
-                trunk = pretrained(self.name)
-                if not isinstance(trunk, ImageTrunk):
-                    raise ValueError("it is a text model")
-            except ValueError as error:
-                what = f"Expected `image_encoder` to be a pretrained image model, but got {self.name!r}"
-                raise ValueError(f"{what}: {error}") from error
-            self._parts = trunk.to(pick_device(self.device)), trunk.example, self._find_version(trunk)
-        return self._parts
+    def _load_more(self, trunk: ImageTrunk) -> tuple[Size]:
+        return (trunk.example,)
 
 
 def make_image_encoder(name: str | None, device: str = "auto") -> PixelEncoder | VisionEncoder:

@@ -14,9 +14,12 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import nn
 
+from lupi._internal.checks import import_extra
 from lupi._internal.devices import pick_device
 from lupi._internal.inputs import Inputs, map_inputs
+from lupi._internal.pretrained import pretrained
 from lupi._internal.progress import Steps
+from lupi._internal.sanitizing import one_line
 
 AT_ONCE = 32
 """Number of values to embed together."""
@@ -31,7 +34,11 @@ class PretrainedEncoder(ABC):
     learns: ClassVar[bool] = False
     """Whether `fit` learns from the values."""
     unit: ClassVar[str]
-    """Name of the values, for the progress bar."""
+    """What is encoded, "text" or "image"."""
+    trunk: ClassVar[type[nn.Module]]
+    """The class of trunks that take such values."""
+    extra: ClassVar[str]
+    """The extra that installs what loads them."""
 
     name: str
     version_: str
@@ -46,8 +53,8 @@ class PretrainedEncoder(ABC):
         self.__dict__.update(state, device="auto")
 
     @abstractmethod
-    def _load(self) -> tuple[Any, Any, str]:
-        """Load the parts of the model and its version, once."""
+    def _load_more(self, trunk: Any) -> tuple[Any, *tuple[str, ...]]:
+        """Load what the trunk needs to embed values, followed by texts that its version depends on."""
 
     @abstractmethod
     def _embed(self, values: list[str]) -> NDArray[np.float32]:
@@ -81,7 +88,7 @@ class PretrainedEncoder(ABC):
                     connection.executemany("INSERT OR REPLACE INTO embeddings VALUES (?, ?)", embedded.items())
                     connection.commit()  # finished batches survive an interruption
                     found |= embedded
-                    steps.advance(len(part), self.unit)
+                    steps.advance(len(part), f"{self.unit}s")
         except sqlite3.Error as error:
             raise OSError(f"Expected {cache_folder()} to hold a cache of embeddings, but got: {error}.") from error
         finally:
@@ -95,21 +102,35 @@ class PretrainedEncoder(ABC):
         rows: NDArray[np.float32] = F.normalize(features, dim=1).float().cpu().numpy()
         return rows
 
+    def _load(self) -> tuple[Any, Any, str]:
+        """Load the trunk, what it needs, and the version of the model, once."""
+        if "_parts" not in vars(self):
+            import_extra("transformers", self.extra)
+            try:
+                trunk = pretrained(self.name)
+                if not isinstance(trunk, self.trunk):
+                    raise ValueError(f"it takes no {self.unit}s")
+                more, *facts = self._load_more(trunk)
+            except (OSError, ValueError) as error:
+                what = f"Expected `{self.unit}_encoder` to be a pretrained {self.unit} model, but got {self.name!r}"
+                raise ValueError(f"{what}: {one_line(error)}") from error
+            self._parts = trunk.to(pick_device(self.device)), more, self._find_version(trunk, *facts)
+        return self._parts
+
     def _load_trained(self) -> tuple[Any, Any]:
-        """Return the parts of the model, unless it has changed since training; a folder is checked before loading."""
+        """Return the trunk and what it needs; a model that has changed since training is refused, a folder unloaded."""
         folder = Path(self.name)
         if folder.is_dir():
             self._check_version(hash_folder(folder))
-        first, second, version = self._load()
+        trunk, more, version = self._load()
         self._check_version(version)
-        return first, second
+        return trunk, more
 
     def _check_version(self, version: str) -> None:
         """Raise a `ValueError` unless the model has the version that it had in training."""
         if version != self.version_:
-            what = self.unit.removesuffix("s")
             raise ValueError(
-                f"Expected {what} encoder {self.name} to be unchanged since training, but its files differ."
+                f"Expected {self.unit} encoder {self.name} to be unchanged since training, but its files differ."
             )
 
     def _find_version(self, model: nn.Module, *more: str) -> str:

@@ -224,26 +224,8 @@ def read_data(spec: TableSpec) -> TableData:
     for name in spec.kind:
         if name not in (*roles.inputs, *roles.privileged):
             raise ValueError(f"Expected `kind` to name an input or privileged column, but got {name!r}.")
-    single = {"example": roles.example, "gold": spec.gold, "weight": spec.weight, "annotator": spec.annotator}
-    used = [*roles.target, *roles.privileged, *roles.inputs, *filter(None, single.values())]
-    strings = [name for name, kind in spec.kind.items() if kind not in ("number", "standardized")]
-    types_of_csv = dict.fromkeys([*strings, *filter(None, [roles.example])], pa.string())
-    table, types = open_columns(spec.table, list(dict.fromkeys(used)), types_of_csv)
-    for role, named in {"target": roles.target, **{role: [name] for role, name in single.items() if name}}.items():
-        families = ("boolean", "number") if role == "weight" else ("boolean", "number", "string")
-        recognizing.check_types(types, named, role, families)
-    recognizing.check_types(types, roles.inputs, "input", recognizing.STORED)
-    recognizing.check_types(types, roles.privileged, "privileged", (*recognizing.STORED, "null"))
-    labels = pd.DataFrame({name: table[name] for name in roles.target})
-    labels, notes = drop_unlabelled(labels, roles.target, classes=False)
-    task, reason = targets.choose_task(labels, roles.target, spec.task, soft=spec.soft)
-    if task == "classification" and spec.scale in (None, "nominal"):  # else −1 may be a grade
-        labels, coded = drop_unlabelled(labels, roles.target, classes=True)
-        notes += coded
-    if len(labels) < len(table):
-        table = table.take(labels.index.to_numpy())
-    if task == "classification" and len(roles.target) == 1:
-        notes += note_target(labels[roles.target[0]], given=spec.task is not None, scaled=spec.scale is not None)
+    table, types = open_roles(spec, roles)
+    table, task, reason, notes = keep_labelled(spec, table, roles)
     inputs, of_inputs = describe_inputs(spec, table, types, roles)
     privileged, of_privileged = recognizing.recognize_privileged(
         table[list(roles.privileged)], spec.kind, TABLE_ADVICE, spec.annotator
@@ -254,34 +236,30 @@ def read_data(spec: TableSpec) -> TableData:
         raise ValueError("Expected a column of annotators for `trust`: name it in `annotator`.")
     if spec.weight is not None:
         targets.check_weights(table[spec.weight], f"weight column {spec.weight!r}")
-    known: list[str] = []
-    strange: list[str] = []
+    known, of_gold = "", list[str]()
     if spec.gold is not None:
-        line, strange = targets.check_gold(table, spec.gold, roles.target, task, soft=spec.soft)
-        known = [line]
+        known, of_gold = targets.check_gold(table, spec.gold, roles.target, task, soft=spec.soft)
+    classes, ordinal = order_classes(spec, table, roles, task)
     choices = [
-        *([opened.note] if opened.note else []),
+        opened.note,
         f"Task: {task} ({reason}).",
+        f"Scale: {len(classes)} grades in order, from {classes[0]} to {classes[-1]}." if ordinal else "",
         f"Inputs: {count_kinds(inputs)}.",
         "Privileged: " + (", ".join(f"{name} ({kind})" for name, kind in privileged.items()) or "none") + ".",
         who,
-        *([f"Weights: {spec.weight}."] if spec.weight else []),
-        *known,
+        f"Weights: {spec.weight}." if spec.weight else "",
+        known,
     ]
-    classes, ordinal = order_classes(spec, table, roles, task)
-    if ordinal:
-        choices.insert(1, f"Scale: {len(classes)} grades in order, from {classes[0]} to {classes[-1]}.")
-    schema = Schema(
-        roles=roles,
-        task=task,
-        soft=spec.soft,
-        inputs=inputs,
-        privileged=privileged,
-        annotator=annotator,
-        ordinal=ordinal,
-    )
     data = TableData(
-        schema=schema,
+        schema=Schema(
+            roles=roles,
+            task=task,
+            soft=spec.soft,
+            inputs=inputs,
+            privileged=privileged,
+            annotator=annotator,
+            ordinal=ordinal,
+        ),
         columns=table,
         classes=classes,
         gold=spec.gold,
@@ -289,9 +267,39 @@ def read_data(spec: TableSpec) -> TableData:
         trust=spec.trust,
         folder=folder_of(spec.table),
     )
-    data, grouped = find_examples(data)
-    every = [*notes, *of_inputs, *of_privileged, *strange, *grouped]
-    return replace(data, choices=[*map(one_line, choices)], notes=[*map(one_line, every)])
+    data, of_examples = find_examples(data)
+    every = [*notes, *of_inputs, *of_privileged, *of_gold, *of_examples]
+    return replace(data, choices=[*map(one_line, filter(None, choices))], notes=[*map(one_line, every)])
+
+
+def open_roles(spec: TableSpec, roles: Roles) -> tuple[Columns, pa.Schema]:
+    """Open the columns that have a role, and check their types."""
+    single = {"example": roles.example, "gold": spec.gold, "weight": spec.weight, "annotator": spec.annotator}
+    named = {"target": roles.target, **{role: (name,) for role, name in single.items() if name}}
+    used = dict.fromkeys([*roles.target, *roles.privileged, *roles.inputs, *filter(None, single.values())])
+    strings = [name for name, kind in spec.kind.items() if kind not in ("number", "standardized")]
+    types_of_csv = dict.fromkeys([*strings, *named.get("example", ())], pa.string())
+    table, types = open_columns(spec.table, list(used), types_of_csv)
+    for role, names in named.items():
+        families = ("boolean", "number") if role == "weight" else ("boolean", "number", "string")
+        recognizing.check_types(types, names, role, families)
+    recognizing.check_types(types, roles.inputs, "input", recognizing.STORED)
+    recognizing.check_types(types, roles.privileged, "privileged", (*recognizing.STORED, "null"))
+    return table, types
+
+
+def keep_labelled(spec: TableSpec, table: Columns, roles: Roles) -> tuple[Columns, str, str, list[str]]:
+    """Return the rows that have a label, the task and the reason for it, and notes on the target."""
+    labels = pd.DataFrame({name: table[name] for name in roles.target})
+    labels, notes = drop_unlabelled(labels, roles.target, classes=False)
+    task, reason = targets.choose_task(labels, roles.target, spec.task, soft=spec.soft)
+    if task == "classification" and spec.scale in (None, "nominal"):  # else −1 may be a grade
+        labels, coded = drop_unlabelled(labels, roles.target, classes=True)
+        notes += coded
+    if task == "classification" and len(roles.target) == 1:
+        notes += note_target(labels[roles.target[0]], given=spec.task is not None, scaled=spec.scale is not None)
+    labelled = table if len(labels) == len(table) else table.take(labels.index.to_numpy())
+    return labelled, task, reason, notes
 
 
 def describe_inputs(
@@ -384,7 +392,7 @@ def read_labelled(path: Path, schema: Schema, classes: Sequence[Any]) -> TableDa
             raise ValueError(f"Expected target {name!r} of {path} to be a {family} as in training, but it is a {got}.")
         targets.check_target(frame[name], binary=schema.several, of=f" of {path}")
     if schema.soft:
-        targets.check_probabilities(frame[list(target)], f"the targets of {path}")
+        targets.check_probabilities(frame[list(target)], f"the targets of {path}, which are soft,")
     test = TableData(
         schema=replace(schema, roles=replace(schema.roles, example=example[0] if example else None), privileged={}),
         columns=frame,

@@ -37,7 +37,7 @@ def choose_task(frame: pd.DataFrame, target: Sequence[str], task: str | None, *,
     for name in target:
         check_target(frame[name], binary=len(target) > 1 and not soft)
     if soft:
-        check_probabilities(frame[list(target)], "the targets")
+        check_probabilities(frame[list(target)], "the targets, which are `soft`,")
         if task == "regression":
             raise ValueError("Expected `soft` targets for classification, but `task` is 'regression'.")
         return "classification", f"the targets are probabilities of {len(target)} classes"
@@ -221,21 +221,21 @@ def check_weights(weights: Column, what: str) -> NDArray[np.float64]:
 
 
 def check_probabilities(labels: pd.DataFrame, what: str) -> NDArray[np.float64]:
-    """Return soft labels, [rows, classes], normalized; raise a `ValueError` unless rows sum to one up to rounding."""
+    """Return probabilities, [rows, classes], normalized; raise a `ValueError` unless rows sum to one up to rounding."""
     if labels.shape[1] < 2:
-        raise ValueError(f"Expected {what} to have a column for each class with `soft`, but got 1 column.")
+        raise ValueError(f"Expected {what} to have a column for each class, but got 1 column.")
     try:
         p = labels.to_numpy(np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"Expected {what} to be probabilities with `soft`, but some are no numbers.") from error
+        raise ValueError(f"Expected {what} to be probabilities, but some are no numbers.") from error
     if (p < 0).any():
         row, column = np.argwhere(p < 0)[0]
         got = f"{p[row, column]:g} in row {labels.index[row]}, column {labels.columns[column]!r}"
-        raise ValueError(f"Expected {what} to be probabilities with `soft`, but got {got}.")
+        raise ValueError(f"Expected {what} to be probabilities, but got {got}.")
     total = p.sum(1, keepdims=True)
     wrong = ~(np.abs(total[:, 0] - 1) <= ROUNDING)
     if wrong.any():
         place = int(wrong.argmax())
         got = f"row {labels.index[place]} sums to {total[place, 0]:.4g}"
-        raise ValueError(f"Expected rows of {what} to be probabilities that sum to one with `soft`, but {got}.")
+        raise ValueError(f"Expected rows of {what} to be probabilities that sum to one, but {got}.")
     return np.asarray(p / total)

@@ -9,10 +9,7 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
-from lupi._internal.checks import import_extra
-from lupi._internal.devices import pick_device
-from lupi._internal.pretrained import TextTrunk, limit_tokens, load_tokenizer, pretrained
-from lupi._internal.sanitizing import one_line
+from lupi._internal.pretrained import TextTrunk, limit_tokens, load_tokenizer
 from lupi.tabular.onnx_graph import OnnxGraph
 from lupi.tabular.pretrained_encoders import PretrainedEncoder, resolve_folder
 
@@ -139,28 +136,19 @@ class TransformerEncoder(PretrainedEncoder):
         Hash of the files in the folder, or of the weights and words. A model refuses an encoder that has changed.
     """
 
-    unit = "texts"
+    unit = "text"
+    trunk = TextTrunk
+    extra = "text"
 
     def _embed(self, values: list[str]) -> NDArray[np.float32]:
-        tokenizer, trunk = self._load_trained()
+        trunk, tokenizer = self._load_trained()
         limit = limit_tokens(tokenizer, trunk.model.config)
         tokens = tokenizer(values, padding=True, truncation=True, max_length=limit, return_tensors="pt")
         return self._apply(trunk, dict(tokens))
 
-    def _load(self) -> tuple[Any, Any, str]:
-        """Load the tokenizer, the model and its version, once."""
-        if "_parts" not in vars(self):
-            import_extra("transformers", "text")
-            try:
-                trunk, tokenizer = pretrained(self.name), load_tokenizer(self.name)
-                if not isinstance(trunk, TextTrunk):
-                    raise ValueError("it is an image model")
-            except (OSError, ValueError) as error:
-                what = "Expected `text_encoder` to be a model that Hugging Face can load, but got"
-                raise ValueError(f"{what} {self.name!r}: {one_line(error)}") from error
-            version = self._find_version(trunk, repr(tokenizer), *sorted(tokenizer.get_vocab()))
-            self._parts = tokenizer, trunk.to(pick_device(self.device)), version
-        return self._parts
+    def _load_more(self, trunk: TextTrunk) -> tuple[Any, *tuple[str, ...]]:  # noqa: ARG002  images need it
+        tokenizer = load_tokenizer(self.name)
+        return tokenizer, repr(tokenizer), *sorted(tokenizer.get_vocab())
 
 
 def make_text_encoder(name: str | None, device: str = "auto") -> TfidfEncoder | TransformerEncoder:

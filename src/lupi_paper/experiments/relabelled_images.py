@@ -31,7 +31,8 @@ from lupi.likelihoods import Categorical
 from lupi.nn import Parts, Tower, resnet, use_workers
 from lupi.settings import Settings as Training
 from lupi.tabular import TableEncoder
-from lupi.training import RandomCrop, RandomFlip, RandomResizedCrop, pick_device
+from lupi.training import pick_device
+from lupi_paper.augmentation import RandomCrop, RandomFlip, RandomResizedCrop
 from lupi_paper.cases import Case, make_score, train_cases
 from lupi_paper.experiments.annotators import (
     MOMENTUM,

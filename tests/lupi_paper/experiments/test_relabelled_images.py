@@ -22,7 +22,8 @@ from lupi.compare.cache import open_run_folder
 from lupi.compare.engine import to_frame
 from lupi.datasets import relabel
 from lupi.methods import build
-from lupi.training import RandomCrop, RandomFlip, RandomResizedCrop, fit
+from lupi.training import fit
+from lupi_paper.augmentation import RandomCrop, RandomFlip, RandomResizedCrop
 from lupi_paper.cases import make_score, train_cases
 from lupi_paper.datasets.imagenet_pi import CLASSES
 from lupi_paper.experiments import relabelled_data

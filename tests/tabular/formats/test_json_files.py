@@ -48,12 +48,11 @@ def test_compressed_lines(tmp_path):
     assert sum(batch.num_rows for batch in table.batches(["id"])) == 3
 
 
-def test_lines_are_read_in_batches_with_the_types_that_are_given(tmp_path):
-    """Whole numbers for megabytes, then a real one: in training it was a number."""
+def test_lines_have_types_that_fit_all_of_them(tmp_path):
+    """Whole numbers for megabytes, then a real one."""
     path = tmp_path / "t.jsonl"
     path.write_text(lines([{"x": 3, "note": "w" * 80}] * 80_000) + lines([{"x": 0.5, "note": "last"}]))
-    assert open_file(path).read(["x"]).column("x")[-1].as_py() == 0.5
-    parts = list(open_file(path, {"x": pa.float64(), "note": pa.string()}).batches(["x", "note"]))
+    parts = list(open_file(path).batches(["x", "note"]))
     assert len(parts) > 1
     assert parts[-1].slice(parts[-1].num_rows - 1).to_pylist() == [{"x": 0.5, "note": "last"}]
     assert sum(part.num_rows for part in parts) == 80_001

@@ -1,4 +1,4 @@
-"""How far annotators agree with each other, whatever the truth."""
+"""How far annotators agree with each other, and whether they disagree because some err."""
 
 from typing import Any
 
@@ -7,13 +7,22 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from lupi.crowd.agreement import bootstrap_alpha, krippendorff_alpha, wilson_interval
+from lupi.crowd.opinions import compare_with_opinions
 from lupi.diagnose.base import MOST_ROWS, Brief, Check, Finding
 from lupi.diagnose.problem import Problem
 from lupi.report import Section, Table
-from lupi.report.page import format_intervals
 
 FEWEST_SHARED = 10
 """Minimum number of examples that two annotators must share to be compared."""
+ERRORS = (
+    "Disagreement is mostly about annotators: some are right more often than others. So infer the true labels, as "
+    "`auto` does."
+)
+OPINIONS = (
+    "Disagreement is mostly about examples: who gives a label says less about it than the other labels of the example "
+    "do. If the question is subjective, predict how people would answer: `predicts` = labels."
+)
+UNCLEAR = "It is open whether disagreement is about annotators who err or about examples without a single answer."
 
 
 class Agreement(Check):
@@ -48,15 +57,13 @@ class Agreement(Check):
                 f"\nκ is Cohen's κ of two annotators who share {FEWEST_SHARED} examples or more. A pair with a low κ "
                 "reads the instructions differently. Two labels agree if they are equal."
             )
-            shown = pairs.drop(columns=["low", "high"]).rename(columns={"kappa": "κ"})
-            texts = {"κ": format_intervals(pairs["kappa"], pairs["low"], pairs["high"], "z.2f")}
             caption = "Pairs of annotators, the least agreeing first."
             tables = [
                 Table(
                     caption=caption,
-                    frame=shown,
+                    frame=pairs.rename(columns={"kappa": "κ"}),
                     formats={"agreement": ".2f"},
-                    texts=texts,
+                    intervals={"κ": "z.2f"},
                     sorted_by="κ",
                     minor=["examples", "agreement"],
                 )
@@ -68,6 +75,32 @@ class Agreement(Check):
             brief=brief,
             numbers={"alpha": alpha, "low": low, "high": high},
             notes=[f"{sentence}: 1 is perfect agreement, 0 is chance."],
+        )
+
+
+class Disagreement(Check):
+    """Compare how well a true label, or a distribution of opinions, predicts a label from the others of its example."""
+
+    name = "disagreement"
+
+    def run(self, problem: Problem) -> Finding | None:
+        """Compare the two, if annotators are known and enough examples have several labels."""
+        if not problem.has_classes or problem.grades is not None or problem.annotator is None:
+            return None
+        gap = compare_with_opinions(problem.blind_inference)
+        if gap is None:
+            return None
+        mean, low, high = gap
+        sentence = ERRORS if low > 0 else OPINIONS if high < 0 else UNCLEAR
+        text = (
+            f"{sentence}\nTwo models predict each label from the others of its example. In one, the example has a "
+            "true label, which annotators give more or less often. In the other, it has a share of people who would "
+            f"give each answer. The first is better by {mean:.3f} nats per label [{low:.3f}, {high:.3f}]."
+        )
+        return Finding(
+            sentence=OPINIONS if high < 0 else "",
+            section=Section(heading="Errors or opinions", text=text),
+            numbers={"gain_of_truth": mean, "low": low, "high": high},
         )
 
 

@@ -1,4 +1,4 @@
-"""How reliable each annotator is, and which classes they confuse."""
+"""How reliable each annotator is, which classes they confuse, and who grades too high, too low or at random."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from lupi.crowd.tables import tabulate_confusions
 from lupi.diagnose.base import MOST_ROWS, Brief, Check, Finding
 from lupi.diagnose.problem import Problem
 from lupi.report import Section, Table, figures
-from lupi.report.page import Detail, format_intervals
+from lupi.report.page import Detail
 
 FEW_LABELS = 5
 """With fewer labels, the share of correct labels of an annotator is too noisy for a ranking."""
@@ -19,6 +19,10 @@ MOST_ANNOTATORS = 20
 """Maximum number of annotators with confusion matrices on the page."""
 MOST_CLASSES = 15
 """Maximum number of classes of a confusion matrix on the page."""
+FIRST = 3
+"""Number of annotators to name in the verdict."""
+SMALL = 0.5
+"""Annotators with a smaller bias, in grades, are not named."""
 
 
 class Annotators(Check):
@@ -117,14 +121,12 @@ def show_annotators(table: pd.DataFrame, details: Sequence[Detail], graded: bool
     if details:
         whom = "an annotator" if len(details) == len(table) else f"one of the first {len(details)}"
         text += f"\nBelow the table, open {whom} to see which classes they confuse."
-    shown = table.drop(columns=["low", "high"]).assign(flagged=np.where(flagged, "flagged", ""))
-    shares = shown.columns.difference(["annotator", "labels", "reliability", "flagged"])
+    shares = table.columns.difference(["annotator", "labels", "reliability", "low", "high", "flagged"])
     shown_table = Table(
         caption="Annotators.",
-        frame=shown,
+        frame=table.assign(flagged=np.where(flagged, "flagged", "")),
         formats={"labels": ",d", **dict.fromkeys(shares, ".2f")},
-        texts={"reliability": format_intervals(table["reliability"], table["low"], table["high"], "z.2f")},
-        hints={"reliability": "[interval]"},
+        intervals={"reliability": "z.2f"},
         marked=flagged.tolist(),
         minor=["labels", *shares],
     )
@@ -152,3 +154,42 @@ def show_confusions(annotators: pd.DataFrame, confusions: pd.DataFrame, classes:
         who = f"{row.annotator}: {row.labels:,} labels, reliability {row.reliability:.2f}"
         details.append(Detail(who + (", flagged" if row.flagged else ""), table))
     return details
+
+
+class Grades(Check):
+    """The bias and spread of each annotator, in grades: annotator, labels, bias and spread, the largest bias first."""
+
+    name = "grades"
+
+    def run(self, problem: Problem) -> Finding | None:
+        """Estimate bias and spread, if the classes are grades of a rating scale."""
+        if problem.grades is None or problem.annotator is None:
+            return None
+        inference, found = problem.inferred
+        if found is None:
+            return None
+        votes = inference.votes
+        columns = {"annotator": inference.names, "labels": np.bincount(votes.annotator, minlength=votes.annotators)}
+        table = pd.DataFrame({**columns, "bias": found.bias, "spread": found.spread})
+        table = table.sort_values("bias", key=np.abs, ascending=False, kind="stable", ignore_index=True)
+        first = table[(table["labels"] >= FEW_LABELS) & (table["bias"].abs() >= SMALL)].head(FIRST)
+        biases = [
+            f"{who} ({abs(bias):.1f} {'higher' if bias > 0 else 'lower'})"
+            for who, bias in zip(first["annotator"], first["bias"], strict=True)
+        ]
+        sentence = "No annotator grades half a grade higher or lower than others would."
+        if biases:
+            sentence = (
+                f"First check the grades of those who grade higher or lower than others would: {', '.join(biases)}."
+            )
+        return Finding(
+            sentence=sentence,
+            table=table,
+            section=Section(
+                heading="Grades",
+                text="Bias is by how many grades an annotator is above the estimated true grade on average, and spread "
+                "is how far their grades scatter. Habits, which do not depend on the truth, are not part of it.",
+            ),
+            brief=Brief("Bias and spread in grades", table.head(MOST_ROWS), {"bias": 2, "spread": 2}),
+            numbers={"largest_bias": float(table["bias"].iloc[0])},
+        )

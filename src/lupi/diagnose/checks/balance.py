@@ -7,7 +7,6 @@ from lupi.crowd.rates import FEWEST, tabulate_rates
 from lupi.diagnose.base import Check, Finding
 from lupi.diagnose.problem import Problem
 from lupi.report import Section, Table
-from lupi.report.page import format_intervals
 
 
 class Balance(Check):
@@ -55,14 +54,13 @@ def describe_balance(table: pd.DataFrame, known: int = 0) -> Finding:
         "the labels of its examples that name it."
     )
     names = {"true_share": "share of examples", "share": "share of labels", "rate": "true rate"}
-    texts, sentence, numbers = {}, "", {}
+    sentence, numbers = "", {}
     if known:
         text += (
             f"\nThe true rate is the share of the class in truth, with its 95% interval, from {known:,} true labels "
             "and the estimates for all examples. However wrong the labels are, it holds if the examples with a true "
             "label were drawn at random."
         )
-        texts = {names["rate"]: format_intervals(table["rate"], table["low"], table["high"], ".1%")}
         far = table.astype({"class": str}).iloc[int((table["rate"] - table["share"]).abs().argmax())]
         sentence = (
             f"{far['class']!r} is the truth for {far['rate']:.1%} [{far['low']:.1%}, {far['high']:.1%}] of the "
@@ -72,7 +70,7 @@ def describe_balance(table: pd.DataFrame, known: int = 0) -> Finding:
         numbers = dict(zip(table["class"].map(str), rates, strict=True))
     shown_table = Table(
         caption="Classes.",
-        frame=table.drop(columns=["low", "high"], errors="ignore").rename(columns=names),
+        frame=table.rename(columns=names),
         formats={
             "labels": ",d",
             "examples": ",.1f",
@@ -80,7 +78,7 @@ def describe_balance(table: pd.DataFrame, known: int = 0) -> Finding:
             "share of examples": ".1%",
             "recognized": ".0%",
         },
-        texts=texts,
+        intervals={names["rate"]: ".1%"} if known else {},
         hints={"examples": "expected"},
         minor=["labels", "examples", *([names["true_share"]] if known else [])],
     )

@@ -11,7 +11,6 @@ from lupi._internal.arrays import Floats
 from lupi.diagnose.base import Check, Finding
 from lupi.diagnose.problem import Problem
 from lupi.report import Section, Table
-from lupi.report.page import format_intervals
 
 COLUMNS = ("position", "length", "tokens", "words")
 """Columns that are checked, among the inputs and the privileged columns."""
@@ -110,9 +109,8 @@ def describe_bias(table: pd.DataFrame) -> Finding:
     )
     shown = Table(
         caption="Bias by position and length.",
-        frame=table.drop(columns=["low", "high"]),
-        texts={"effect": format_intervals(table["effect"], table["low"], table["high"], "+.1%")},
-        hints={"effect": "[interval]"},
+        frame=table,
+        intervals={"effect": "+.1%"},
         minor=["change"],
     )
     return Finding(

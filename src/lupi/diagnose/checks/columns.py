@@ -11,7 +11,6 @@ from lupi.diagnose.information import Gain
 from lupi.diagnose.leaks import GIVEN
 from lupi.diagnose.problem import Problem
 from lupi.report import Section, Table, figures
-from lupi.report.page import format_intervals
 
 TOGETHER, SHUFFLED = "(all together)", "(shuffled)"
 """Names of rows of the table of information that are not columns."""
@@ -121,12 +120,12 @@ def show_information(table: pd.DataFrame) -> Section:
         "explains without the inputs. Known is the share of rows whose value also occurs in other examples."
     )
     shares = ["share", "alone", "known"]
-    shown = table[["column", "estimate", *shares]].rename(columns={"estimate": "information"})
+    shown = table[["column", "estimate", "low", "high", *shares]].rename(columns={"estimate": "information"})
     shown_table = Table(
         caption="Information in each privileged column.",
         frame=shown.assign(leak=np.where(table["leak"], "may leak the label", "")),
         formats=dict.fromkeys(shares, "z.0%"),
-        texts={"information": format_intervals(table["estimate"], table["low"], table["high"], "z.3f")},
+        intervals={"information": "z.3f"},
         hints={"information": "nats [interval]"},
         marked=table["leak"].tolist(),
         minor=shares,

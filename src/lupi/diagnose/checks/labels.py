@@ -88,10 +88,9 @@ class Consensus(Check):
 
 def tabulate_examples(problem: Problem) -> pd.DataFrame:
     """Return the most probable label of each example; without ids, examples are named by the row of a label."""
-    first, best = np.unique(problem.group, return_index=True)[1], problem.likely
     ids = problem.rows if problem.ids is None else problem.ids
-    table = tabulate_consensus(problem.inference, ids[first], problem.classes, best)
-    table["probability"] = (problem.inference.truth * problem.near[best]).sum(1)
+    table = tabulate_consensus(problem.inference, ids[problem.first_rows], problem.classes, problem.likely)
+    table["probability"] = (problem.inference.truth * problem.near[problem.likely]).sum(1)
     return table.rename(columns={"example": "row"}) if problem.ids is None else table
 
 

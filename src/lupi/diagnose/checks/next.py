@@ -14,7 +14,6 @@ from lupi.diagnose.base import Check, Finding
 from lupi.diagnose.checks.labels import list_first, tabulate_examples
 from lupi.diagnose.problem import SAMPLES, Problem
 from lupi.report import Section, Table
-from lupi.report.page import format_intervals
 
 SHARES = (0.0, 0.1, 0.25, 0.5, 1.0)
 """For how many more labels the accuracy is predicted, as shares of the number of examples."""
@@ -52,8 +51,8 @@ class Next(Check):
         counts = sorted({round(share * problem.examples) for share in SHARES})
         outlook = expected_accuracy(inference, typical, order, counts, problem.seed)
         content = pd.DataFrame(index=range(len(table)))
-        first = np.unique(problem.group, return_index=True)[1][order[:MOST_SHOWN]]
         if problem.source is not None:
+            first = problem.first_rows[order[:MOST_SHOWN]]
             content = problem.source.read_content(problem.rows[first])
         curves = draw_curves(problem, counts) if problem.has_curve else None
         what = "accuracy" if problem.grades is None else "share of exactly right grades"
@@ -77,8 +76,7 @@ def draw_curves(problem: Problem, counts: Sequence[int]) -> pd.DataFrame:
 
     Decisions are scored by the posterior of the true label.
     """
-    first = np.unique(problem.group, return_index=True)[1]
-    truth, scores = problem.inference.truth, []
+    first, truth, scores = problem.first_rows, problem.inference.truth, []
     for p in [*problem.curve, problem.predictions]:
         of_example = np.maximum(p[first], SMALLEST)
         right = truth[np.arange(len(first)), of_example.argmax(1)]
@@ -169,25 +167,18 @@ def describe_plan(outlook: Sequence[Outlook], first: str, what: str) -> str:
 def show_plan(outlook: Sequence[Outlook], curves: pd.DataFrame | None) -> Table:
     """Show what more labels buy for the consensus and the model."""
     plan = pd.DataFrame(outlook, columns=["more labels", "consensus", "low", "high"])
-    hints = {"consensus": "accuracy [interval]"}
-    texts = {"consensus": format_intervals(plan["consensus"], plan["low"], plan["high"], ".1%")}
+    styles, hints = {"consensus": ".1%"}, {"consensus": "accuracy [interval]"}
     if curves is not None:
-        plan = plan.assign(
-            model=curves["accuracy"], **{"model gains": 100 * curves["accuracy_gain"]}, NLL=curves["nll"]
-        )
-        for name, column, scale, style in (
-            ("model", "accuracy", 1, ".1%"),
-            ("model gains", "accuracy_gain", 100, ".1f"),
-            ("NLL", "nll", 1, ".3f"),
-        ):
-            middle, low, high = (scale * curves[each] for each in (column, f"{column}_low", f"{column}_high"))
-            texts[name] = format_intervals(middle, low, high, style)
+        styles |= {"model": ".1%", "model gains": ".1f", "NLL": ".3f"}
         hints |= {"model": "accuracy [interval]", "model gains": "points [interval]", "NLL": "of the model [interval]"}
+        for name, column, scale in (("model", "accuracy", 1), ("model gains", "accuracy_gain", 100), ("NLL", "nll", 1)):
+            for end in ("", "_low", "_high"):
+                plan[f"{name}{end}"] = scale * curves[f"{column}{end}"]
     return Table(
         caption="How many labels are enough.",
-        frame=plan.drop(columns=["low", "high"]),
+        frame=plan,
         formats={"more labels": ",d"},
-        texts=texts,
+        intervals=styles,
         hints=hints,
         minor=[] if curves is None else ["NLL"],
     )

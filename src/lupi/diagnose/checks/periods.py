@@ -8,7 +8,6 @@ from pandas.api.types import is_datetime64_any_dtype
 from lupi.diagnose.base import Check, Finding
 from lupi.diagnose.problem import Problem
 from lupi.report import Section, Table
-from lupi.report.page import format_intervals
 
 PERIODS = 10
 """Number of periods, with about equally many labels each."""
@@ -58,9 +57,8 @@ def show_periods(table: pd.DataFrame) -> Section:
     days = {name: table[name].dt.strftime("%Y-%m-%d %H:%M") for name in ("start", "end")}
     shown_table = Table(
         caption="Periods with about equally many labels each.",
-        frame=table.drop(columns=["low", "high"]).assign(**days),
+        frame=table.assign(**days),
         formats={"labels": ",d"},
-        texts={"right": format_intervals(table["right"], table["low"], table["high"], "z.2f")},
-        hints={"right": "[interval]"},
+        intervals={"right": "z.2f"},
     )
     return Section(heading="Over time", text=text, tables=[shown_table])

@@ -3,19 +3,17 @@
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset
 import pyarrow.json
 
-from lupi.tabular.formats.base import MemoryTable, TableFile, open_binary, read_text
+from lupi.tabular.formats.base import MemoryTable, open_binary, read_text
 
-BEGINNING, BLOCK = 2**20, 2**22
-"""Number of bytes from which names and types are inferred, and of a batch. No object may be longer."""
+BLOCK = 2**22
+"""Number of bytes that Arrow parses at once. No line may be longer."""
 MAX_DEPTH = 500
 """Depth to which objects and lists may be nested: Python's parser stops at about twice as many, and Arrow's crashes."""
 STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
@@ -25,44 +23,19 @@ MAYBE_LONG = re.compile(rb"(?<![\d.])\d{19,}(?![\d.eE])")
 """Whole numbers that may have more than 64 bits, of which Arrow makes floats."""
 
 
-class JsonLinesFile(TableFile):
-    """A file with one JSON object per line, possibly compressed with gzip."""
+class JsonLinesFile(MemoryTable):
+    """A file with one JSON object per line, possibly compressed with gzip. It is read as a whole."""
 
     suffixes = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz")
 
-    def __init__(self, path: Path, types: Mapping[str, pa.DataType]) -> None:
-        super().__init__(path, types)
+    def __init__(self, path: Path, types: Mapping[str, pa.DataType]) -> None:  # noqa: ARG002  JSON has types
         with open_binary(path) as file:
             for number, line in enumerate(file):
                 if line.count(b"[") + line.count(b"{") > MAX_DEPTH and measure_depth(line) > MAX_DEPTH:
                     raise make_depth_error(path, number)
                 if MAYBE_LONG.search(line):
                     check_integers(STRING.sub(b"", line), path)
-
-    def _open(self, size: int, schema: pa.Schema | None = None) -> Any:
-        parse = pa.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore" if schema else "infer")
-        file_format = pa.dataset.JsonFileFormat(parse_options=parse, read_options=pa.json.ReadOptions(block_size=size))
-        return pa.dataset.dataset(self.path, schema=schema, format=file_format)
-
-    @cached_property
-    def schema(self) -> pa.Schema:
-        """Names and types of the columns, from the first megabyte; JSON distinguishes strings from numbers."""
-        found = self._open(BEGINNING).schema
-        given = {name: kind for name, kind in self.types.items() if name in found.names and kind != pa.string()}
-        return pa.schema([field.with_type(given.get(field.name, field.type)) for field in found])
-
-    def read(self, columns: Sequence[str]) -> pa.Table:
-        """Read columns of all rows; later blocks may change the type inferred from earlier ones."""
-        return pa.json.read_json(self.path, pa.json.ReadOptions(block_size=BLOCK)).select(list(columns))
-
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Read columns in batches, with the types of `schema`."""
-        opened = self._open(BLOCK, pa.schema([self.schema.field(name) for name in columns]))
-        yield from map(pa.Table.from_batches, ([batch] for batch in opened.to_batches(batch_readahead=1)))
-
-    def count_rows(self) -> int:
-        """Count the rows."""
-        return int(self._open(BLOCK).count_rows())
+        super().__init__(path, pa.json.read_json(path, pa.json.ReadOptions(block_size=BLOCK)))
 
 
 class JsonFile(MemoryTable):
@@ -141,4 +114,4 @@ def to_table(records: Sequence[Mapping[str, Any]], path: Path) -> pa.Table:
     lines = "\n".join(json.dumps(record) for record in records).encode()
     if MAYBE_LONG.search(lines):
         check_integers(STRING.sub(b"", lines), path)
-    return pa.json.read_json(io.BytesIO(lines), pa.json.ReadOptions(block_size=max(len(lines), BEGINNING)))
+    return pa.json.read_json(io.BytesIO(lines), pa.json.ReadOptions(block_size=max(len(lines), BLOCK)))

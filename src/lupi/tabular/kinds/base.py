@@ -105,9 +105,9 @@ class Kind(ABC):
     def __init__(self, argument: str | None = None) -> None:
         self.argument = argument
 
-    @abstractmethod
-    def recognizes(self, column: Column, stored: str) -> bool:
-        """Return whether an input column with one value per example is of this kind."""
+    def recognizes(self, column: Column, stored: str) -> bool:  # noqa: ARG002
+        """Return whether an input column with one value per example is of this kind; by default, users choose it."""
+        return False
 
     def reads(self, stored: str) -> bool:
         """Return whether a column with the given type can be read as this kind."""

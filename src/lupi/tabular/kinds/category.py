@@ -32,6 +32,8 @@ class OneHot(Encoding):
 
     sign: ClassVar[str] = "="
 
+    numbers = 0
+    codes = 1
     labels: list[str]
     missing: bool
 
@@ -43,14 +45,6 @@ class OneHot(Encoding):
         column = frame[self.columns[0]]
         self.labels, self.missing = category_labels(column), bool(column.isna().any())
         return self
-
-    @property
-    def numbers(self) -> int:
-        return 0
-
-    @property
-    def codes(self) -> int:
-        return 1
 
     @property
     def width(self) -> int:

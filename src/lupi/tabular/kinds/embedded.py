@@ -3,6 +3,7 @@
 Texts are encoded with TF-IDF or, as ``"text:MODEL"``, with a Hugging Face model.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Self
@@ -47,7 +48,20 @@ class Embedded(Features):
         return {self.columns[0]: self.encoder.draw(rng, rows)} if isinstance(self.encoder, TfidfEncoder) else {}
 
 
-class Text(Kind):
+class EmbeddedKind(Kind):
+    """Strings that an encoder turns into several features."""
+
+    def reads(self, stored: str) -> bool:
+        return stored == "string"
+
+    @abstractmethod
+    def make_encoder(self, device: str) -> ColumnEncoder: ...
+
+    def encode(self, frame: Frame, columns: list[str], *, privileged: bool, device: str = "auto") -> Encoding:  # noqa: ARG002
+        return Embedded(self, columns, self.make_encoder(device)).fit(frame)
+
+
+class Text(EmbeddedKind):
     """Strings, most of which have three words or more."""
 
     name = "text"
@@ -59,14 +73,8 @@ class Text(Kind):
         values = [str(value) for value in column.dropna().unique()]
         return len(values) > 20 and bool(np.mean([len(value.split()) >= 3 for value in values[:10_000]]) > 0.5)
 
-    def reads(self, stored: str) -> bool:
-        return stored == "string"
-
     def make_encoder(self, device: str) -> ColumnEncoder:
         return make_text_encoder(self.argument, device)
-
-    def encode(self, frame: Frame, columns: list[str], *, privileged: bool, device: str = "auto") -> Encoding:  # noqa: ARG002
-        return Embedded(self, columns, self.make_encoder(device)).fit(frame)
 
 
 def embed(encoder: ColumnEncoder, column: Column) -> NDArray[np.float32]:

@@ -7,16 +7,15 @@ import os
 import re
 from pathlib import Path
 
-from lupi.tabular.frames import Frame
 from lupi.tabular.images import make_image_encoder
-from lupi.tabular.kinds.base import ColumnEncoder, Encoding, Kind
-from lupi.tabular.kinds.embedded import Embedded
+from lupi.tabular.kinds.base import ColumnEncoder
+from lupi.tabular.kinds.embedded import EmbeddedKind
 from lupi.tabular.values import Column
 
 SUFFIXES = re.compile(r".*\.(jpe?g|png|webp|gif|bmp|tiff?)", re.IGNORECASE | re.DOTALL)
 
 
-class ImageFile(Kind):
+class ImageFile(EmbeddedKind):
     """Paths of images, relative to the folder of the table. Users must choose this kind; lupi only suggests it."""
 
     name = "image"
@@ -25,17 +24,8 @@ class ImageFile(Kind):
     may_be_missing = False
     names_files = True
 
-    def recognizes(self, column: Column, stored: str) -> bool:  # noqa: ARG002
-        return False
-
-    def reads(self, stored: str) -> bool:
-        return stored == "string"
-
     def make_encoder(self, device: str) -> ColumnEncoder:
         return make_image_encoder(self.argument, device)
-
-    def encode(self, frame: Frame, columns: list[str], *, privileged: bool, device: str = "auto") -> Encoding:  # noqa: ARG002
-        return Embedded(self, columns, self.make_encoder(device)).fit(frame)
 
 
 def holds_images(column: Column) -> bool:

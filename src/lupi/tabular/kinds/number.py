@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -25,94 +25,6 @@ MAX_STANDARDIZED = 1e6
 """Standardized values are clipped to ± this number, since larger values make networks overflow."""
 MIN_RELATIVE_RANGE = 1e-6
 """A column whose range is below this fraction of its magnitude is shifted before its statistics are computed."""
-
-
-class Number(Kind):
-    """A quantity; dates and durations count as quantities, in seconds."""
-
-    name = "number"
-    joins = True
-    when_missing = "they are replaced by the mean"
-
-    def recognizes(self, column: Column, stored: str) -> bool:
-        return stored in ("number", "date", "duration") or (stored == "string" and holds_dates(column))
-
-    def accepts(self, trained: str, stored: str) -> bool:
-        return super().accepts(trained, stored) or {trained, stored} == {"date", "string"}  # a CSV file has no dates
-
-    def clean(self, column: Column) -> Column:
-        column = to_seconds(column)
-        numbers = column if is_numeric_dtype(column.dtype) else parse_numbers(column)
-        values = numbers.to_numpy(np.float64, na_value=np.nan)
-        wrong = np.isinf(values) | (np.isnan(values) & column.notna().to_numpy())
-        if wrong.any():
-            place = int(wrong.argmax())
-            got = f"{as_text(column.iloc[place])!r} in row {column.index[place]}"
-            raise ValueError(f"Expected column {column.name!r} to be finite numbers, but got {got}.")
-        return numbers
-
-    def measure(self, numbers: NDArray[Any]) -> NDArray[Any]:
-        """Return numbers on the scale on which they are encoded; here, their own."""
-        return numbers
-
-    def encode(self, frame: Frame, columns: list[str], *, privileged: bool, device: str = "auto") -> Encoding:  # noqa: ARG002
-        return Quantiles(self, columns).fit(frame) if privileged else Standard(self, columns).fit(frame)
-
-
-class Standardized(Number):
-    """A quantity that is standardized as privileged information too. Users choose it; it is never recognized."""
-
-    name = "standardized"
-
-    def recognizes(self, column: Column, stored: str) -> bool:  # noqa: ARG002
-        return False
-
-    def encode(self, frame: Frame, columns: list[str], *, privileged: bool, device: str = "auto") -> Encoding:  # noqa: ARG002
-        return Standard(self, columns).fit(frame)
-
-
-class Boolean(Number):
-    """True or false."""
-
-    name = "boolean"
-    wants = "true or false"
-
-    def recognizes(self, column: Column, stored: str) -> bool:  # noqa: ARG002
-        return stored == "boolean"
-
-    def reads(self, stored: str) -> bool:
-        return stored == "boolean"
-
-    def encode(self, frame: Frame, columns: list[str], *, privileged: bool, device: str = "auto") -> Encoding:  # noqa: ARG002
-        return OneHot(self, columns).fit(frame) if privileged else Standard(self, columns).fit(frame)
-
-
-def holds_dates(column: Column) -> bool:
-    """Return whether strings are dates in ISO format, such as 2026-12-31 or 2026-12-31T10:00:00Z."""
-    some = column.dropna().head(1000)
-    if not len(some) or not some.astype(str).str.match(r"\d{4}-\d{2}-\d{2}").all():
-        return False
-    values = pd.Series(column.dropna().unique()).astype(str)
-    return bool(parse_dates(values).notna().all())
-
-
-def parse_numbers(column: Column) -> "pd.Series[float]":
-    """Convert strings to numbers, and dates in ISO format to seconds; other values become NaN."""
-    text = column.astype(object).map(str)
-    numbers = pd.to_numeric(text, errors="coerce").astype(np.float64)
-    others = numbers.isna() & column.notna()
-    if others.any():
-        numbers[others] = to_seconds(parse_dates(text[others]))
-    return numbers
-
-
-def parse_dates(text: Column) -> Column:
-    """Convert strings in ISO format to dates, in UTC unless they name a zone; other strings become missing.
-
-    Times without a zone get one, since pandas 2 reads them in the zone of the last row that has one.
-    """
-    zoned = text.str.replace(r"([T ]\d\d(?::?\d\d){0,2}(?:[.,]\d+)?)$", r"\1Z", regex=True)
-    return pd.to_datetime(zoned, format="ISO8601", errors="coerce", utc=True)
 
 
 class Standard(Encoding):
@@ -247,7 +159,7 @@ class Quantiles(OneHot):
     """Numbers as one feature per quantile bin; the edges are training values, and the outer bins extend to infinity."""
 
     sign = " in "
-    kind: Number
+    kind: "Number"
     edges: NDArray[np.float64]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -270,6 +182,93 @@ class Quantiles(OneHot):
     def code(self, column: Column) -> NDArray[np.signedinteger]:
         values = self.read(column)
         return np.where(np.isnan(values), len(self.labels), np.searchsorted(self.edges, values, side="right"))
+
+
+class Number(Kind):
+    """A quantity; dates and durations count as quantities, in seconds."""
+
+    name = "number"
+    joins = True
+    when_missing = "they are replaced by the mean"
+    privileged_encoding: ClassVar[type[OneHot] | type[Standard]] = Quantiles
+    """How a privileged column is encoded."""
+
+    def recognizes(self, column: Column, stored: str) -> bool:
+        return stored in ("number", "date", "duration") or (stored == "string" and holds_dates(column))
+
+    def accepts(self, trained: str, stored: str) -> bool:
+        return super().accepts(trained, stored) or {trained, stored} == {"date", "string"}  # a CSV file has no dates
+
+    def clean(self, column: Column) -> Column:
+        column = to_seconds(column)
+        numbers = column if is_numeric_dtype(column.dtype) else parse_numbers(column)
+        values = numbers.to_numpy(np.float64, na_value=np.nan)
+        wrong = np.isinf(values) | (np.isnan(values) & column.notna().to_numpy())
+        if wrong.any():
+            place = int(wrong.argmax())
+            got = f"{as_text(column.iloc[place])!r} in row {column.index[place]}"
+            raise ValueError(f"Expected column {column.name!r} to be finite numbers, but got {got}.")
+        return numbers
+
+    def measure(self, numbers: NDArray[Any]) -> NDArray[Any]:
+        """Return numbers on the scale on which they are encoded; here, their own."""
+        return numbers
+
+    def encode(self, frame: Frame, columns: list[str], *, privileged: bool, device: str = "auto") -> Encoding:  # noqa: ARG002
+        encoding = self.privileged_encoding if privileged else Standard
+        return encoding(self, columns).fit(frame)
+
+
+class Standardized(Number):
+    """A quantity that is standardized as privileged information too. Users choose it; it is never recognized."""
+
+    name = "standardized"
+    privileged_encoding = Standard
+
+    def recognizes(self, column: Column, stored: str) -> bool:  # noqa: ARG002
+        return False
+
+
+class Boolean(Number):
+    """True or false."""
+
+    name = "boolean"
+    wants = "true or false"
+    privileged_encoding = OneHot
+
+    def recognizes(self, column: Column, stored: str) -> bool:  # noqa: ARG002
+        return stored == "boolean"
+
+    def reads(self, stored: str) -> bool:
+        return stored == "boolean"
+
+
+def holds_dates(column: Column) -> bool:
+    """Return whether strings are dates in ISO format, such as 2026-12-31 or 2026-12-31T10:00:00Z."""
+    some = column.dropna().head(1000)
+    if not len(some) or not some.astype(str).str.match(r"\d{4}-\d{2}-\d{2}").all():
+        return False
+    values = pd.Series(column.dropna().unique()).astype(str)
+    return bool(parse_dates(values).notna().all())
+
+
+def parse_numbers(column: Column) -> "pd.Series[float]":
+    """Convert strings to numbers, and dates in ISO format to seconds; other values become NaN."""
+    text = column.astype(object).map(str)
+    numbers = pd.to_numeric(text, errors="coerce").astype(np.float64)
+    others = numbers.isna() & column.notna()
+    if others.any():
+        numbers[others] = to_seconds(parse_dates(text[others]))
+    return numbers
+
+
+def parse_dates(text: Column) -> Column:
+    """Convert strings in ISO format to dates, in UTC unless they name a zone; other strings become missing.
+
+    Times without a zone get one, since pandas 2 reads them in the zone of the last row that has one.
+    """
+    zoned = text.str.replace(r"([T ]\d\d(?::?\d\d){0,2}(?:[.,]\d+)?)$", r"\1Z", regex=True)
+    return pd.to_datetime(zoned, format="ISO8601", errors="coerce", utc=True)
 
 
 def find_edges(values: NDArray[np.float64], quantiles: int) -> NDArray[np.float64]:

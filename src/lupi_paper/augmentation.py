@@ -9,8 +9,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lupi._internal.checks import check_integer, check_number
-
 
 class RandomCrop(nn.Module):
     """Shift images by up to `padding` pixels in each direction, filling with zeros.
@@ -28,7 +26,7 @@ class RandomCrop(nn.Module):
 
     def __init__(self, padding: int = 4) -> None:
         super().__init__()
-        self.padding = check_integer("padding", padding, 0)
+        self.padding = padding
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the shifted images."""
@@ -47,31 +45,12 @@ class RandomCrop(nn.Module):
 
 
 class RandomFlip(nn.Module):
-    """Flip images horizontally.
-
-    Parameters
-    ----------
-    p : float
-        Probability for each image.
-
-    Examples
-    --------
-    >>> RandomFlip(p=1)(torch.arange(3).reshape(1, 1, 1, 3)).flatten()
-    tensor([2, 1, 0])
-    """
-
-    def __init__(self, p: float = 0.5) -> None:
-        super().__init__()
-        self.p = check_number("p", p, maximum=1)
+    """Flip half of the images horizontally, drawn at random."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the images, some of them flipped."""
-        flipped = torch.rand(x.shape[0], 1, 1, 1, device=x.device) < self.p
+        flipped = torch.rand(x.shape[0], 1, 1, 1, device=x.device) < 0.5
         return torch.where(flipped, x.flip(-1), x)
-
-    def extra_repr(self) -> str:
-        """Show the probability."""
-        return f"p={self.p}"
 
 
 class RandomResizedCrop(nn.Module):
@@ -96,11 +75,7 @@ class RandomResizedCrop(nn.Module):
         self, size: int, scale: tuple[float, float] = (0.08, 1.0), ratio: tuple[float, float] = (3 / 4, 4 / 3)
     ) -> None:
         super().__init__()
-        self.size = check_integer("size", size, 1)
-        for name, (low, high) in (("scale", scale), ("ratio", ratio)):
-            if not 0 < low <= high:
-                raise ValueError(f"Expected `{name}` to be two positive numbers in order, but got {(low, high)}.")
-        self.scale, self.ratio = scale, ratio
+        self.size, self.scale, self.ratio = size, scale, ratio
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the resized crops."""
