@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from lupi.importers.base import (
     AGENT,
@@ -42,6 +42,27 @@ class Argilla(Importer):
     """Submitted responses to a question, with suggestions."""
 
     name = "argilla"
+    export = (
+        "[`records.to_json`, `to_disk`, `to_datasets`](https://docs.argilla.io/latest/how_to_guides/import_export), "
+        "and datasets of Argilla 1"
+    )
+    reads: ClassVar[Mapping[str, str]] = {
+        "id": "the example",
+        "fields, metadata": "inputs",
+        "responses": (
+            "the label: one, several or none of several labels, or a rating, of the first question or that of "
+            "`--label`; the same user's answers to other questions, texts too, are privileged"
+        ),
+        "responses.user_id": "`annotator`",
+        "suggestions": "`prediction`, `prediction_score` and `prediction_version` (the agent)",
+    }
+    ignores = ("external_id", "status", "_server_id", "_status", "inserted_at", "updated_at", "fields")
+    notes = (
+        "drafts and discarded responses are left out",
+        "which question holds the labels, if there are several",
+        "rankings and spans as answers to other questions, and vectors, are not read",
+    )
+    refuses = ("answers in free text", "rankings", "spans")
 
     def add(
         self, path: Path, found: Mapping[str, PreAnnotation], *, label: str | None = None

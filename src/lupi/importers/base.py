@@ -39,12 +39,23 @@ class PreAnnotation:
 
 
 class Importer(ABC):
-    """An importer of the exports of a labelling tool; docs/importing.md says what becomes of each field."""
+    """An importer of the exports of a labelling tool.
+
+    Its attributes say what becomes of each part of an export; docs/importing.md shows them.
+    """
 
     name: ClassVar[str]
     """Name of the tool in `read_export` and `lupi import`."""
+    export: ClassVar[str]
+    """What the tool exports."""
+    reads: ClassVar[Mapping[str, str]]
+    """What becomes of the fields that are read."""
     ignores: ClassVar[Sequence[str]] = ()
     """Fields that the tool keeps for itself, which are neither read nor noted. Any other field is named in a note."""
+    notes: ClassVar[Sequence[str]] = ()
+    """What is left out or changed, with a note."""
+    refuses: ClassVar[Sequence[str]] = ()
+    """What raises an error that gives the reason."""
 
     @abstractmethod
     def read(self, path: Path) -> "ImportedTable":

@@ -7,7 +7,7 @@ import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from lupi.importers.base import ImportedTable, Importer, LabelRow, choose_field, make_table, to_timestamp
 from lupi.tabular.formats import read_table
@@ -25,6 +25,22 @@ class Doccano(Importer):
     """Categories, from one file per annotator."""
 
     name = "doccano"
+    export = "JSON Lines, JSON or CSV: the .zip file, its folder or one file"
+    reads: ClassVar[Mapping[str, str]] = {
+        "file name": "`annotator`, unless annotators share their labels (`all.jsonl`)",
+        "id": "the example",
+        "label, labels, cats, annotations": "the label, or several; `--label` names another field",
+        "Comments": "`comment`",
+        "annotations.user, created_at": "`annotator` and `timestamp`, in doccano 1.0",
+        "meta, others": "inputs; privileged, if they differ between annotators of an example, as a confidence",
+    }
+    ignores = ("annotation_approver",)
+    notes = ("examples without a label are left out", "without a file per annotator, annotators are unknown")
+    refuses = (
+        "texts as labels, as of translation and summarization projects",
+        "spans and relations",
+        "a .zip file that would unpack to more than 100 times its size",
+    )
 
     def read(self, path: Path, *, label: str | None = None) -> ImportedTable:
         """Read an export."""

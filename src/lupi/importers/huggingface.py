@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -36,6 +36,28 @@ class HuggingFace(Importer):
     """Datasets with one row per label, or with lists of labels."""
 
     name = "huggingface"
+    export = "a dataset that `save_to_disk` wrote, or Parquet, JSON Lines or CSV"
+    reads: ClassVar[Mapping[str, str]] = {
+        "label, labels, target, annotation, annotations": (
+            "the label, class labels by name; lists become one row per element; `--label` names another column"
+        ),
+        "example, id, item_id, …": "the example; `--example` names another column",
+        "annotator, worker_id, seconds, confidence, …": "privileged, by name",
+        "lists as long as those of labels, columns that differ between rows of one example": "privileged",
+        "others": "inputs; `--split` names the split",
+    }
+    notes = (
+        "rows without a label, or with −1, are left out",
+        "columns of other lists or objects are left out",
+        "which column holds the examples, if it is recognized",
+        "without such a column, rows that repeat the inputs of others",
+    )
+    refuses = (
+        "labels of tokens, such as named entities",
+        "free text as labels",
+        "datasets without inputs",
+        "files outside the dataset's folder",
+    )
 
     def read(
         self, path: Path, *, label: str | None = None, example: str | None = None, split: str | None = None

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from lupi._internal.checks import is_number
 from lupi.importers.base import ImportedTable, Importer, LabelRow, make_table, to_timestamp
@@ -31,6 +31,31 @@ class Judges(Importer):
     """Verdicts, scores or log-probabilities of LLM judges."""
 
     name = "judges"
+    export = "JSON Lines with one judgement per line, or a JSON list of them"
+    reads: ClassVar[Mapping[str, str]] = {
+        "item, item_id, example, example_id, id": "the example",
+        "judge, judge_model, model, annotator": "`annotator`",
+        "prompt_version, prompt_id, version": "part of `annotator`: another prompt is another annotator, `judge/v2`",
+        "verdict, label": "the label; `--label` names another field, such as `score`",
+        "logprobs": "an object of verdicts and their log-probabilities: `logprob` is that of the label, and the most "
+        "probable verdict is the label if there is no other",
+        "score, rating": "`score`; the label if there is neither verdict nor log-probability",
+        "confidence, logprob, temperature, tokens, position, cost": "privileged columns of these names",
+        "seconds, latency": "`seconds`",
+        "timestamp, created_at, created": "`timestamp`",
+        "gold, human": "`gold`",
+        "input": "inputs, if it is an object; an input otherwise",
+        "others": "inputs, if they are equal in all judgements of an item",
+    }
+    notes = (
+        "judgements without a verdict are left out",
+        "fields that differ between judgements of an item, and what a judge wrote, such as `reason`, are not read",
+    )
+    refuses = (
+        "lines without a judge",
+        "logs with neither verdicts nor log-probabilities nor scores",
+        "free text as verdicts",
+    )
 
     def read(self, path: Path, *, label: str | None = None) -> ImportedTable:
         """Read a log; `label` names the field of labels."""

@@ -6,7 +6,7 @@ See https://labelstud.io/guide/task_format.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from lupi.importers.base import (
     AGENT,
@@ -44,7 +44,33 @@ class LabelStudio(Importer):
     """Annotations of whole tasks, with predictions and ground truth."""
 
     name = "label-studio"
+    export = "[JSON](https://labelstud.io/guide/task_format) with annotations and predictions, or JSON-MIN"
+    reads: ClassVar[Mapping[str, str]] = {
+        "id, data": "the example and its inputs",
+        "annotations.result": (
+            "the label: choices, ratings, numbers, taxonomies, pairwise or dates of a whole task, by the first control "
+            "tag or that of `--label`, which JSON-MIN always needs; other control tags, texts too, are privileged"
+        ),
+        "annotations.completed_by": "`annotator`",
+        "annotations.lead_time": "`seconds`",
+        "annotations.created_at": "`timestamp`",
+        "annotations.ground_truth": "`gold`, if labels are classes: name it in `--gold` or `--ignore`",
+        "predictions": (
+            "`prediction`, `prediction_score` and `prediction_version`; if tasks have several, each model version has "
+            "columns of its own"
+        ),
+    }
     ignores = BOOKKEEPING
+    notes = (
+        "cancelled and empty annotations are left out",
+        "which control tag holds the labels, if there are several",
+        "other control tags that label parts of a task are not read, nor are drafts and metadata",
+    )
+    refuses = (
+        "choices for regions or items of a task",
+        "boxes, spans and other labels of parts of a task",
+        "free text as labels",
+    )
 
     def add(
         self, path: Path, found: Mapping[str, PreAnnotation], *, label: str | None = None

@@ -6,7 +6,7 @@ See https://prodi.gy/docs/api-interfaces.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from lupi.importers.base import ImportedTable, Importer, LabelRow, choose_field, make_table, name_answers, to_timestamp
 from lupi.tabular.formats.json_files import read_records
@@ -16,7 +16,29 @@ class Prodigy(Importer):
     """Choices, or one label that annotators accept or reject."""
 
     name = "prodigy"
+    export = "the JSON Lines of [`prodigy db-out`](https://prodi.gy/docs/api-interfaces)"
+    reads: ClassVar[Mapping[str, str]] = {
+        "accept": "the label, or several; nothing chosen among several is a label too",
+        "label, answer": (
+            "the label, accepted or rejected, if it is the first one or that of `--label`; what the same annotator "
+            "says of other labels of the input is privileged"
+        ),
+        "_input_hash": "the example",
+        "_annotator_id, _session_id": "`annotator`",
+        "_timestamp": "`timestamp`",
+        "score, meta.score": "`prediction_score`, if a model in the loop had scored the task",
+        "others": "inputs; privileged, if they differ between annotators of an input, as `user_input` or a confidence",
+    }
     ignores = ("options", "config", "versions", "sessions", "_task_hash", "_view_id", "_is_binary")
+    notes = (
+        "ignored tasks, rejected choices and choices without a choice are left out",
+        "`meta`, `spans`, `tokens` and other fields with an underscore are not read",
+    )
+    refuses = (
+        "tasks without an answer",
+        "tasks with neither choices nor a label, such as spans",
+        "free text as labels",
+    )
 
     def read(self, path: Path, *, label: str | None = None) -> ImportedTable:
         """Read an export."""

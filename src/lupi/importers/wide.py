@@ -1,9 +1,9 @@
 """Import wide tables, with one row per example and one column per annotator."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -35,6 +35,21 @@ class Wide(Importer):
     """Tables with one row per example and one column per annotator."""
 
     name = "wide"
+    export = "any table with one row per example and one column per annotator"
+    reads: ClassVar[Mapping[str, str]] = {
+        "columns of labels": "`annotator` (the name) and the label (the cell); `--annotators` names them",
+        "ann_confidence, confidence_ann, … for annotators ann, …": (
+            "`confidence`, privileged; without a column *ann*, which `--annotators` names, the first of them, or "
+            "that of `--label`, is the label"
+        ),
+        "the first column, if its name is that of ids": "the example; `--example` names another",
+        "others": "inputs",
+    }
+    notes = (
+        "which columns are annotators, their other answers and inputs",
+        "cells that are empty or −1 are no labels",
+    )
+    refuses = ("tables in which no columns look like labels", "free text as labels")
 
     def read(
         self,
