@@ -1,5 +1,6 @@
 """What all commands have in common."""
 
+import gc
 import subprocess
 import sys
 import warnings
@@ -11,7 +12,7 @@ from typer.testing import CliRunner
 
 import lupi
 from lupi.cli import app
-from lupi.cli.commands import Command, options_in_use, translate
+from lupi.cli.commands import Command, fast_imports, options_in_use, translate
 
 COMMANDS = ["demo", "diagnose", "compare", "train", "predict", "export", "reproduce"]
 
@@ -31,6 +32,15 @@ def test_help_lists_the_commands_and_imports_nothing_heavy():
     assert result.stdout.strip() == "[]"
     shown = CliRunner().invoke(app, ["--help"]).output
     assert all(command in shown for command in COMMANDS)
+
+
+def test_garbage_is_collected_again_after_an_import():
+    with fast_imports():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    with pytest.raises(ImportError), fast_imports():
+        raise ImportError
+    assert gc.isenabled()
 
 
 @pytest.mark.parametrize("command", ["diagnose", "compare", "train"])

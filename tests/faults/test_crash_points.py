@@ -17,6 +17,8 @@ from tests.faults.programs.crash_points import CASES
 FEW = ("train again", "train with checkpoints", "compare again", "predict again")
 """Cases of CI, with two points each."""
 POINTS = os.environ.get("LUPI_CRASH_POINTS")
+SHARES = [f"{share}/8" for share in range(1, 9)] if POINTS == "all" else [POINTS or "2"]
+"""The points of a case in parts, since all of them take longer than a test may on a busy machine."""
 
 
 @pytest.fixture(scope="module")
@@ -36,10 +38,11 @@ def program():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize("points", SHARES)
 @pytest.mark.parametrize("case", CASES if POINTS else FEW)
-def test_a_command_that_died_gives_the_same_when_run_again(case, program, tmp_path):
-    program.stdin.write(json.dumps([str(tmp_path / "points"), case, POINTS or "2"]) + "\n")
+def test_a_command_that_died_gives_the_same_when_run_again(case, points, program, tmp_path):
+    program.stdin.write(json.dumps([str(tmp_path / "points"), case, points]) + "\n")
     program.stdin.flush()
     found = json.loads(program.stdout.readline())
     assert found["wrong"] == {}
-    assert found["points"] >= found["checked"] >= 2
+    assert found["points"] >= found["checked"] >= 1

@@ -6,6 +6,7 @@ after Ctrl-C. Printing never interrupts the work. `LUPI_TRACEBACK=1` in the envi
 
 import _thread
 import errno
+import gc
 import io
 import os
 import re
@@ -14,8 +15,8 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
@@ -213,6 +214,18 @@ def save_comparison(comparison: Any, output: Path) -> None:
     translated = replace(comparison, verdict=translate(comparison.verdict), notes=notes)
     files = write_comparison(translated, output, describe_command())
     print(f"\nAll results: {', '.join(map(str, files))}")
+
+
+@contextmanager
+def fast_imports() -> Iterator[None]:
+    """Import without garbage collection, which takes a fifth of the processor time of thousands of modules."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def describe_command() -> dict[str, Any]:

@@ -12,6 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
+from lupi.cli.commands import fast_imports
+
 Cluster = Annotated[
     str | None,
     typer.Option(metavar="ADDRESS", help="Train on the Dask cluster with this scheduler, such as tcp://10.0.0.1:8786."),
@@ -127,7 +129,8 @@ def model_options(
     device: Device = "auto",
 ) -> tuple[Path, Any]:
     """Return a model folder, and the model in it."""
-    from lupi import load
+    with fast_imports():
+        from lupi import load
 
     return model, load(model, text_encoder=text_encoder, image_encoder=image_encoder, device=device)
 
