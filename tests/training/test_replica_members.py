@@ -21,6 +21,7 @@ from tests.training.replica_helpers import (
     SEEDS,
     assert_as_alone,
     assert_close,
+    crowd,
     make_members,
     make_sets,
     train_alone,
@@ -153,7 +154,10 @@ SETS = make_sets()
             {"sets": [*SETS[:2], dataclasses.replace(SETS[2], x=torch.ones(12, 6))]},
             r"inputs for every seed.*\[\(5,\), \(6,\)\]",
         ),
-        ({"how": Settings(draw="examples")}, "`draw` to be 'annotations' to train networks together"),
+        (
+            {"how": Settings(draw="examples"), "sets": [crowd(0, 2, 6), crowd(0, 2, 6), crowd(0, 3, 4)]},
+            r"annotations for every example.*\[2, 3\]",
+        ),
     ],
 )
 def test_invalid_arguments_leave_the_members_untouched(arguments, message):

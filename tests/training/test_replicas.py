@@ -79,11 +79,17 @@ def test_every_way_to_train(how):
     assert_as_alone(make_members(), make_sets(), how)
 
 
-def test_batches_of_examples_with_one_label_each():
-    sets = [crowd(seed, each=1) for seed in range(3)]
-    assert not any(part.one_to_one for part in sets)
-    sets = [dataclasses.replace(part, row=torch.arange(9)) for part in sets]
-    assert_as_alone(make_members(), sets, dataclasses.replace(HOW, draw="examples", batch_size=4))
+@pytest.mark.parametrize("unannotated", [0, 4])
+@pytest.mark.parametrize("shared", ["nothing", "x", "everything"])
+@pytest.mark.parametrize("name", ["tram", "no-pi", "pi-dual"])
+def test_batches_of_examples(name, shared, unannotated):
+    sets = [crowd(seed, unannotated=unannotated) for seed in range(3)]
+    if shared == "x":
+        sets = [dataclasses.replace(part, x=sets[0].x) for part in sets]
+    if shared == "everything":
+        sets = [sets[0]] * 3
+    how = dataclasses.replace(HOW, draw="examples", batch_size=4)
+    assert_as_alone(make_members(name), sets, how)
 
 
 @pytest.mark.parametrize("shared", ["x", "everything"])

@@ -20,7 +20,7 @@ from tests.training.replica_helpers import crowd, make_sets, sparse
 )
 @settings(max_examples=60, deadline=None)
 def test_a_replica_draws_what_it_draws_alone(replicas, annotated, each, shared, kind, seed):
-    """Its annotations, each with its own example."""
+    """Its annotations, each with its own example: by annotation, and by example."""
     sets = []
     for number in range(replicas):
         part = crowd(seed + number, each, sum(annotated), len(annotated) - sum(annotated))
@@ -29,16 +29,21 @@ def test_a_replica_draws_what_it_draws_alone(replicas, annotated, each, shared, 
         part = part if shared != "x" or not sets else dataclasses.replace(part, x=sets[0].x)
         sets.append(sets[0] if shared == "everything" and sets else part)
     stacked, generator = StackedAnnotations(sets), torch.Generator().manual_seed(seed)
-    n = len(sets[0])
+    n, examples = len(sets[0]), sum(annotated)
     by_annotation = torch.stack([torch.randperm(n, generator=generator)[: n // 2 + 1] for _ in sets])
+    by_example = torch.stack([torch.randperm(examples, generator=generator)[: examples // 2 + 1] for _ in sets])
     assert len(stacked) == n
-    batch = stacked.by_annotation(by_annotation)
-    for number, part in enumerate(sets):
-        own = part.by_annotation(by_annotation[number])
-        assert torch.equal(batch.x[number][batch.row], own.x[own.row])
-        assert torch.equal(batch.spread(batch.x[number]), own.spread(own.x))
-        assert torch.equal(batch.a[number], own.a)
-        assert torch.equal(batch.y[number], own.y)
+    assert len(stacked.annotated) == examples
+    for batch, draw in (
+        (stacked.by_annotation(by_annotation), lambda k, part: part.by_annotation(by_annotation[k])),
+        (stacked.by_example(by_example), lambda k, part: part.by_example(part.annotated[by_example[k]])),
+    ):
+        for number, part in enumerate(sets):
+            own = draw(number, part)
+            assert torch.equal(batch.x[number][batch.row], own.x[own.row])
+            assert torch.equal(batch.spread(batch.x[number]), own.spread(own.x))
+            assert torch.equal(batch.a[number], own.a)
+            assert torch.equal(batch.y[number], own.y)
 
 
 def test_without_privileged_information():

@@ -16,7 +16,7 @@ from torch import Tensor
 from lupi._internal.inputs import Inputs, Request, in_memory, map_inputs, read_ahead
 from lupi.data import Batch
 from lupi.settings import Settings
-from lupi.training.replicas import Data, StackedAnnotations
+from lupi.training.replicas import Data
 
 
 class Share(NamedTuple):
@@ -47,18 +47,15 @@ class Batches:
         self.stacked = data.is_stacked
         self.in_memory = all(in_memory(part.x) for part in data.parts)
         one_label_each = not self.stacked and data.whole.one_to_one
-        self.by_example = by_example = settings.draw == "examples" and not (one_label_each or self.stacked)
-        if settings.draw == "examples" and isinstance(data, StackedAnnotations) and data.several_each:
-            raise ValueError("Expected `draw` to be 'annotations' to train networks together, but got 'examples'.")
+        self.by_example = by_example = settings.draw == "examples" and not one_label_each
         self.one_shape = self.stacked or one_label_each
         """Whether batches of one size have one shape."""
         self.uniform = self.in_memory and self.one_shape
         """Whether finding the annotations of a batch, and their inputs, needs neither the CPU nor their number."""
         self.outline = data if self.uniform or place.device.type == "cpu" else data.outline()
         """Where annotations are found: on the CPU, unless a GPU can do it without waiting."""
-        whole = self.outline.whole
-        self.find = whole.find_examples if by_example else self.outline.find_annotations
-        self.units = whole.annotated if by_example else self.outline.parts[0].positions
+        self.find = self.outline.find_examples if by_example else self.outline.find_annotations
+        self.units = self.outline.annotated if by_example else self.outline.parts[0].positions
         self.per_epoch = math.ceil(self.units.shape[0] / settings.batch_size)
         self.size = min(settings.batch_size, self.units.shape[0])
 

@@ -273,8 +273,8 @@ def can_stack(stage: Stage, data: Data, settings: Settings, place: Any) -> bool:
     probes = [copy.deepcopy(method) for method in methods[:2]]
     try:
         sets = StackedAnnotations(stage.prepare(data))  # type: ignore[arg-type]
-        if settings.draw == "examples" and sets.several_each:
-            return False
+        if settings.draw == "examples":
+            sets.annotations_per_example  # noqa: B018 - raises
         if stage.split_validation is not None:
             StackedAnnotations(stage.split_validation(data))  # type: ignore[arg-type]
         replicas = Replicas(probes)

@@ -93,19 +93,44 @@ class StackedAnnotations:
         apart = len(self) if len(self.whole) > len(self) else 0
         return (apart * torch.arange(len(self.parts), device=self.whole.row.device)).unsqueeze(1)
 
-    @property
-    def several_each(self) -> bool:
-        """Whether some example has several annotations."""
-        return any(bool((part.count > 1).any()) for part in self.parts)
+    @cached_property
+    def annotations_per_example(self) -> int:
+        """The number of annotations that every annotated example has."""
+        counts = torch.unique(torch.cat([part.count[part.annotated] for part in self.parts])).tolist()
+        if len(counts) > 1:
+            raise ValueError(f"Expected the same number of annotations for every example, but got {counts}.")
+        return int(counts[0])
+
+    @cached_property
+    def annotated(self) -> Tensor:
+        """The annotated examples of a replica, numbered from 0."""
+        return torch.arange(len(self) // self.annotations_per_example, device=self.parts[0].row.device)
+
+    @cached_property
+    def order(self) -> Tensor:
+        """[replicas, annotations] positions of the annotations of each replica, sorted by example."""
+        return torch.stack([part.order for part in self.parts])
 
     def by_annotation(self, index: Tensor) -> Batch:
         """Draw annotations [replicas, size], each with a copy of its example."""
         return self.gather(self.find_annotations(index))
 
+    def by_example(self, example: Tensor) -> Batch:
+        """Draw examples [replicas, size], each with all of its annotations."""
+        return self.gather(self.find_examples(example))
+
     def find_annotations(self, index: Tensor) -> Draw:
         """Return the positions in `whole` of annotations [replicas, size] and of their examples."""
         index = index + self.start
         return Draw(self.whole.row[index], torch.arange(index.shape[1], device=index.device), index, True)
+
+    def find_examples(self, example: Tensor) -> Draw:
+        """Return the positions in `whole` of examples [replicas, size] and of all their annotations."""
+        each = self.annotations_per_example
+        place = (example * each).unsqueeze(2) + torch.arange(each, device=example.device)
+        index = self.order.gather(1, place.flatten(1)) + self.start
+        row = torch.arange(example.shape[1], device=index.device).repeat_interleave(each)
+        return Draw(self.whole.row[index[:, ::each]], row, index, each == 1)
 
     def gather(self, draw: Draw, x: Inputs | None = None) -> Batch:
         """Return the batch of a draw; `x` holds its inputs [replicas · size, ...] if they were read before."""
