@@ -57,10 +57,6 @@ def explain(
     If the true label of an example is known, it is the target, and the other targets are calibrated by it, if they are
     classes. `predict` takes the log-probability of the labels given each true label, and returns one more out-of-fold
     prediction.
-
-    The mixture weights and the model of the annotators are fitted in turns, starting with the prediction that explains
-    the labels best. Starting with equal weights, predictions that have learnt the answers of spammers could outvote one
-    that has not.
     """
     if isinstance(likelihood, Gaussian):
         return explain_numbers(data, [p[:, 0] for p in predictions], UNKNOWN if weight is None else weight)
@@ -75,24 +71,14 @@ def explain(
             return infer_grades(votes, p, exponent=exponent)
         return infer_votes(votes, p, features=features, exponent=exponent, start=start)
 
-    def stack(found: Inference | GradeInference) -> Floats:
-        return stack_weights(priors, clamp(votes, found.evidence.copy()))
-
-    weights, found = np.ones(1), None
+    weights, prior, found = np.ones(1), priors[0], None
     if len(priors) > 1 or predict:
-        found = max(map(infer, priors), key=attrgetter("log_likelihood"))
-        for _ in range(ROUNDS if len(priors) > 1 else 0):
-            weights = stack(found)
-            found = infer(mix(priors, weights), found)
-        if predict:
-            priors.append(to_prior(predict(clamp(votes, found.evidence.copy())), several))
-            weights = stack(found)
-            found = infer(mix(priors, weights), found)
-            weights = stack(found)
+        further = predict and (lambda evidence: to_prior(predict(evidence), several))
+        weights, prior, found = mix_by_truth(votes, priors, infer, further)
     adjust: Callable[[Floats], Floats] = np.asarray
     if votes.gold is not None and not several:
-        adjust = calibrate(votes.gold, mix(priors, weights)).apply
-    prior = adjust(mix(priors, weights))
+        adjust = calibrate(votes.gold, prior).apply
+    prior = adjust(prior)
     last = infer(prior, found, exponent)
     truth = last.truth
     if votes.gold is not None and not several:
@@ -104,6 +90,34 @@ def explain(
     if votes.gold is not None:
         target[votes.gold >= 0] = np.eye(votes.classes)[votes.gold[votes.gold >= 0]]
     return Explanation(weights, target[:, 1].reshape(predictions[0].shape) if several else target, adjust)
+
+
+def mix_by_truth(
+    votes: Votes,
+    priors: list[Floats],
+    infer: Callable[..., Inference | GradeInference],
+    predict: Callable[[Floats], Floats] | None,
+) -> tuple[Floats, Floats, Inference | GradeInference]:
+    """Return the mixture weights, the mixture of the priors and of one more, and what was inferred last.
+
+    The weights and the model of the annotators are fitted in turns, starting with the prior that explains the labels
+    best. Starting with equal weights, predictions that have learnt the answers of spammers could outvote one that has
+    not.
+    """
+
+    def find_evidence(found: Inference | GradeInference) -> Floats:
+        return clamp(votes, found.evidence.copy())
+
+    weights, found = np.ones(1), max(map(infer, priors), key=attrgetter("log_likelihood"))
+    for _ in range(ROUNDS if len(priors) > 1 else 0):
+        weights = stack_weights(priors, find_evidence(found))
+        found = infer(mix(priors, weights), found)
+    if predict:
+        priors = [*priors, predict(find_evidence(found))]
+        weights = stack_weights(priors, find_evidence(found))
+        found = infer(mix(priors, weights), found)
+        weights = stack_weights(priors, find_evidence(found))
+    return weights, mix(priors, weights), found
 
 
 def explain_numbers(data: Annotations, predictions: Sequence[Floats], weight: float) -> Explanation:
