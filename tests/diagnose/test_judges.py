@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from lupi.diagnose import Problem
-from lupi.diagnose.checks.scores import Judges
+from lupi.diagnose.checks.judges import Judges
 
 
 def make_problem(known, seed=0, examples=300):

@@ -15,8 +15,8 @@ from lupi.compare.page import comparison_page
 from lupi.diagnose import Diagnosis, Finding, Problem
 from lupi.diagnose.checks.agreement import Agreement
 from lupi.diagnose.checks.balance import Balance
+from lupi.diagnose.checks.judges import Judges
 from lupi.diagnose.checks.next import Next
-from lupi.diagnose.checks.scores import Judges
 from lupi.report import Section
 from lupi.report.page import Figure, Page, Table, write_report
 

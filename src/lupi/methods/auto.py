@@ -1,9 +1,9 @@
 """Auto: cross-fit several methods, mix them, denoise the labels with the mixture, and train one network on the result.
 
-Where inputs are vectors, logistic regressions of the true label are part of the mixture (see `lupi.methods.linear`).
-The mixture weights maximize the likelihood of the labels under the model of the annotators, on examples that the
-networks were not trained on. They do not show whether privileged information helped: a method that sees useless
-information may predict as well as No PI, and share its weight.
+Where inputs are vectors and labels are classes, logistic regressions of the true label are part of the mixture (see
+`lupi.methods.linear`). The mixture weights maximize the likelihood of the labels under the model of the annotators, on
+examples that the networks were not trained on. They do not show whether privileged information helped: a method that
+sees useless information may predict as well as No PI, and share its weight.
 
 References
 ----------

@@ -6,10 +6,11 @@ from lupi.diagnose.checks.annotators import Annotators, Confusion, Grades
 from lupi.diagnose.checks.balance import Balance
 from lupi.diagnose.checks.bias import Bias
 from lupi.diagnose.checks.columns import Information, Leaks
+from lupi.diagnose.checks.judges import Judges
 from lupi.diagnose.checks.labels import Consensus, Labels
 from lupi.diagnose.checks.next import Next
 from lupi.diagnose.checks.periods import Periods
-from lupi.diagnose.checks.scores import Judges, Scores
+from lupi.diagnose.checks.scores import Scores
 
 CHECKS: list[Check] = [
     Leaks(),
