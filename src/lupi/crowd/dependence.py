@@ -12,6 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from lupi._internal.arrays import Floats
+from lupi.crowd.likelihood import softmax, split_rows
 from lupi.crowd.votes import Integers, Votes
 
 MOST_CELLS = 20_000_000
@@ -81,15 +82,34 @@ def measure_dependence(votes: Votes, truth: Floats) -> Dependence | None:
     )
 
 
-def share_of_independent(votes: Votes, truth: Floats, unknown: float) -> Floats:
-    """Return the share of the labels of each example that is independent, 1 / (1 + (m − 1) ρ); `unknown` if m = 1."""
+def share_of_independent(votes: Votes, truth: Floats) -> Floats:
+    """Return the share of the labels of each example that is independent, 1 / (1 + (m − 1) ρ); NaN if m = 1."""
     found, size = find_residuals(votes, truth), np.bincount(votes.example, minlength=votes.examples)
     compared = np.bincount(found.example, minlength=votes.examples)
     pairs = float((compared * (compared - 1.0)).sum())
     if not pairs:
-        return np.full(votes.examples, unknown)
+        return np.full(votes.examples, np.nan)
     rho = np.clip(multiply_residuals(found, votes.examples).sum() / pairs, 0, 1)
-    return np.where(size > 1, 1 / (1 + (np.maximum(size, 1) - 1) * rho), unknown)
+    return np.where(size > 1, 1 / (1 + (np.maximum(size, 1) - 1) * rho), np.nan)
+
+
+def shared_error(log_prior: Floats, evidence: Floats, share: Floats) -> float:
+    """Return how often a crowd is wrong together, beyond what its labels say if each is taken for an independent one.
+
+    This is how much surer of the most probable class one is with all labels than with the independent share of them, on
+    average over the examples; where the share is NaN, all labels count. The true labels that a model learns from are
+    wrong about as often, in a way that labels alone cannot show.
+    """
+    total, counted = 0.0, np.nan_to_num(share, nan=1.0)[:, None]
+    for rows in split_rows(*evidence.shape):
+        sure = [softmax(log_prior[rows] + part * evidence[rows]).max(1) for part in (1.0, counted[rows])]
+        total += float((sure[0] - sure[1]).sum())
+    return max(0.0, total / len(evidence))
+
+
+def soften(p: Floats, error: float, classes: int) -> Floats:
+    """Return probabilities of the truth if, with probability `error`, it is one of the other classes instead."""
+    return np.asarray((1 - error) * p + error * (1 - p) / (classes - 1))
 
 
 def find_residuals(votes: Votes, truth: Floats) -> Residuals:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from torch import Tensor
 from lupi._internal.arrays import Floats
 from lupi.crowd import Votes
 from lupi.crowd.calibration import calibrate
-from lupi.crowd.dependence import share_of_independent
+from lupi.crowd.dependence import share_of_independent, shared_error, soften
 from lupi.crowd.grades import GradeInference, infer_grades
 from lupi.crowd.inference import Inference, infer_votes
 from lupi.crowd.numbers import infer_numbers
@@ -52,11 +53,13 @@ def explain(
     """Mix out-of-fold predictions, and compute the targets λ P(truth | labels, x) + (1 − λ) P(truth | x).
 
     By default, λ is the share of the labels of an example that are independent (see `lupi.crowd.dependence`), or ½ if
-    this cannot be known: if annotators err together, their labels say less about the truth than they seem to.
+    this cannot be known: if annotators err together, their labels say less about the truth than they seem to. Then
+    predictions of the truth, which are learnt from the same labels, are too sure, too, and targets are made softer by
+    how often the crowd is wrong together.
 
-    If the true label of an example is known, it is the target, and the other targets are calibrated by it, if they are
-    classes. `predict` takes the log-probability of the labels given each true label, and returns one more out-of-fold
-    prediction.
+    If the true label of an example is known, it is the target, and the other targets are calibrated by it instead, if
+    they are classes. `predict` takes the log-probability of the labels given each true label, and returns one more
+    out-of-fold prediction.
     """
     if isinstance(likelihood, Gaussian):
         return explain_numbers(data, [p[:, 0] for p in predictions], UNKNOWN if weight is None else weight)
@@ -83,12 +86,17 @@ def explain(
     truth = last.truth
     if votes.gold is not None and not several:
         truth = calibrate(votes.gold, prior, last.evidence, last.exponent).apply(prior, last.evidence)
-    share = np.full(votes.examples, UNKNOWN if weight is None else weight)
-    if weight is None and isinstance(last, Inference):
-        share = share_of_independent(votes, last.truth, UNKNOWN)
-    target = share[:, None] * truth + (1 - share)[:, None] * prior
+    share = np.full(votes.examples, np.nan)
+    if isinstance(last, Inference):
+        share = share_of_independent(votes, last.truth)
+    of_truth = (np.nan_to_num(share, nan=UNKNOWN) if weight is None else np.full(votes.examples, weight))[:, None]
+    target = of_truth * truth + (1 - of_truth) * prior
     if votes.gold is not None:
         target[votes.gold >= 0] = np.eye(votes.classes)[votes.gold[votes.gold >= 0]]
+    elif isinstance(last, Inference):
+        error = shared_error(last.log_prior, last.evidence, share)
+        adjust = partial(soften, error=error, classes=votes.classes)
+        target = adjust(target)
     return Explanation(weights, target[:, 1].reshape(predictions[0].shape) if several else target, adjust)
 
 

@@ -26,6 +26,7 @@ from lupi.likelihoods import Gaussian
 from lupi.methods.base import Method, Remembered, Stage
 from lupi.methods.cross_fitting import CrossFitting, assign_folds, split_folds
 from lupi.methods.explanation import Explanation, mix, to_numpy
+from lupi.methods.linear import has_vectors
 from lupi.methods.no_pi import NoPI, no_pi
 from lupi.nn import Parts
 from lupi.settings import Settings
@@ -38,6 +39,9 @@ FEW_EXAMPLES = 5000
 """Number of examples up to which the student takes 1.5 times as many steps as No PI; beyond, it takes as many."""
 IMAGE_EPOCHS = 0.4
 """Share of the epochs that the student takes if there are more than `MAX_PER_VECTOR` combined inputs per input."""
+L2 = 1e-3
+"""The student's L2 penalty, if inputs are vectors and the settings have none, so that it is less sure of inputs unlike
+those it has seen."""
 MAX_COMBINED_BYTES = 2**30
 """Maximum size of the combined inputs, unless there is only one per training input."""
 
@@ -130,10 +134,17 @@ class LabelPosterior(CrossFitting):
         yield Stage("student", self.student, self.make_targets, lambda held: held, adapt=partial(self.adapt, data))
 
     def adapt(self, data: Annotations, settings: Settings) -> Settings:
-        """Adapt the settings for training on posteriors: use a cosine schedule and no early stopping."""
+        """Adapt the settings for training on posteriors: a cosine schedule, no early stopping, and L2 for vectors."""
         times, more = self.count_combined(data), 1.5 if data.annotated.shape[0] <= FEW_EXAMPLES else 1
         share = more / (1 + times) if times <= MAX_PER_VECTOR else IMAGE_EPOCHS
-        return replace(settings, schedule="cosine", patience=None, epochs=math.ceil(share * settings.epochs))
+        penalize = has_vectors(data) and settings.optimizer == "adam" and not settings.l2
+        return replace(
+            settings,
+            schedule="cosine",
+            patience=None,
+            epochs=math.ceil(share * settings.epochs),
+            l2=L2 if penalize else settings.l2,
+        )
 
     def cross_fit_students(self, name: str, data: Annotations, fold: Tensor) -> Stage:
         """Return the stage of the students; each is trained on the posteriors of all folds but one."""
