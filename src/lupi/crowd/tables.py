@@ -67,9 +67,8 @@ class Aggregation:
         cells = self.confusions[self.confusions["annotator"] == annotator]
         if cells.empty:
             raise ValueError(f"Expected `annotator` to be an id of the table, but got {annotator!r}.")
-        matrix = pd.DataFrame(0.0, index=self.classes, columns=self.classes)
-        for true, given, probability in zip(cells["true"], cells["given"], cells["probability"], strict=True):
-            matrix.loc[true, given] = probability
+        wide = cells.pivot(index="true", columns="given", values="probability").rename_axis(index=None, columns=None)
+        matrix: pd.DataFrame = wide.reindex(index=self.classes, columns=self.classes).fillna(0.0)
         return matrix
 
     def _repr_html_(self) -> str:
