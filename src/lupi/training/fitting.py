@@ -3,7 +3,7 @@
 import copy
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing
 from operator import itemgetter
 from typing import Any
 
@@ -120,7 +120,9 @@ def fit(
         callbacks=callbacks,
     )
     noise = seeded(seeds[0] + place.global_rank, place.device)
-    with noise, matrix_precision(settings.precision), use_workers(settings.workers), returned(method, home):
+    with noise, matrix_precision(settings.precision), use_workers(settings.workers), ExitStack() as end:
+        if home is not None:
+            end.callback(method.to, home)
         method.observe(training.data)  # type: ignore[arg-type] # `Replicas` take `StackedAnnotations`
         if state is not None:  # after `observe`: the networks of a stack observe their own folds later
             method.load_state_dict(state["method"])
@@ -137,16 +139,6 @@ def fit(
     clear_memory(method)
     method.eval()
     return training.history
-
-
-@contextmanager
-def returned(method: Method, home: torch.device | None) -> Iterator[None]:
-    """Move a method back to a device at the end of a block, even after an error; with None, leave it where it is."""
-    try:
-        yield
-    finally:
-        if home is not None:
-            method.to(home)
 
 
 def train_stage(

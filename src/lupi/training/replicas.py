@@ -364,12 +364,8 @@ class StackedLinear(nn.Module):
 
 def computes_by_row(method: Method) -> bool:
     """Return whether the class of a method says so, and no subclass has overridden what it says that of."""
-    for kind in type(method).__mro__:
-        if "by_row" in vars(kind):
-            return bool(vars(kind)["by_row"])
-        if REPLACEABLE & vars(kind).keys():
-            return False
-    return False
+    deciding = [vars(kind) for kind in type(method).__mro__ if {"by_row", *REPLACEABLE} & vars(kind).keys()]
+    return bool(deciding and deciding[0].get("by_row"))
 
 
 def can_concatenate(method: Method) -> bool:
