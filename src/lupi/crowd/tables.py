@@ -247,11 +247,8 @@ def read_labels(table: Any, given: Mapping[str, str | None]) -> tuple[pd.DataFra
     """
     frame = as_pandas(table)
     names = list(map(str, frame.columns)) if isinstance(frame, pd.DataFrame) else []
-    if (
-        given.get("annotator") is None
-        and given["label"] is None
-        and not {LONG["annotator"], LONG["label"]} & set(names)
-    ):
+    telling = ("annotator", "label")
+    if all(given.get(role) is None for role in telling) and not {LONG[role] for role in telling} & set(names):
         from lupi.importers.wide import to_long  # only for wide tables
 
         long = to_long(frame, example=given["example"])
