@@ -278,7 +278,8 @@ class Problem:
     def losses(self) -> dict[str | None, Floats]:
         """Held-out losses given the inputs and one privileged column, by its name; None: given the inputs alone."""
         names = [None, *map(str, self.privileged)]
-        return dict(zip(names, self.train([([name] if name else [], False) for name in names]), strict=True))
+        networks = [([] if name is None else [name], False) for name in names]
+        return dict(zip(names, self.train(networks), strict=True))
 
     @cached_property
     def columns(self) -> dict[str, Column]:
@@ -304,7 +305,8 @@ class Problem:
         columns = self.usable
         if not columns:
             return None
-        shuffled, *more = self.train([(columns, True), (columns, False)][: len(columns)])
+        networks = [(columns, True), (columns, False)]  # a single column as it is has been trained before
+        shuffled, *more = self.train(networks if len(columns) > 1 else networks[:1])
         return more[0] if more else self.losses[columns[0]], shuffled
 
     def train(self, networks: Sequence[tuple[list[str], bool]]) -> list[Floats]:

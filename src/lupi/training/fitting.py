@@ -4,6 +4,7 @@ import copy
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
@@ -108,9 +109,10 @@ def fit(
     run = describe_run(method, data, validation, settings, seeds) if checkpoint else {}
     state = checkpoint.read(run) if checkpoint else None
     data = data.to(place.device).normalize_weights()
+    data = data if method.models_annotators else data.with_gold()
     training = Training(
         method=method,
-        data=data if method.models_annotators else data.with_gold(),
+        data=data,
         validation=None if validation is None else validation.to(place.device).normalize_weights(),
         settings=settings,
         place=place,
@@ -123,7 +125,7 @@ def fit(
     with noise, matrix_precision(settings.precision), use_workers(settings.workers), ExitStack() as end:
         if home is not None:
             end.callback(method.to, home)
-        method.observe(training.data)  # type: ignore[arg-type] # `Replicas` take `StackedAnnotations`
+        method.observe(data)  # type: ignore[arg-type] # `Replicas` take `StackedAnnotations`
         if state is not None:  # after `observe`: the networks of a stack observe their own folds later
             method.load_state_dict(state["method"])
             restore_memory(method, state["memory"])
@@ -146,8 +148,9 @@ def train_stage(
 ) -> None:
     """Train a stage, from the state of a checkpoint if there is one."""
     assert isinstance(stage.method, Method)  # several are stacked or split
-    rates, single = stage.adapt(training.settings).learning_rates, [] if stage.method.is_stacked else networks
-    with freeze_parts(stage.method, rates), channels_last(single, training.place.device):
+    training = replace(training, settings=stage.adapt(training.settings))
+    single = [] if stage.method.is_stacked else networks
+    with freeze_parts(stage.method, training.settings.learning_rates), channels_last(single, training.place.device):
         loop = StageLoop(training, stage, number)
         own = set(training.method.modules())
         temporary = [network for network in networks if network not in own]

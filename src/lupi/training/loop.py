@@ -188,7 +188,7 @@ class StageLoop:
     def __init__(self, training: Training, stage: Stage, number: int) -> None:
         assert isinstance(stage.method, Method)  # `fit` stacks or splits several
         self.training, self.stage, self.number = training, stage, number
-        self.settings, self.place, validation = stage.adapt(training.settings), training.place, training.validation
+        self.settings, self.place, validation = training.settings, training.place, training.validation
         self.members = stage.method.replicas
         self.seeds = spread_seeds(training.seeds, len(self.members))
         self.data = self.prepare(training.data, stage.prepare)
