@@ -29,7 +29,7 @@ from lupi.nn import Parts, Projected
 from lupi.settings import Settings
 from lupi.training import Replicas, StackedAnnotations, fit
 from lupi.training.fitting import iterate_stages
-from lupi.training.loop import StageLoop
+from lupi.training.loop import StageLoop, Training
 from lupi.training.replicas import Data
 from lupi.training.stepper import OneDevice, matrix_precision
 from lupi_paper.mobilenet import MobileNet, network
@@ -148,19 +148,18 @@ def steps(name: str, seeds: int, settings: Settings) -> Iterator[int]:
     if seeds > 1:
         method, training_set = Replicas(members), StackedAnnotations([rows] * seeds)
     method.to(DEVICE).observe(training_set)  # type: ignore[arg-type] # `Replicas` take `StackedAnnotations`
-    place = OneDevice(DEVICE, settings.precision)
-    with closing(iterate_stages(method, training_set, settings, place, consensus=False)) as stages:
+    shared = Training(
+        method=method,
+        data=training_set,
+        validation=None,
+        settings=settings,
+        place=OneDevice(DEVICE, settings.precision),
+        seeds=list(range(seeds)),
+        history=[],
+    )
+    with closing(iterate_stages(shared)) as stages:
         stage, _ = next(stages)
-        loop = StageLoop(
-            stage=stage,
-            number=0,
-            data=training_set,
-            validation=None,
-            settings=settings,
-            place=place,
-            seeds=list(range(seeds)),
-        )
-        yield from loop.steps([], progress=False)
+        yield from StageLoop(shared, stage, 0).steps()
 
 
 def stepping(steps: Iterator[int], count: int) -> Callable[[], None]:

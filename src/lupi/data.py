@@ -7,9 +7,9 @@ information a and the `row` of its example in x.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -301,10 +301,9 @@ class Annotations:
 
     def to(self, device: torch.device | str) -> Annotations:
         """Move tensors to a device; another source of x stays where it is."""
-        optional = {name: getattr(self, name) for name in ("annotator", "weight", "gold", "trust")}
-        moved = {name: None if part is None else part.to(device) for name, part in optional.items()}
-        x, row, a, y = move_source(self.x, device), self.row.to(device), self.a.to(device), self.y.to(device)
-        return Annotations(x, row, a, y, **moved)
+        parts = {part.name: getattr(self, part.name) for part in fields(self) if part.name != "x"}
+        moved: dict[str, Any] = {name: part if part is None else part.to(device) for name, part in parts.items()}
+        return Annotations(move_source(self.x, device), **moved)
 
     def outline(self) -> Annotations:
         """Return the same examples and annotations on the CPU, without a, y and weights, to find draws there."""

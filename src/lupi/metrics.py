@@ -110,12 +110,6 @@ def brier(y: ArrayLike | Posterior, p: ArrayLike) -> Floats:
     return np.asarray(np.square(p - np.eye(p.shape[1])[y]).sum(1))
 
 
-def gaussian_nll(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> Floats:
-    """Return the negative log-density of each y under a normal distribution."""
-    y, mean, variance = (np.asarray(value, float) for value in (y, mean, variance))
-    return np.asarray(0.5 * (np.square(y - mean) / variance + np.log(2 * math.pi * variance)))
-
-
 def _decisions(y: ArrayLike | Posterior, p: ArrayLike) -> tuple[Floats, Floats]:
     """Return the confidence of decisions and whether they are correct, [rows, 1] or, if multi-label, [rows, labels]."""
     p = np.asarray(p, float)
@@ -249,8 +243,10 @@ class Metric:
 
 
 def _normal_nll(y: Any, prediction: Normal) -> Floats | None:
-    mean, variance = prediction
-    return None if variance is None else gaussian_nll(y, mean, variance)
+    if prediction.variance is None:
+        return None
+    y, mean, variance = (np.asarray(value, float) for value in (y, *prediction))
+    return np.asarray(0.5 * (np.square(y - mean) / variance + np.log(2 * math.pi * variance)))
 
 
 def _rmse(y: Any, prediction: Normal) -> Score:

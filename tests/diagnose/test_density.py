@@ -6,7 +6,7 @@ from scipy.stats import norm
 
 from lupi import testing
 from lupi.data import Batch
-from lupi.diagnose.information import make_mixture
+from lupi.diagnose.density import make_mixture
 from lupi.likelihoods import Gaussian
 
 

@@ -15,7 +15,7 @@ from lupi.settings import Settings
 from lupi.training import Checkpoint, Replicas, StackedAnnotations, fit, fitting
 from lupi.training.batches import Batches
 from lupi.training.cuda_graph import MAX_RECORDED_PARAMETERS
-from lupi.training.loop import StageLoop
+from lupi.training.loop import StageLoop, Training
 from lupi.training.stepper import OneDevice, can_record
 
 HOW = Settings(epochs=4, batch_size=20, learning_rate=0.01)
@@ -97,7 +97,8 @@ def test_a_resumed_optimizer_reads_its_own_learning_rate(tmp_path):
     (method,) = make("no-pi", [0])
     place = OneDevice("cpu", "float32")
     (stage,) = method.stages(data)
-    loop = StageLoop(stage=stage, number=0, data=data, validation=None, settings=HOW, place=place, seeds=[0])
+    training = Training(method=method, data=data, validation=None, settings=HOW, place=place, seeds=[0], history=[])
+    loop = StageLoop(training, stage, 0)
     rate = torch.tensor(0.01)
     for group in loop.stepper.optimizer.param_groups:
         group.update(lr=rate, capturable=True)

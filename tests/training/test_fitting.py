@@ -17,7 +17,6 @@ from lupi.methods import Distillation, MeanImputation, NoPI, Stage
 from lupi.nn import MLP
 from lupi.settings import Settings
 from lupi.training import fit, fitting
-from lupi.training.fitting import returned
 from tests.training.helpers import (
     SEED,
     Recorder,
@@ -332,13 +331,16 @@ def test_missing_privileged_information_gets_a_sentence(sparse):
 
 
 def test_after_training_on_a_gpu_by_default_a_method_returns_to_where_it_was(monkeypatch):
-    """Also after an error. Here, the GPU is a device without memory."""
-    method = make_method()
-    with pytest.raises(RuntimeError), returned(method, torch.device("meta")):
+    """Also after an error."""
+
+    def fail(*_):
         raise RuntimeError
-    assert {value.device.type for value in method.state_dict().values()} == {"meta"}
-    homes = []
-    monkeypatch.setattr(fitting, "returned", lambda _, home: homes.append(home) or nullcontext())
-    for device in ("auto", "cpu"):
-        fit(make_method(), make_data(), Settings(epochs=1), device=device)
-    assert homes == [torch.device("cpu"), None]
+
+    method, gpu, places = make_method(), torch.device("cpu", 0), []
+    monkeypatch.setattr(fitting, "pick_device", lambda _: gpu)
+    monkeypatch.setattr(method, "to", places.append)
+    for device, callbacks in (("auto", [fail]), ("auto", []), ("cuda", [])):
+        with pytest.raises(RuntimeError) if callbacks else nullcontext():
+            fit(method, make_data(), Settings(epochs=1), device=device, callbacks=callbacks)
+    home = torch.device("cpu")
+    assert places == [gpu, home, gpu, home, gpu]

@@ -17,6 +17,7 @@ from lupi.nn.inference import over_examples
 from lupi.settings import Settings
 from lupi.training import Checkpoint, StackedAnnotations, fit
 from lupi.training.fitting import can_stack, change_sets, iterate_stages, split_stage
+from lupi.training.loop import Training
 from lupi.training.stepper import OneDevice
 from tests.training.helpers import assert_equal, interrupted, weights
 
@@ -194,7 +195,8 @@ def test_a_split_stage_prepares_each_set_and_finishes_once():
 def test_networks_are_separate_after_their_stage():
     """Also if training breaks off."""
     method, data = Several(), make_sets()[0]
-    with closing(iterate_stages(method, data, HOW, CPU, consensus=False)) as stages:
+    training = Training(method=method, data=data, validation=None, settings=HOW, place=CPU, seeds=[0], history=[])
+    with closing(iterate_stages(training)) as stages:
         assert next(stages)[1] == method.networks
         assert count_storages(method) == 1
     for network in method.networks:

@@ -110,14 +110,9 @@ def compare_methods(
     runs = run_arms(arms, seeds, seeds_at_once=seeds_at_once, jobs=jobs, progress=progress)
     baselines = [*blind, *filter(is_baseline, methods)]
     compared = [row for row in rows if row not in baselines]
-    notes = [SAME_DATA] if have_same_labels(list(tasks.values())) else []
+    first, *others = (np.asarray(task.y_train) for task in tasks.values())
+    notes = [SAME_DATA] if all(np.array_equal(labels, first) for labels in others) else []
     return conclude(runs, compared, baselines=list(dict.fromkeys(baselines)), notes=notes)
-
-
-def have_same_labels(tasks: Sequence[Any]) -> bool:
-    """Return whether all tasks have the same training labels."""
-    first = np.asarray(tasks[0].y_train)
-    return all(np.array_equal(np.asarray(task.y_train), first) for task in tasks[1:])
 
 
 def is_baseline(method: str) -> bool:
@@ -129,15 +124,10 @@ def train_method(tasks: Mapping[int, Any], parameters: Mapping[str, Any], seeds:
     """Train a method with a group of seeds, together if possible, and score it."""
     models = [PrivilegedClassifier(**parameters, random_state=seed) for seed in seeds]
     chosen = [tasks[seed] for seed in seeds]
+    optional = ("example", "sample_weight", "gold")
     sets = [
-        {
-            "X": task.X_train,
-            "y": task.y_train,
-            "privileged": task.privileged,
-            "example": task.example,
-            "sample_weight": getattr(task, "sample_weight", None),
-            "gold": getattr(task, "gold", None),
-        }
+        {"X": task.X_train, "y": task.y_train, "privileged": task.privileged}
+        | {name: getattr(task, name, None) for name in optional}
         for task in chosen
     ]
     with one_thread():

@@ -67,14 +67,13 @@ def weigh_truths(setup: Setup, seeds: Sequence[int]) -> list[dict[str, Any]]:
     for model, seed, p in zip(models, seeds, predictions, strict=True):
         assert isinstance(model.estimator, PrivilegedClassifier)
         known = pd.Index(data.classes).get_indexer(pd.Index(model.estimator.classes_))
-        place = np.full(len(data.classes) + 1, -1)  # −1, an unknown true label, is the last
-        place[known] = np.arange(len(known))
+        place = pd.Index(known)
         train, held_out = splits[seed]
         rows = data.take(np.concatenate([held_out, train]))  # held-out examples are numbered first
         count = len(np.unique(data.group[held_out]))
-        y = place[rows.y]
+        y = place.get_indexer(pd.Index(rows.y))
         share = np.bincount(y, minlength=len(known)) / len(y)
-        gold = None if rows.true_labels is None else place[rows.true_labels]
+        gold = None if rows.true_labels is None else place.get_indexer(pd.Index(rows.true_labels))
         labels = infer(
             np.vstack([p, np.tile(share, (len(train), 1))]),
             y,

@@ -99,12 +99,8 @@ def conclude(
 def format_table(comparison: Comparison, metrics: int = 2) -> str:
     """Format the first metrics of a summary and the differences from the best baseline, as text."""
     width = max(map(len, comparison.summary.index)) + 2
-    head, lines = f"{'':{width}}", {name: f"{name:{width}}" for name in comparison.summary.index}
-    cells = format_scores(comparison, metrics)
-    for number, name in enumerate(comparison.metrics[:metrics]):
-        head += f"{METRICS[name].heading:>14}{'difference [95 % interval]':>32}"
-        for method, (score, change) in zip(
-            cells.index, cells.iloc[:, 2 * number : 2 * number + 2].to_numpy(), strict=True
-        ):
-            lines[str(method)] += f"{score:>14}{change:>32}"
-    return "\n".join([head, *lines.values()])
+    headings = [METRICS[name].heading for name in comparison.metrics[:metrics]]
+    head = [cell for heading in headings for cell in (heading, "difference [95 % interval]")]
+    rows = [("", *head), *format_scores(comparison, metrics).itertuples(name=None)]
+    widths = [f"<{width}", *([">14", ">32"] * len(headings))]
+    return "\n".join("".join(map(format, row, widths)) for row in rows)

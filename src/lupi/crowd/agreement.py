@@ -39,11 +39,9 @@ def pairwise_agreement(label: ArrayLike, example: ArrayLike) -> float:
 
     The result is NaN if no example has two labels.
     """
-    label = np.asarray(label)
-    of_label, labels = number_ids("label", label, len(label))
-    of_example, _ = number_ids("example", example, len(label))
-    total = _count_pairs(of_example)
-    return _count_pairs(of_example * len(labels) + of_label) / total if total else math.nan
+    cells = count_cells(label, example, "nominal")
+    equal, total = (int((count * (count - 1)).sum()) for count in (cells.count, cells.size))
+    return equal / total if total else math.nan
 
 
 def describe_agreement(label: ArrayLike, example: ArrayLike) -> list[str]:
@@ -129,9 +127,3 @@ def wilson_interval(share: Any, size: Any, z: float = 1.96) -> tuple[Any, Any]:
     middle = (share + z**2 / (2 * size)) / (1 + z**2 / size)
     reach = z * np.sqrt(share * (1 - share) / size + (z / size) ** 2 / 4) / (1 + z**2 / size)
     return middle - reach, middle + reach
-
-
-def _count_pairs(group: NDArray[np.int64]) -> int:
-    """Return the number of ordered pairs within all groups."""
-    size = np.unique(group, return_counts=True)[1]
-    return int((size * (size - 1)).sum())

@@ -21,7 +21,7 @@ Dawid and Skene, "Maximum likelihood estimation of observer error-rates using th
 1979). Liu, Peng and Ihler, "Variational inference for crowdsourcing" (NIPS 2012), for the sum-product algorithm.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -156,8 +156,7 @@ def send_messages(
 ) -> Floats:
     """Return log P(y_n | c, the other labels of the example) of some labels, [labels, characters]."""
     example = votes.example[rows]
-    known = replace(votes, gold=None if votes.gold is None else votes.gold[example])
-    rest = softmax(clamp(known, joint[example] - own[rows]))
+    rest = softmax(clamp(votes, joint[example] - own[rows], example))
     p = multiply_by_grade(votes.label[rows], rest, characters.table.transpose(0, 2, 1))
     return np.log(p + habit[rows, None] * characters.habit)
 

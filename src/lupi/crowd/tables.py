@@ -67,9 +67,8 @@ class Aggregation:
         cells = self.confusions[self.confusions["annotator"] == annotator]
         if cells.empty:
             raise ValueError(f"Expected `annotator` to be an id of the table, but got {annotator!r}.")
-        matrix = pd.DataFrame(0.0, index=self.classes, columns=self.classes)
-        for true, given, probability in zip(cells["true"], cells["given"], cells["probability"], strict=True):
-            matrix.loc[true, given] = probability
+        wide = cells.pivot(index="true", columns="given", values="probability").rename_axis(index=None, columns=None)
+        matrix: pd.DataFrame = wide.reindex(index=self.classes, columns=self.classes).fillna(0.0)
         return matrix
 
     def _repr_html_(self) -> str:
@@ -248,11 +247,8 @@ def read_labels(table: Any, given: Mapping[str, str | None]) -> tuple[pd.DataFra
     """
     frame = as_pandas(table)
     names = list(map(str, frame.columns)) if isinstance(frame, pd.DataFrame) else []
-    if (
-        given.get("annotator") is None
-        and given["label"] is None
-        and not {LONG["annotator"], LONG["label"]} & set(names)
-    ):
+    telling = ("annotator", "label")
+    if all(given.get(role) is None for role in telling) and not {LONG[role] for role in telling} & set(names):
         from lupi.importers.wide import to_long  # only for wide tables
 
         long = to_long(frame, example=given["example"])

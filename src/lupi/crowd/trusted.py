@@ -28,7 +28,7 @@ FEW = 2.0
 """Pseudo-count of the mean of all annotators in the initial estimates."""
 
 
-def clamp(votes: Votes, logits: Floats, rows: slice = slice(None)) -> Floats:
+def clamp(votes: Votes, logits: Floats, rows: slice | Integers = slice(None)) -> Floats:
     """Set the logits of classes to −∞ where another class is known to be true, in place.
 
     `rows` are the examples of the logits.

@@ -60,11 +60,8 @@ def _read_music_genre(folder: Path) -> CrowdSet:
     """Read songs with 124 features, labels by annotators, and other songs."""
     labels = _read_csv(folder, "music_genre_mturk.csv", "id", "annotator", "class")
     gold, test = (_read_csv(folder, f"music_genre_{part}.csv", "id", "class") for part in ("gold", "test"))
-    truth = gold.set_index("id")["class"]
-    labels = labels.rename(columns={"id": "song", "class": "label"})
-    return CrowdSet(
-        labels.assign(gold=labels["song"].map(truth)), test.rename(columns={"id": "song", "class": "label"})
-    )
+    labels["gold"] = labels["id"].map(gold.set_index("id")["class"])
+    return CrowdSet(*(table.rename(columns={"id": "song", "class": "label"}) for table in (labels, test)))
 
 
 def _read_sentiment_polarity(folder: Path) -> CrowdSet:

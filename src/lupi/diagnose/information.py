@@ -6,30 +6,22 @@ Collier, Jenatton, Kokiopoulou and Berent (ICML 2022), sections 1 and 2; `lupi_p
 their synthetic process.
 """
 
-import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
-import torch.nn.functional as F
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student
 from sklearn.utils.multiclass import type_of_target
-from torch import Tensor, nn
 
 from lupi._internal.arrays import Floats
 from lupi._internal.checks import check_integer
-from lupi.data import Annotations, Batch
+from lupi.diagnose.density import density_losses, make_mixture
 from lupi.estimators import PrivilegedClassifier, PrivilegedRegressor
-from lupi.methods import Method
 from lupi.metrics import clustered_error
-from lupi.nn import Parts, Tower
-from lupi.nn.inference import over_annotations
-from lupi.nn.parts import FixedTower
 from lupi.tabular.encoding import MissingValuesWarning
 from lupi.tabular.grouping import grouped_folds, number_examples, take_rows
 
@@ -39,10 +31,6 @@ DEFAULTS: Mapping[str, Any] = {"epochs": 20, "learning_rate": 3e-3, "training": 
 """Default parameters of the estimators."""
 STEPS = 50
 """Number of steps per epoch, which determines the batch size; a batch has at least 32 annotations."""
-COMPONENTS = 8
-"""Number of Gaussians in a mixture."""
-SMALLEST_SCALE = 1e-2
-"""Smallest standard deviation of a component, for a y with standard deviation 1."""
 
 
 @dataclass(frozen=True)
@@ -161,53 +149,3 @@ def class_losses(model: PrivilegedClassifier, X: Any, y: NDArray[Any], A: Any) -
     place = pd.Index(model.classes_).get_indexer(pd.Index(y))
     own = np.where(place < 0, 0.0, p[np.arange(len(y)), place])
     return np.asarray(-np.log(np.maximum(own, SMALLEST)))
-
-
-def density_losses(model: PrivilegedRegressor, X: Any, y: Floats, A: Any) -> Floats:
-    """Return −log q(y | x, a) of real numbers."""
-    x = model._encode_inputs(model._read_inputs(X, reset=False))
-    method: Any = model.method_
-    data = Annotations(x, torch.arange(len(y)), model._encode_privileged(A, len(y)), model.target_.code(y, "y"))
-    losses = over_annotations(method, method.loss_per_annotation, data)
-    return losses.double().cpu().numpy() + math.log(model._scale)
-
-
-# -------------------------------------------------------------------------------- densities of real numbers
-
-
-class MixtureDensity(Method):
-    r"""Model the density of y as a mixture Σ_j π_j N(m_j, s_j²), whose parameters are functions of ψ(φ(x), a).
-
-    Bishop, "Mixture density networks" (1994). The distribution of y may have several modes.
-    """
-
-    gradients: ClassVar = {"conditional": ("trunk", "tower", "conditional")}
-    places: Tensor
-
-    def __init__(self, trunk: nn.Module, tower: Tower, conditional: nn.Module) -> None:
-        super().__init__()
-        self.trunk, self.tower, self.conditional = trunk, tower, conditional
-        self.register_buffer("places", torch.linspace(-1.5, 1.5, COMPONENTS))
-
-    def loss_per_annotation(self, batch: Batch) -> Tensor:
-        """Return −log q(y | x, a) of each annotation, for a y with mean 0 and standard deviation 1."""
-        output = self.conditional(self.tower(batch.spread(self.trunk(batch.x)), batch.a))
-        weight, mean, scale = output.chunk(3, -1)
-        scale = F.softplus(scale) + SMALLEST_SCALE
-        z = (batch.y[:, None] - self.places - mean) / scale  # components that start apart do not collapse
-        log_component = -0.5 * z.square() - scale.log() - 0.5 * math.log(2 * math.pi)
-        return -torch.logsumexp(torch.log_softmax(weight, -1) + log_component, -1)
-
-    def losses(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the mean of −log q(y | x, a)."""
-        return {"conditional": batch.mean(self.loss_per_annotation(batch))}
-
-    def predictor(self) -> nn.Module:
-        """Return the network of x that outputs the parameters of the density at a = 0."""
-        blank = self.places.new_zeros(self.tower.first.in_features)
-        return nn.Sequential(self.trunk, FixedTower(self.tower, blank), self.conditional)
-
-
-def make_mixture(parts: Parts) -> MixtureDensity:
-    """Build a mixture density network from parts."""
-    return MixtureDensity(parts.trunk(), parts.tower(), nn.Linear(parts.tower_features, 3 * COMPONENTS))

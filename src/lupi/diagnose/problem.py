@@ -277,9 +277,9 @@ class Problem:
     @cached_property
     def losses(self) -> dict[str | None, Floats]:
         """Held-out losses given the inputs and one privileged column, by its name; None: given the inputs alone."""
-        names = [str(name) for name in self.privileged]
-        networks: list[dict[str, Any]] = [{"columns": []}, *({"columns": [name]} for name in names)]
-        return dict(zip([None, *names], self.train(networks), strict=True))
+        names = [None, *map(str, self.privileged)]
+        networks = [([] if name is None else [name], False) for name in names]
+        return dict(zip(names, self.train(networks), strict=True))
 
     @cached_property
     def columns(self) -> dict[str, Column]:
@@ -305,20 +305,20 @@ class Problem:
         columns = self.usable
         if not columns:
             return None
-        networks: list[dict[str, Any]] = [{"columns": columns, "shuffled": True}, {"columns": columns}]
+        networks = [(columns, True), (columns, False)]  # a single column as it is has been trained before
         shuffled, *more = self.train(networks if len(columns) > 1 else networks[:1])
         return more[0] if more else self.losses[columns[0]], shuffled
 
-    def train(self, networks: Sequence[Mapping[str, Any]]) -> list[Floats]:
+    def train(self, networks: Sequence[tuple[list[str], bool]]) -> list[Floats]:
         """Train networks, each given by arguments of `train_network`, and return their held-out losses."""
         results = {}
         with Steps("information", len(networks), show=self.progress) as steps:
-            for place, losses in run_parallel([partial(self.train_network, **each) for each in networks], self.jobs):
-                steps.advance(1, "in " + (", ".join(networks[place]["columns"]) or "no privileged column"))
+            for place, losses in run_parallel([partial(self.train_network, *each) for each in networks], self.jobs):
+                steps.advance(1, "in " + (", ".join(networks[place][0]) or "no privileged column"))
                 results[place] = losses
         return [results[place] for place in range(len(networks))]
 
-    def train_network(self, columns: list[str], *, shuffled: bool = False) -> Floats:
+    def train_network(self, columns: list[str], shuffled: bool) -> Floats:
         """Train a network, and return its held-out losses given the inputs and privileged columns."""
         A = self.privileged[columns]
         if shuffled:

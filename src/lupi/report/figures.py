@@ -166,8 +166,7 @@ def _place_rows(names: list[str], owners: list[str]) -> tuple[list[str], list[fl
 def _add_legend(axes: Any, *entries: tuple[tuple[str, str], str]) -> None:
     """Add a legend above the panel, with a colour, marker and label for each entry."""
     for (role, marker), label in entries:
-        face = "none" if marker == "s" else COLOURS[role]
-        axes.plot([], [], marker, color=COLOURS[role], markerfacecolor=face, markersize=5, label=label)
+        axes.plot([], [], marker, color=COLOURS[role], markersize=5, label=label)
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=len(entries))
 
 

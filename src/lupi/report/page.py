@@ -119,9 +119,7 @@ class Table:
                 order=orders.get(self.sorted_by or "", "none"),
                 number=number,
                 texts=[text if len(text) <= MAX_CELL else text[: MAX_CELL - 1] + "…" for text in texts[:MAX_ROWS]],
-                keys=[repr(value).replace("inf", "Infinity") for value in values]
-                if number
-                else [],  # as JavaScript reads
+                keys=[repr(value).replace("inf", "Infinity") for value in values if number],  # as JavaScript reads
                 images=self.images.get(name, ()),
                 place=" minor" * (name in self.minor) + " below" * (name in self.below),
             )

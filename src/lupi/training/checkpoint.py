@@ -16,7 +16,7 @@ from lupi._internal.sparse_rows import CodedRows
 from lupi.methods.base import Method
 from lupi.nn.inference import device_of
 from lupi.settings import Settings
-from lupi.training.loop import Epoch, StageLoop
+from lupi.training.loop import StageLoop, Training
 from lupi.training.optimizer import describe_optimizer
 from lupi.training.replicas import Data
 
@@ -96,10 +96,8 @@ class Checkpoint:
 class Saver:
     """Saves the state of a run whenever its checkpoint is due, or never without a checkpoint."""
 
-    def __init__(
-        self, checkpoint: Checkpoint | None, run: dict[str, Any], method: Method, history: list[Epoch]
-    ) -> None:
-        self.checkpoint, self.run, self.method, self.history = checkpoint, run, method, history
+    def __init__(self, checkpoint: Checkpoint | None, run: dict[str, Any], training: Training) -> None:
+        self.checkpoint, self.run, self.training = checkpoint, run, training
         self.saved_at = time.monotonic()
 
     def save_if_due(self, step: int, loop: StageLoop, networks: Sequence[Method]) -> None:
@@ -113,9 +111,9 @@ class Saver:
         self.saved_at = time.monotonic()
         state = {
             "run": self.run,
-            "method": self.method.state_dict(),
-            "history": self.history,
-            "memory": collect_memory(self.method),
+            "method": self.training.method.state_dict(),
+            "history": self.training.history,
+            "memory": collect_memory(self.training.method),
             **loop.state(),
             "networks": [network.state_dict() for network in networks],
         }

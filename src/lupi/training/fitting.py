@@ -3,15 +3,15 @@
 import copy
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, closing
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
 import torch
 
 from lupi._internal.checks import check_integer
-from lupi._internal.devices import evaluation, pick_device, seeded
+from lupi._internal.devices import pick_device, seeded
 from lupi._internal.inputs import use_workers
 from lupi.data import Annotations, check_privileged
 from lupi.methods.base import Method, Stage, list_methods
@@ -28,13 +28,11 @@ from lupi.training.checkpoint import (
     resume_stage,
 )
 from lupi.training.consensus import stop_by_consensus
-from lupi.training.loop import Epoch, StageLoop
+from lupi.training.loop import Callback, Epoch, StageLoop, Training
 from lupi.training.optimizer import channels_last, check_parts, freeze_parts, works_elementwise
 from lupi.training.replicas import Data, Replicas, StackedAnnotations, split_history
 from lupi.training.stepper import OneDevice, matrix_precision
 
-Callback = Callable[[Epoch, Method], Any]
-"""Receives the row of every epoch and the method, and ends the training of the stage by returning true."""
 MIN_STACKED, MAX_STACKED_PARAMETERS = 4, 200_000
 """Stacking pays off from this number of replicas on and, on a CPU, up to this number of parameters."""
 
@@ -110,9 +108,8 @@ def fit(
     method.to(place.device)
     run = describe_run(method, data, validation, settings, seeds) if checkpoint else {}
     state = checkpoint.read(run) if checkpoint else None
-    history: list[Epoch] = state["history"] if state else []
-    saver = Saver(checkpoint, run, method, history)
-    data = prepare_data(data, method, place.device)
+    data = data.to(place.device).normalize_weights()
+    data = data if method.models_annotators else data.with_gold()
     training = Training(
         method=method,
         data=data,
@@ -120,115 +117,65 @@ def fit(
         settings=settings,
         place=place,
         seeds=seeds,
-        history=history,
-        saver=saver,
+        history=state["history"] if state else [],
         progress=progress and place.global_rank == 0,
         callbacks=callbacks,
     )
     noise = seeded(seeds[0] + place.global_rank, place.device)
-    with noise, matrix_precision(settings.precision), use_workers(settings.workers), returned(method, home):
+    with noise, matrix_precision(settings.precision), use_workers(settings.workers), ExitStack() as end:
+        if home is not None:
+            end.callback(method.to, home)
         method.observe(data)  # type: ignore[arg-type] # `Replicas` take `StackedAnnotations`
         if state is not None:  # after `observe`: the networks of a stack observe their own folds later
             method.load_state_dict(state["method"])
             restore_memory(method, state["memory"])
-        with closing(training.stages()) as stages:
+        saver = Saver(checkpoint, run, training)
+        with closing(iterate_stages(training)) as stages:
             for number, (stage, networks) in enumerate(stages):
                 if state is not None and number < state["stage"]:
                     continue  # trained before the interruption
-                training.train_stage(number, stage, networks, state)
+                train_stage(training, number, stage, networks, saver, state)
                 state = None
     if state is not None:
         check_stage(state, "none")
     clear_memory(method)
     method.eval()
-    return history
+    return training.history
 
 
-@contextmanager
-def returned(method: Method, home: torch.device | None) -> Iterator[None]:
-    """Move a method back to a device at the end of a block, even after an error; with None, leave it where it is."""
-    try:
-        yield
-    finally:
-        if home is not None:
-            method.to(home)
+def train_stage(
+    training: Training, number: int, stage: Stage, networks: list[Method], saver: Saver, state: dict[str, Any] | None
+) -> None:
+    """Train a stage, from the state of a checkpoint if there is one."""
+    assert isinstance(stage.method, Method)  # several are stacked or split
+    training = replace(training, settings=stage.adapt(training.settings))
+    single = [] if stage.method.is_stacked else networks
+    with freeze_parts(stage.method, training.settings.learning_rates), channels_last(single, training.place.device):
+        loop = StageLoop(training, stage, number)
+        own = set(training.method.modules())
+        temporary = [network for network in networks if network not in own]
+        if state is not None:
+            resume_stage(loop, temporary, state)
+        for step in loop.steps():
+            saver.save_if_due(step, loop, temporary)
+    if stage.finish is not None:
+        stage.finish(training.data)  # type: ignore[arg-type]
 
 
-def prepare_data(data: Data, method: Method, device: torch.device) -> Data:
-    """Return the training set on a device, with weights of mean 1 and the labels that the method is to learn from."""
-    data = data.to(device).normalize_weights()
-    return data if method.models_annotators else data.with_gold()
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Training:
-    """What the stages of a training share: the arguments of `fit`, prepared, and the history so far."""
-
-    method: Method
-    data: Data
-    validation: Data | None
-    settings: Settings
-    place: Any
-    seeds: list[int]
-    history: list[Epoch]
-    saver: Saver
-    progress: bool
-    callbacks: Sequence[Callback]
-
-    def stages(self) -> Generator[tuple[Stage, list[Method]], None, None]:
-        """Yield the stages of the method, each with all methods that its `finish` may read."""
-        consensus = self.validation is not None and self.settings.stops_on_consensus
-        return iterate_stages(self.method, self.data, self.settings, self.place, consensus=consensus)
-
-    def train_stage(self, number: int, stage: Stage, networks: list[Method], state: dict[str, Any] | None) -> None:
-        """Train a stage, from the state of a checkpoint if there is one."""
-        settings = stage.adapt(self.settings)
-        assert isinstance(stage.method, Method)  # several are stacked or split
-        single = [] if stage.method.is_stacked else networks
-        with freeze_parts(stage.method, settings.learning_rates), channels_last(single, self.place.device):
-            loop = StageLoop(
-                stage=stage,
-                number=number,
-                data=self.data,
-                validation=self.validation,
-                settings=settings,
-                place=self.place,
-                seeds=self.seeds,
-            )
-            own = set(self.method.modules())
-            temporary = [network for network in networks if network not in own]
-            if state is not None:
-                resume_stage(loop, temporary, state)
-            for step in loop.steps(self.history, self.progress, self.should_end):
-                self.saver.save_if_due(step, loop, temporary)
-        if stage.finish is not None:
-            stage.finish(self.data)  # type: ignore[arg-type]
-
-    def should_end(self, row: Epoch) -> bool:
-        """Call the callbacks with the row of an epoch, and return whether one of them ends the stage."""
-        if not self.callbacks:
-            return False
-        with evaluation(self.method):
-            answers = [callback(dict(row), self.method) for callback in self.callbacks]  # every one of them
-        return any(answers)
-
-
-def iterate_stages(
-    method: Method, data: Data, settings: Settings, place: Any, *, consensus: bool
-) -> Generator[tuple[Stage, list[Method]], None, None]:
+def iterate_stages(training: Training) -> Generator[tuple[Stage, list[Method]], None, None]:
     """Yield the stages of a method, those of several methods as `Replicas` or one after another.
-
-    With `consensus`, methods that predict the truth stop by the consensus of the held-out labels.
 
     With each stage come all methods that its `finish` may read: if they train one after another, all of them. Closing
     this generator closes the method's, and unstacks replicas.
     """
+    method, data, settings = training.method, training.data, training.settings
+    consensus = training.validation is not None and settings.stops_on_consensus
     with closing(method.stages(data)) as stages:  # type: ignore[arg-type, type-var]
         for stage in stop_by_consensus(stages) if consensus else stages:
             methods = list_methods(stage)
             if isinstance(stage.method, Method):
                 yield stage, methods
-            elif method.is_stacked or can_stack(stage, data, settings, place):
+            elif method.is_stacked or can_stack(stage, data, settings, training.place):
                 replicas = Replicas(stage.method)
                 replicas.stack()
                 try:

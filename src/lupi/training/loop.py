@@ -4,10 +4,10 @@ Every batch is a function of the seed, the stage, the epoch and the step, so an 
 checkpoint and reaches the same result. With several processes, all draw the same global batch and take their share.
 """
 
-import dataclasses
 import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from operator import mul
 from typing import Any, NoReturn
@@ -34,10 +34,35 @@ Epoch = dict[str, Any]
 
 A loss of replicas is a list with one number each, NaN for replicas that stopped in an earlier epoch.
 """
+Callback = Callable[[Epoch, Method], Any]
+"""Receives the row of every epoch and the method, and ends the training of the stage by returning true."""
 MAX_DENSE_BATCH = 2**22
 """Maximum number of values of a dense batch of privileged information; larger ones stay sparse."""
 MAX_GROWTH = 1e3
 """Training has diverged if a loss exceeds this multiple of one plus its size in the first step."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Training:
+    """What the stages of a training share: the arguments of `fit`, prepared, and the history so far."""
+
+    method: Method
+    data: Data
+    validation: Data | None
+    settings: Settings
+    place: Any
+    seeds: list[int]
+    history: list[Epoch]
+    progress: bool = False
+    callbacks: Sequence[Callback] = ()
+
+    def should_end(self, row: Epoch) -> bool:
+        """Call the callbacks with the row of an epoch, and return whether one of them ends the stage."""
+        if not self.callbacks:
+            return False
+        with evaluation(self.method):
+            answers = [callback(dict(row), self.method) for callback in self.callbacks]  # every one of them
+        return any(answers)
 
 
 class EarlyStopping:
@@ -160,34 +185,25 @@ def spread_seeds(seeds: list[int], members: int) -> list[int]:
 class StageLoop:
     """The training of one stage: its data, its optimizer and its progress. `number` is the position of the stage."""
 
-    def __init__(
-        self,
-        *,
-        stage: Stage,
-        number: int,
-        data: Data,
-        validation: Data | None,
-        settings: Settings,
-        place: Any,
-        seeds: list[int],
-    ) -> None:
+    def __init__(self, training: Training, stage: Stage, number: int) -> None:
         assert isinstance(stage.method, Method)  # `fit` stacks or splits several
-        self.stage, self.number, self.settings, self.place = stage, number, settings, place
+        self.training, self.stage, self.number = training, stage, number
+        self.settings, self.place, validation = training.settings, training.place, training.validation
         self.members = stage.method.replicas
-        self.seeds = spread_seeds(seeds, len(self.members))
-        self.data = self.prepare(data, stage.prepare)
+        self.seeds = spread_seeds(training.seeds, len(self.members))
+        self.data = self.prepare(training.data, stage.prepare)
         self.validation: Data | None = None
         if stage.split_validation is not None:
-            self.validation = self.prepare(data, stage.split_validation)
+            self.validation = self.prepare(training.data, stage.split_validation)
         elif validation is not None:
             if stage.validation_losses is None:  # a consensus needs all labels
                 validation = validation.with_gold()
             self.validation = self.prepare(validation, stage.prepare_validation or stage.prepare)
-        self.batches = Batches(self.data, settings, place, seeds=self.seeds, stage=number)
-        self.stepper = Stepper(stage.method, self.batches, settings, place)
+        self.batches = Batches(self.data, self.settings, self.place, seeds=self.seeds, stage=number)
+        self.stepper = Stepper(stage.method, self.batches, self.settings, self.place)
         self.epoch = self.step = 0
         self.ended = False  # before the last epoch
-        self.totals, self.early_stopping = LossTotals(place), EarlyStopping(self.members, settings.patience)
+        self.totals, self.early_stopping = LossTotals(self.place), EarlyStopping(self.members, self.settings.patience)
 
     def prepare(self, data: Any, prepare: Callable[[Any], Data]) -> Data:
         """Prepare data for the stage, with a mean weight of one; drop privileged information that is not used."""
@@ -203,21 +219,19 @@ class StageLoop:
         if not (isinstance(data, Annotations) and isinstance(data.a, SparseRows) and self.members[0].takes_sparse):
             return data
         wide = settings.batch_size * data.a.width > MAX_DENSE_BATCH
-        return dataclasses.replace(data, a=dataclasses.replace(data.a, returns_sparse=True)) if wide else data
+        return replace(data, a=replace(data.a, returns_sparse=True)) if wide else data
 
     @property
     def finished(self) -> bool:
         """Whether there are no more epochs to train."""
         return self.ended or self.epoch >= self.settings.epochs
 
-    def steps(
-        self, history: list[Epoch], progress: bool, should_end: Callable[[Epoch], bool] = lambda _: False
-    ) -> Iterator[int]:
-        """Train, and yield the number of steps taken after each; `should_end` sees the row of every epoch."""
-        epochs, per_epoch = self.settings.epochs, self.batches.per_epoch
+    def steps(self) -> Iterator[int]:
+        """Train, and yield the number of steps taken after each."""
+        epochs, per_epoch, history = self.settings.epochs, self.batches.per_epoch, self.training.history
         steps = self.batches.iterate(self.epoch, self.step)
         done = self.epoch * per_epoch + self.step
-        with Steps(self.stage.name, epochs * per_epoch, show=progress, done=done) as shown:
+        with Steps(self.stage.name, epochs * per_epoch, show=self.training.progress, done=done) as shown:
             while not self.finished:
                 for step in islice(steps, per_epoch - self.step):
                     self.train_step(step, self.epoch + self.step / per_epoch)
@@ -228,7 +242,7 @@ class StageLoop:
                 del step  # part of the order of this epoch, which is freed before the next one is drawn
                 history.append(self.close_epoch())
                 shown.advance(1, f"epoch {self.epoch}/{epochs} {format_losses(history[-1])}")
-                self.ended = should_end(history[-1]) or all(self.early_stopping.stopped)
+                self.ended = self.training.should_end(history[-1]) or all(self.early_stopping.stopped)
                 yield self.epoch * per_epoch
         self.early_stopping.restore()
         self.check_result()

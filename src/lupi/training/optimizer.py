@@ -202,14 +202,10 @@ def group_by_loss(method: Method) -> list[list[Tensor]]:
             for loss, parts in method.replicas[0].gradients.items()
             if any(belongs_to(names, part) for part in parts)
         } or {""}
-        group = [parameter]
-        others = []
-        for other in groups:
-            if losses & other[0]:
-                losses, group = losses | other[0], other[1] + group
-            else:
-                others.append(other)
-        groups = [*others, (losses, group)]
+        sharing = [group for group in groups if group[0] & losses]
+        groups = [group for group in groups if not group[0] & losses]
+        members = [one for _, group in reversed(sharing) for one in group]
+        groups.append((losses.union(*(own for own, _ in sharing)), [*members, parameter]))
     return [group for _, group in groups]
 
 

@@ -136,13 +136,9 @@ class StackedAnnotations:
         """Return the batch of a draw; `x` holds its inputs [replicas · size, ...] if they were read before."""
         flat = Draw(draw.example.flatten(), draw.row, draw.annotation.flatten(), draw.one_to_one)
         batch = self.whole.gather(flat, x)
-        a, y, weight = (
-            None if part is None else part.reshape(*draw.annotation.shape, *part.shape[1:])
-            for part in (batch.a, batch.y, batch.weight)
-        )
-        assert a is not None
-        assert y is not None
         x = map_inputs(lambda values: values.reshape(*draw.example.shape, *values.shape[1:]), batch.x)
+        a, y = (part.reshape(*draw.annotation.shape, *part.shape[1:]) for part in (batch.a, batch.y))
+        weight = None if batch.weight is None else batch.weight.reshape(draw.annotation.shape)
         return Batch(x, draw.row, a, y, draw.one_to_one, weight)
 
     def change(self, function: Callable[[Annotations], Annotations]) -> StackedAnnotations:
@@ -368,12 +364,8 @@ class StackedLinear(nn.Module):
 
 def computes_by_row(method: Method) -> bool:
     """Return whether the class of a method says so, and no subclass has overridden what it says that of."""
-    for kind in type(method).__mro__:
-        if "by_row" in vars(kind):
-            return bool(vars(kind)["by_row"])
-        if REPLACEABLE & vars(kind).keys():
-            return False
-    return False
+    deciding = [vars(kind) for kind in type(method).__mro__ if {"by_row", *REPLACEABLE} & vars(kind).keys()]
+    return bool(deciding and deciding[0].get("by_row"))
 
 
 def can_concatenate(method: Method) -> bool:

@@ -15,11 +15,12 @@ Classification*, 2019; https://www.kaggle.com/c/jigsaw-unintended-bias-in-toxici
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
+from pyarrow import compute, csv
 
 from lupi_paper.datasets.files import check_names, find_file
 
@@ -93,11 +94,8 @@ def load_civil_comments(path: str | Path, threshold: float = 0.5) -> CivilCommen
     )
 
 
-def _read(path: Path) -> Any:
+def _read(path: Path) -> pa.Table:
     """Read the required columns as an Arrow table, without rows in which an identity is missing."""
-    import pyarrow as pa
-    from pyarrow import compute, csv
-
     header = pd.read_csv(path, nrows=0)
     toxicity = "target" if "target" in header else "toxicity"  # target in train.csv
     columns = ["comment_text", toxicity, *LABELS[1:], *IDENTITIES]

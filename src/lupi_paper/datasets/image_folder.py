@@ -3,13 +3,12 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from PIL import Image
+from torch import Tensor
 
 SUFFIXES = (".jpeg", ".jpg", ".png")
 MARGIN = 8 / 7
@@ -28,20 +27,14 @@ class ImageFiles:
     def __len__(self) -> int:
         return len(self.path)
 
-    def __getitem__(self, index: int) -> "Tensor":
+    def __getitem__(self, index: int) -> Tensor:
         """Read an image, [3, size, size] uint8."""
-        import torch
-
         resized = round(MARGIN * self.size) if self.resized is None else self.resized
         return torch.from_numpy(read_image(self.folder / self.path[index], self.size, resized))
 
 
 def read_image(path: Path, size: int, resized: int) -> NDArray[np.uint8]:
     """Read an image, resize its shorter side, and crop a square around its centre: [3, size, size]."""
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise ImportError(f"Expected pillow (pip install pillow) to read images, but {error}.") from error
     try:
         with Image.open(path) as file:
             file.draft("RGB", (resized, resized))  # decodes a JPEG at the lowest resolution that is high enough

@@ -83,13 +83,11 @@ def cross_entropy(mean: Floats, variance: Floats, means: Floats) -> Floats:
 
 def numerical_gaussian(means: Floats) -> tuple[Floats, Floats]:
     """Return mean and variance of the nearest Gaussian by numerical minimization of the cross-entropy."""
-    found = []
-    for own in means:
 
-        def loss(parameters: Floats, own: Floats = own) -> float:
-            return float(cross_entropy(parameters[:1], np.exp(parameters[1:]), own[None])[0])
+    def loss(parameters: Floats, own: Floats) -> float:
+        return float(cross_entropy(parameters[:1], np.exp(parameters[1:]), own[None])[0])
 
-        found.append(minimize(loss, np.zeros(2), tol=1e-10, method="Nelder-Mead").x)
+    found = [minimize(loss, np.zeros(2), args=(own,), tol=1e-10, method="Nelder-Mead").x for own in means]
     mean, log_variance = np.array(found).T
     return mean, np.exp(log_variance)
 

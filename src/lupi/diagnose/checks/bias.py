@@ -60,9 +60,8 @@ def code_column(column: "pd.Series[Any]") -> tuple[Floats, str]:
     """Return two values as 0 and 1, or numbers in standard deviations, and in words what a step of 1 is; else NaN."""
     values = sorted(column.dropna().unique().tolist(), key=str)
     if len(values) == 2:
-        return np.where(
-            column.isna(), np.nan, (column == values[1]).to_numpy(float)
-        ), f"from {values[0]} to {values[1]}"
+        number = np.where(column.isna(), np.nan, (column == values[1]).to_numpy(float))
+        return number, f"from {values[0]} to {values[1]}"
     if not is_numeric_dtype(column) or len(values) < 2:
         return np.full(len(column), np.nan), ""
     number = column.to_numpy(np.float64)

@@ -134,15 +134,13 @@ def describe_next(
             "these, follow from models that were trained on an eighth, a quarter and half of the examples. The "
             "interval of the gain is narrower than those of the accuracies, whose errors are much the same."
         )
-    numbers = [{"accuracy": each.accuracy, "low": each.low, "high": each.high} for each in outlook]
-    if curves is not None:
-        for one, (_, row) in zip(numbers, curves.add_prefix("model_").iterrows(), strict=True):
-            one.update({str(name): float(value) for name, value in row.items()})
+    plan = pd.DataFrame(outlook)
+    numbers = pd.concat([plan] if curves is None else [plan, curves.add_prefix("model_")], axis=1)
     return Finding(
         sentence=sentence,
         table=table,
         section=Section(heading="What to label next", text=text, tables=[first, show_plan(outlook, curves)]),
-        numbers={f"{each.labels} more": one for each, one in zip(outlook, numbers, strict=True)},
+        numbers={f"{row.pop('labels')} more": row for row in numbers.to_dict("records")},
     )
 
 
