@@ -127,10 +127,8 @@ class SeparatedFile(TableFile):
 
     def _first_texts(self, is_type: Callable[[pa.DataType], bool]) -> dict[str, pa.Array]:
         """Return the texts in the first megabyte of the columns that Arrow reads as a type."""
-        read, parse = (
-            pa.csv.ReadOptions(block_size=BEGINNING),
-            parse_options(self.dialect.separator, self.quotes.enclose),
-        )
+        read = pa.csv.ReadOptions(block_size=BEGINNING)
+        parse = parse_options(self.dialect.separator, self.quotes.enclose)
         with pa.csv.open_csv(self.path, read, parse) as reader:
             names = [field.name for field in reader.schema if is_type(field.type)]
         if not names:
@@ -153,30 +151,15 @@ class SeparatedFile(TableFile):
         _ = self.schema  # checks for duplicate names, of which Arrow would read the first
         read, parse, convert = self._options(BLOCK, columns)
         table = empty_to_missing(pa.csv.read_csv(self.path, read, parse, convert))
-        unknown = [field.name for field in table.schema if pa.types.is_null(field.type)]
-        for field in table.schema:
-            if pa.types.is_floating(field.type) and field.name not in self.types:
-                table = self._keep_digits(table, field.name, (read, parse, convert))
-        if unknown:  # without any value but names of missing values, which are strings
-            convert.column_types, convert.include_columns = dict.fromkeys(unknown, pa.string()), unknown
-            strings = empty_to_missing(pa.csv.read_csv(self.path, read, parse, convert))
-            for name in unknown:
-                if strings.column(name).null_count < len(strings):
-                    table = table.set_column(table.schema.get_field_index(name), name, strings.column(name))
+        unsure = [name for name in columns if name not in self.types and may_be_texts(table.column(name))]
+        if unsure:
+            convert.column_types, convert.include_columns = dict.fromkeys(unsure, pa.string()), unsure
+            texts = empty_to_missing(pa.csv.read_csv(self.path, read, parse, convert))
+            for name in unsure:
+                unknown = pa.types.is_null(table.column(name).type)
+                if are_whole(texts.column(name)) or (unknown and texts.column(name).null_count < len(texts)):
+                    table = table.set_column(table.schema.get_field_index(name), name, texts.column(name))
         return table
-
-    def _keep_digits(self, table: pa.Table, name: str, options: tuple[Any, Any, Any]) -> pa.Table:
-        """Return a table whose column of floats is one of texts, if it holds whole numbers beyond 64 bits."""
-        most = pc.max(pc.abs(table.column(name))).as_py()
-        if most is None or not 2.0**63 <= most < math.inf:
-            return table
-        read, parse, convert = options
-        convert.column_types, convert.include_columns = {name: pa.string()}, [name]
-        texts = pa.csv.read_csv(self.path, read, parse, convert).column(name)
-        if not are_whole(texts):
-            return table
-        cleaned = empty_to_missing(pa.table([texts], [name])).column(0)
-        return table.set_column(table.schema.get_field_index(name), name, cleaned)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Read columns in batches with the types of `schema`; columns of unknown type are read as strings."""
@@ -193,12 +176,18 @@ class SeparatedFile(TableFile):
         return int(pa.dataset.dataset(self.path, format=file_format).count_rows())
 
 
-def parse_options(separator: str, quoted: bool, **more: Any) -> Any:
+def parse_options(separator: str, quoted: bool) -> Any:
     """Return the options with which Arrow splits lines into values."""
     quote: Any = '"' if quoted else False
-    return pa.csv.ParseOptions(
-        delimiter=separator, quote_char=quote, double_quote=quoted, newlines_in_values=quoted, **more
-    )
+    return pa.csv.ParseOptions(delimiter=separator, quote_char=quote, double_quote=quoted, newlines_in_values=quoted)
+
+
+def may_be_texts(column: pa.ChunkedArray) -> bool:
+    """Return whether a column has only names of missing values, or floats that may be integers beyond 64 bits."""
+    if not pa.types.is_floating(column.type):
+        return bool(pa.types.is_null(column.type))
+    most = pc.max(pc.abs(column)).as_py()
+    return most is not None and 2.0**63 <= most < math.inf
 
 
 def are_whole(texts: Any) -> bool:
