@@ -76,7 +76,11 @@ def to_column(name: str, column: pa.ChunkedArray) -> Column:
     column = code_strings(column)
     if not (pa.types.is_dictionary(column.type) and is_string(column.type.value_type)):
         return to_pandas(pa.table({name: column}))[name]
-    return pd.Series(join_codes(name, column), name=name)
+    with explain_strings(name, column):
+        column = column.unify_dictionaries()
+        for chunk in column.chunks[:1]:  # all have the same
+            chunk.dictionary.validate(full=True)
+    return pd.Series(column.to_pandas(), name=name)
 
 
 def code_strings(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -86,21 +90,6 @@ def code_strings(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array(
         [chunk.dictionary_encode() for chunk in column.chunks], pa.dictionary(pa.int32(), column.type)
     )
-
-
-def join_codes(name: str, column: pa.ChunkedArray) -> pd.Categorical:
-    """Convert a column of Arrow dictionaries, which may differ between chunks, to a pandas categorical."""
-    with explain_strings(name, column):
-        column = column.unify_dictionaries()
-        distinct = column.chunk(0).dictionary if column.num_chunks else pa.array([], pa.string())
-        distinct.validate(full=True)
-    categories = pd.Index(distinct.to_pandas())
-    codes = np.empty(len(column), np.min_scalar_type(-max(1, len(categories))))
-    start = 0
-    for chunk in column.chunks:
-        codes[start : start + len(chunk)] = chunk.indices.fill_null(-1).to_numpy()
-        start += len(chunk)
-    return pd.Categorical.from_codes(codes, categories)
 
 
 def is_string(kind: pa.DataType) -> bool:
