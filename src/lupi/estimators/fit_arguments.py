@@ -23,7 +23,7 @@ from lupi._internal.checks import check_name
 from lupi.crowd.trusted import read_trust
 from lupi.data import Annotations
 from lupi.tabular import targets
-from lupi.tabular.frames import Frame, as_frame, as_pandas
+from lupi.tabular.frames import Frame, as_pandas
 from lupi.tabular.grouping import check_examples, fill_missing, take_rows
 from lupi.tabular.recognizing import find_annotator
 from lupi.tabular.values import Column, as_text, code_categories, is_coded
@@ -138,7 +138,6 @@ def select_labelled(
         inputs, y = take_rows(inputs, np.flatnonzero(kept)), y[kept]
         weight = None if weight is None else weight[kept]
         if privileged is not None:
-            privileged = as_frame(privileged)
             check_length("privileged", len(privileged), len(kept))
             privileged = privileged.take(np.flatnonzero(kept))
         if example is not None:
@@ -171,14 +170,14 @@ def find_annotators(privileged: Frame | None, annotator: str | int | None, kinds
         if annotator is not None:
             raise ValueError(f"Expected `privileged` to have the `annotator` column {annotator!r}, but got None.")
         return None
+    found = name_annotator(privileged, annotator) or find_annotator(privileged, kinds)
+    return None if found is None else privileged[found]
+
+
+def name_annotator(privileged: Frame, annotator: str | int | None) -> str | None:
+    """Return the name of the column of annotators if a user gives it, by name or, for arrays, by number."""
     if annotator is None:
-        found = find_annotator(privileged, kinds)
-        return None if found is None else privileged[found]
-    return privileged[name_annotator(privileged, annotator)]
-
-
-def name_annotator(privileged: Frame, annotator: str | int) -> str:
-    """Return the name of the column of annotators that a user gives by name or, for arrays, by number."""
+        return None
     name = str(annotator)
     if name not in privileged.columns and not isinstance(annotator, str):
         if not 0 <= annotator < privileged.shape[1]:

@@ -184,9 +184,8 @@ def parse_record(record: Mapping[str, Any]) -> Record:
         for name in flat
     }
     for name in old:
-        more = record.get(f"{name}-suggestion-metadata") or {}
-        suggestions[name] = {"value": record.get(f"{name}-suggestion"), "score": more.get("score")}
-        suggestions[name]["agent"] = more.get("agent")
+        about = record.get(f"{name}-suggestion-metadata") or {}
+        suggestions[name] = {**about, "value": record.get(f"{name}-suggestion")}
     return Record(record.get("id") or record.get("external_id"), fields, responses, suggestions)
 
 
