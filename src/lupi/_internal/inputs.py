@@ -88,10 +88,8 @@ def take_rows(x: Source, index: Tensor, seed: int | None = None) -> Inputs:
     With a `seed`, torch's global generator is seeded before a source is read, with the seed and, for items, the row.
     The caller restores that generator.
     """
-    if isinstance(x, Tensor):
-        return x.index_select(0, index)
-    if isinstance(x, Mapping):
-        return {name: values.index_select(0, index) for name, values in x.items()}
+    if in_memory(x):
+        return map_inputs(lambda values: values.index_select(0, index), x)
     if are_items(x):
         return collate([read_item(x, row, seed) for row in index.tolist()])
     if seed is not None:

@@ -53,15 +53,8 @@ STORED: dict[str, Any] = {
 """Classes of lupi that a model folder may hold, by name."""
 BINARY = ("float32", "float64", "int64")
 """Types of arrays that are stored as they are; others are short lists, such as names of classes."""
-LISTED = (
-    *BINARY,
-    "object",
-    "str",
-    "bool",
-    "float16",
-    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32)),
-    "uint64",
-)
+INTEGERS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+LISTED = ("object", "str", "bool", "float16", "float32", "float64", *INTEGERS)
 
 
 class StoredModel(NamedTuple):
@@ -208,10 +201,7 @@ def store_value(value: Any, arrays: list[NDArray[Any]]) -> Any:
             return {"array": store_value(value.tolist(), arrays), "dtype": name}
     if type(value) in STORED.values():
         state = value.__getstate__() or {}
-        return {
-            "class": type(value).__name__,
-            "state": {name: store_value(one, arrays) for name, one in state.items()},
-        }
+        return {"class": type(value).__name__, "state": {name: store_value(one, arrays) for name, one in state.items()}}
     raise TypeError(f"Expected values that a model folder can hold, but got {value!r}.")
 
 

@@ -31,21 +31,23 @@ def to_pandas(table: pa.Table) -> pd.DataFrame:
 
     Integers with missing values are floats, unless a float cannot hold them.
     """
-    for place, field in enumerate(table.schema):
-        plain = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        if plain != field.type:
-            with explain_strings(field.name, table.column(place)):
-                table = table.set_column(place, field.name, table.column(place).cast(plain))
-        if pa.types.is_decimal(plain):
-            table = table.set_column(place, field.name, convert_decimals(table.column(place)))
-        if is_string(plain):
-            with explain_strings(field.name, table.column(place)):
-                table.column(place).validate(full=True)
+    plain = [make_plain(name, column) for name, column in zip(table.column_names, table.columns, strict=True)]
+    table = pa.Table.from_arrays(plain, table.column_names)
     frame: pd.DataFrame = table.to_pandas(date_as_object=False, ignore_metadata=True)
     for place, column in enumerate(table.columns):
         if column.type in NULLABLE and column.null_count and (pa.types.is_boolean(column.type) or is_large(column)):
             frame.isetitem(place, column.to_pandas(types_mapper=NULLABLE.get))
     return frame
+
+
+def make_plain(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Convert dictionaries to their values, and decimals to numbers; refuse strings that are not UTF-8."""
+    with explain_strings(name, column):
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if is_string(column.type):
+            column.validate(full=True)
+    return convert_decimals(column) if pa.types.is_decimal(column.type) else column
 
 
 def convert_decimals(column: pa.ChunkedArray) -> pa.ChunkedArray:
