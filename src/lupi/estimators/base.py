@@ -52,12 +52,8 @@ VALIDATION_FRACTION = 0.1
 class PrivilegedEstimator(BaseEstimator, ABC):
     """Base of `PrivilegedClassifier` and `PrivilegedRegressor`."""
 
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {
-        "privileged": True,
-        "example": True,
-        "sample_weight": True,
-        "gold": True,
-    }
+    __metadata_request__fit: ClassVar[dict[str, bool]]
+    __metadata_request__fit = dict.fromkeys(("privileged", "example", "sample_weight", "gold"), True)
 
     method: str | MethodMaker = "auto"
     _: KW_ONLY

@@ -174,13 +174,11 @@ def evaluate_table(model: TableModel, table: Path, target: Sequence[str]) -> Eva
     unseen.add(test.columns)
     y: Any = Posterior(np.asarray(test.labels)) if schema.soft else test.labels
     y, prediction = predict_test(model.estimator, test.inputs, y)
-    scores = pd.DataFrame(
-        [
-            {"metric": name, "value": score.value, **dict(zip(("low", "high"), ends, strict=True))}
-            for name, score in evaluate(y, prediction).items()
-            for ends in [find_interval(score.value, score.rows, test.group, share=METRICS[name].unit == "%")]
-        ]
-    )
+    rows = [
+        (name, score.value, *find_interval(score.value, score.rows, test.group, share=METRICS[name].unit == "%"))
+        for name, score in evaluate(y, prediction).items()
+    ]
+    scores = pd.DataFrame(rows, columns=["metric", "value", "low", "high"])
     return Evaluation(
         scores=scores,
         classes=pd.DataFrame() if isinstance(prediction, Normal) else score_classes(y, prediction, test.group, model),

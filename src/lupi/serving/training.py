@@ -96,11 +96,12 @@ def train(
             "Expected `method` to be one whose predictor contains no privileged information, to save it without any, "
             f"but that of {method!r} contains values of the training set."
         )
-    kept = None if output is None else hidden_path(resolve(output), CHECKPOINT)
     with ExitStack() as stack:
+        kept = None
         if output is not None:
             claim = claim_output(output, overwrite=overwrite, folder=True, ours=is_replaceable, kind="model")
             stack.enter_context(claim)
+            kept = hidden_path(resolve(output), CHECKPOINT)
         stack.enter_context(explain_interrupt(kept if checkpoint else None))
         model = fit_table(
             spec,

@@ -94,9 +94,8 @@ class SeparatedFile(TableFile):
 
     def _options(self, size: int, columns: Sequence[str] | None = None) -> tuple[Any, Any, Any]:
         """Return the options to read, parse and convert in blocks of `size` bytes."""
-        types = {name: kind for name, kind in self.types.items() if columns is None or name in columns}
+        types = {**dict.fromkeys(self._long, pa.string()), **self.types}
         types |= {name: pa.int64() for name in self._hexadecimal if types.get(name) == pa.float64()}
-        types = {name: pa.string() for name in self._long if columns is None or name in columns} | types
         return (
             pa.csv.ReadOptions(block_size=size),
             parse_options(self.dialect.separator, self.quotes.enclose),
