@@ -55,15 +55,11 @@ def check_index(X: Any, **others: Any) -> None:
     """Check that pandas tables and columns of the same length have the same index as X."""
     tables = (pd.DataFrame, pd.Series)
     for name, other in others.items():
-        if not (isinstance(X, tables) and isinstance(other, tables) and len(X) == len(other)):
-            continue
-        if not X.index.equals(other.index):
+        comparable = isinstance(X, tables) and isinstance(other, tables) and len(X) == len(other)
+        if comparable and not X.index.equals(other.index):
             i = int(np.argmax(X.index != other.index))
-            left, right = to_python(X.index[i]), to_python(other.index[i])
-            raise ValueError(
-                f"Expected X and `{name}` to have the same index, but row {i} is {left!r} in X and {right!r} in "
-                f"`{name}`."
-            )
+            got = f"row {i} is {to_python(X.index[i])!r} in X and {to_python(other.index[i])!r} in `{name}`"
+            raise ValueError(f"Expected X and `{name}` to have the same index, but {got}.")
 
 
 def read_labels(y: Any) -> Any:
@@ -193,8 +189,7 @@ def read_gold(
 ) -> Tensor | None:
     """Return the true label of each example, −1 where it is unknown, or NaN if labels are floating-point."""
     values = read_targets(gold)
-    if len(values) != len(kept):
-        raise ValueError(f"Expected `gold` to have {len(kept)} rows as X has, but got {len(values)}.")
+    check_length("gold", len(values), len(kept))
     values = values[kept]
     known = pd.DataFrame(values).notna().all(axis=1).to_numpy(copy=True)
     if classes is not None and values.ndim == 1 and -1 not in classes.tolist():

@@ -123,18 +123,12 @@ def read_model_folder(path: str | Path) -> StoredModel:
             raise ValueError(f"Expected {path / name} to be unchanged since it was written, but it differs.")
     try:
         weights = safetensors.torch.load(contents[WEIGHTS])
-        encoders = decode_encoders(contents[ENCODERS], weights)
+        names = [ARRAY.format(number) for number in range(len(weights)) if ARRAY.format(number) in weights]
+        arrays = [weights.pop(name).numpy() for name in names]
+        encoders = dict(restore_value(json.loads(contents[ENCODERS]), arrays))
     except Exception as error:  # the readers raise anything on content that `save_model_folder` did not write
         raise ValueError(f"Expected {path} to hold a model of lupi, but got: {error}") from error
     return StoredModel(facts, weights, encoders)
-
-
-def decode_encoders(content: bytes, tensors: dict[str, Tensor]) -> dict[str, Any]:
-    """Return the encoders, and remove their arrays from the tensors of a file."""
-    names = [ARRAY.format(number) for number in range(len(tensors)) if ARRAY.format(number) in tensors]
-    arrays = [tensors.pop(name).numpy() for name in names]
-    encoders = restore_value(json.loads(content), arrays)
-    return dict(encoders)
 
 
 def read_snapshot(path: Path) -> tuple[Path, dict[str, bytes]]:

@@ -88,20 +88,16 @@ class MemoryTable(TableFile):
 
 def note_missing(counts: Mapping[str, tuple[bool, Counter[str]]]) -> str | None:
     """Say which names are read as missing values, and which are not, given both and their counts for each column."""
-    missing, kept = (
-        [
+    notes = []
+    advice = "; leave cells empty where the value is missing"
+    for wanted, what, end in ((True, "Missing", ""), (False, "Not missing but a value", advice)):
+        names = [
             f"{name!r} in {count:,} row{'s' if count > 1 else ''} of {column!r}"
             for column, (is_missing, found) in counts.items()
             for name, count in sorted(found.items())
             if is_missing == wanted
         ]
-        for wanted in (True, False)
-    )
-    notes = []
-    if missing:
-        notes.append(f"Missing: {list_some(missing)}.")
-    if kept:
-        notes.append(f"Not missing but a value: {list_some(kept)}; leave cells empty where the value is missing.")
+        notes += [f"{what}: {list_some(names)}{end}."] if names else []
     return " ".join(notes) or None
 
 

@@ -5,7 +5,7 @@ import io
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import islice
@@ -94,8 +94,9 @@ class SeparatedFile(TableFile):
 
     def _options(self, size: int, columns: Sequence[str] | None = None) -> tuple[Any, Any, Any]:
         """Return the options to read, parse and convert in blocks of `size` bytes."""
-        types = {**dict.fromkeys(self._long, pa.string()), **self.types}
-        types |= {name: pa.int64() for name in self._hexadecimal if types.get(name) == pa.float64()}
+        hexadecimal, long = self._integers
+        types = {**dict.fromkeys(long, pa.string()), **self.types}
+        types |= {name: pa.int64() for name in hexadecimal if types.get(name) == pa.float64()}
         return (
             pa.csv.ReadOptions(block_size=size),
             parse_options(self.dialect.separator, self.quotes.enclose),
@@ -109,33 +110,27 @@ class SeparatedFile(TableFile):
         )
 
     @cached_property
-    def _hexadecimal(self) -> list[str]:
-        """Columns with integers such as 0x1F in the first megabyte, which Arrow does not read as floats."""
-        if "0x" not in read_text(self.path, BEGINNING).lower():
-            return []
-        texts = self._first_texts(pa.types.is_integer)
-        return [name for name in texts if pc.any(pc.starts_with(texts[name], "0x", ignore_case=True)).as_py()]
+    def _integers(self) -> tuple[list[str], list[str]]:
+        """Columns with integers such as 0x1F, and with integers of more than 64 bits, in the first megabyte.
 
-    @cached_property
-    def _long(self) -> list[str]:
-        """Columns of whole numbers in the first megabyte with some of more than 64 bits: floats would merge ids."""
-        if not MAYBE_LONG.search(read_text(self.path, BEGINNING)):
-            return []
-        texts = self._first_texts(pa.types.is_floating)
-        return [name for name in texts if are_whole(texts[name])]
-
-    def _first_texts(self, is_type: Callable[[pa.DataType], bool]) -> dict[str, pa.Array]:
-        """Return the texts in the first megabyte of the columns that Arrow reads as a type."""
+        Arrow does not read the former as floats, and floats would merge ids among the latter.
+        """
+        text = read_text(self.path, BEGINNING)
+        if "0x" not in text.lower() and not MAYBE_LONG.search(text):
+            return [], []
         read = pa.csv.ReadOptions(block_size=BEGINNING)
         parse = parse_options(self.dialect.separator, self.quotes.enclose)
         with pa.csv.open_csv(self.path, read, parse) as reader:
-            names = [field.name for field in reader.schema if is_type(field.type)]
-        if not names:
-            return {}
-        convert = pa.csv.ConvertOptions(include_columns=names, column_types=dict.fromkeys(names, pa.string()))
+            kinds = [(field.name, field.type) for field in reader.schema]
+        integers, floats = ([n for n, kind in kinds if of(kind)] for of in (pa.types.is_integer, pa.types.is_floating))
+        if not (integers or floats):
+            return [], []
+        numbers = dict.fromkeys([*integers, *floats], pa.string())
+        convert = pa.csv.ConvertOptions(include_columns=list(numbers), column_types=numbers)
         with pa.csv.open_csv(self.path, read, parse, convert) as reader:
-            first = reader.read_next_batch()
-        return {name: first[name] for name in names}
+            texts = reader.read_next_batch()
+        hexadecimal = [n for n in integers if pc.any(pc.starts_with(texts[n], "0x", ignore_case=True)).as_py()]
+        return hexadecimal, [name for name in floats if are_whole(texts[name])]
 
     @cached_property
     def schema(self) -> pa.Schema:
