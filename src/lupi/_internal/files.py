@@ -152,17 +152,13 @@ def replace_folder(path: str | Path, *, drop: Collection[str] = ()) -> Iterator[
     path.parent.mkdir(parents=True, exist_ok=True)
     with lock_output(path):
         partial = partial_path(path)
+
+        def leave_out(place: str, names: list[str]) -> list[str]:
+            return [name for name in names if is_temporary(name) or (name in drop and Path(place) == path)]
+
         try:
             if path.exists():
-                shutil.copytree(
-                    path,
-                    partial,
-                    symlinks=True,
-                    ignore=lambda place, names: [
-                        name for name in names if is_temporary(name) or (name in drop and Path(place) == path)
-                    ],
-                    copy_function=link_or_copy,
-                )
+                shutil.copytree(path, partial, symlinks=True, ignore=leave_out, copy_function=link_or_copy)
             else:
                 partial.mkdir()
             yield partial

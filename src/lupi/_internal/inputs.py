@@ -88,10 +88,8 @@ def take_rows(x: Source, index: Tensor, seed: int | None = None) -> Inputs:
     With a `seed`, torch's global generator is seeded before a source is read, with the seed and, for items, the row.
     The caller restores that generator.
     """
-    if isinstance(x, Tensor):
-        return x.index_select(0, index)
-    if isinstance(x, Mapping):
-        return {name: values.index_select(0, index) for name, values in x.items()}
+    if in_memory(x):
+        return map_inputs(lambda values: values.index_select(0, index), x)
     if are_items(x):
         return collate([read_item(x, row, seed) for row in index.tolist()])
     if seed is not None:
@@ -143,13 +141,12 @@ def move_source(x: Source, device: torch.device | str) -> Source:
 
 def concatenate(sources: list[Source]) -> Source:
     """Concatenate sources in memory."""
-    first = sources[0]
     tensors = [x for x in sources if isinstance(x, Tensor)]
     named = [x for x in sources if isinstance(x, Mapping)]
     if len(tensors) == len(sources):
         return torch.cat(tensors)
-    if len(named) == len(sources) and isinstance(first, Mapping):
-        return {name: torch.cat([x[name] for x in named]) for name in first}
+    if len(named) == len(sources):
+        return {name: torch.cat([x[name] for x in named]) for name in named[0]}
     raise ValueError("Expected `x` to be in memory, or one source shared by all seeds.")
 
 
@@ -189,11 +186,6 @@ class Reader:
             return Failure(kind, str(error), traceback.format_exc())
 
 
-def pass_through(batch: Any) -> Any:
-    """Return a batch unchanged, since `Reader` has collated it."""
-    return batch
-
-
 @contextmanager
 def use_workers(number: int) -> Iterator[None]:
     """Read inputs that are not in memory in worker processes, within a block.
@@ -221,10 +213,9 @@ def read_ahead(x: Source, requests: Iterable[Request], device: torch.device) -> 
         number = min(number, len(requests))
     loader: DataLoader[Any] = DataLoader(
         Reader(x),  # type: ignore[arg-type]
-        batch_size=None,  # a request is a batch
+        batch_size=None,  # a request is a batch, which `Reader` collates
         sampler=((request.rows.tolist(), request.seed) for request in requests),
         num_workers=number,
-        collate_fn=pass_through,
         pin_memory=device.type == "cuda",
         generator=torch.Generator(),  # not torch's global one
     )

@@ -3,7 +3,7 @@
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, ClassVar, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import numpy as np
 
@@ -66,10 +66,9 @@ def check_array(value: Any, scalar: Any, where: str) -> Any:
 def read_fields(value: Any, kind: Any, where: str) -> dict[str, Any]:
     """Return the fields of a `TypedDict` or dataclass."""
     check_object(value, where)
-    hints = get_type_hints(kind, include_extras=True)
+    hints = get_type_hints(kind)
     if is_typeddict(kind):
-        optional = {name for name, hint in hints.items() if get_origin(hint) is NotRequired}
-        hints = {name: get_args(hint)[0] if name in optional else hint for name, hint in hints.items()}
+        optional = kind.__optional_keys__
     else:
         optional = {one.name for one in fields(kind) if (one.default, one.default_factory) != (MISSING, MISSING)}
     for name in hints.keys() - optional - value.keys():

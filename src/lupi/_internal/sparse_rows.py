@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 ROWS_AT_ONCE = 2**16
@@ -144,15 +145,12 @@ class CodedRows:
 
     def sparse(self) -> SparseRows:
         """Return the rows as `SparseRows`, converted a few at a time."""
-        rows, entries = self.shape[0], self.place.shape[0] + self.codes.shape[1]
         last, ordered = self.codes[:, -1:], bool((self.codes[:, 1:] > self.codes[:, :-1]).all())
         if not self.place.shape[0] and ordered and not bool((last == self.width).any()):  # an entry per code
             return SparseRows(self.codes.int(), self.numbers.new_ones(1).expand(self.codes.shape), self.width)
-        index, value = torch.zeros(rows, entries, dtype=torch.int32), self.numbers.new_zeros(rows, entries)
-        most = 0
-        for start in range(0, rows, ROWS_AT_ONCE):
-            part = SparseRows.pad(self.matrix(start, start + ROWS_AT_ONCE))
-            here = slice(start, start + ROWS_AT_ONCE), slice(part.index.shape[1])
-            index[here], value[here] = part.index, part.value
-            most = max(most, part.index.shape[1])
-        return SparseRows(index[:, :most].contiguous(), value[:, :most].contiguous(), self.width)
+        starts = range(0, self.shape[0], ROWS_AT_ONCE)
+        parts = [SparseRows.pad(self.matrix(start, start + ROWS_AT_ONCE)) for start in starts]
+        most = max(part.index.shape[1] for part in parts)
+        index = torch.cat([F.pad(part.index, (0, most - part.index.shape[1])) for part in parts])
+        value = torch.cat([F.pad(part.value, (0, most - part.value.shape[1])) for part in parts])
+        return SparseRows(index, value, self.width)

@@ -23,8 +23,7 @@ def run(
     ] = None,
     folds: Annotated[int | None, typer.Option(min=2, help="Folds of cross-validation, instead of seeds.")] = None,
     controls: Annotated[
-        bool,
-        typer.Option("--controls", help="Train controls too: zeros, shuffled and random PI."),
+        bool, typer.Option("--controls", help="Train controls too: zeros, shuffled and random PI.")
     ] = False,
     predicts: options.Predicts = "truth",
     sample: options.Sample = None,

@@ -43,8 +43,7 @@ def run(
         return
     check_not_input(output, export)
     given = {"label": label, "example": example, "annotators": annotators, "split": split}
-    chosen = {name: value for name, value in given.items() if value}
-    table = read_export(tool, export, **chosen)
+    table = read_export(tool, export, **{name: value for name, value in given.items() if value})
     table.save(output, overwrite=overwrite)
     for note in table.notes:
         print_message(f"Note: {note}")

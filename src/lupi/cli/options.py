@@ -38,7 +38,6 @@ TextEncoder = Annotated[
     str | None,
     typer.Option(metavar="NAME_OR_FOLDER", help="Hugging Face model for text columns; TF-IDF by default."),
 ]
-
 ImageEncoder = Annotated[
     str | None,
     typer.Option(metavar="NAME_OR_FOLDER", help="Pretrained model for image columns; their pixels by default."),

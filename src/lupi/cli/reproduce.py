@@ -47,8 +47,7 @@ def run(
     folder = output or Path("run", experiment)
     on_data: dict[str, Any] = {"data": data, "folder": folder, "overwrite": overwrite} if experiment in ON_DATA else {}
     claim: dict[str, Any] = {"overwrite": overwrite, "ours": is_finding, "kind": "result of an experiment"}
-    if on_data:
-        claim = {"overwrite": True}  # the experiment looks at what is there
+    claim = {"overwrite": True} if on_data else claim  # the experiment looks at what is there
     with (
         open_cluster(cluster) as workers,
         claim_output(folder, folder=True, **claim) if is_first_process() else nullcontext(),

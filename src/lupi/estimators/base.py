@@ -52,12 +52,8 @@ VALIDATION_FRACTION = 0.1
 class PrivilegedEstimator(BaseEstimator, ABC):
     """Base of `PrivilegedClassifier` and `PrivilegedRegressor`."""
 
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {
-        "privileged": True,
-        "example": True,
-        "sample_weight": True,
-        "gold": True,
-    }
+    __metadata_request__fit: ClassVar[dict[str, bool]]
+    __metadata_request__fit = dict.fromkeys(("privileged", "example", "sample_weight", "gold"), True)
 
     method: str | MethodMaker = "auto"
     _: KW_ONLY
@@ -131,13 +127,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         self.predictor_ = predictor
 
     def _prepare(
-        self,
-        X: Any,
-        y: Any,
-        privileged: Any = None,
-        example: Any = None,
-        sample_weight: Any = None,
-        gold: Any = None,
+        self, X: Any, y: Any, privileged: Any = None, example: Any = None, sample_weight: Any = None, gold: Any = None
     ) -> tuple[Annotations, Annotations | None, Settings, int]:
         """Check and encode all arguments, build the network, and return how to train it.
 
@@ -229,20 +219,13 @@ class PrivilegedEstimator(BaseEstimator, ABC):
     def _recognize(self, inputs: Any, privileged: Frame | None) -> tuple[dict[str, str], dict[str, str]]:
         """Return the kinds of input and of privileged columns; warn of other notations."""
         chosen = {str(name): kind for name, kind in (self.kind or {}).items()}
-        tables = [inputs if self.trunk is None else None, privileged]
-        names = [list(map(str, table.columns)) if table is not None else [] for table in tables]
-        check_kinds(chosen, [*names[0], *names[1]], "X or `privileged`")
-        kinds: dict[str, str] = {}
-        privileged_kinds: dict[str, str] = {}
-        notes: list[str] = []
-        if self.trunk is None:
-            kinds, notes = recognize_inputs(inputs, chosen, PYTHON_ADVICE)
-        if privileged is not None:
-            annotator = self.annotator
-            named = None if annotator is None else fit_arguments.name_annotator(privileged, annotator)
-            privileged_kinds, more = recognize_privileged(privileged, chosen, PYTHON_ADVICE, named)
-            notes += more
-        for note in notes:
+        inputs = pd.DataFrame() if self.trunk is not None else inputs
+        privileged = pd.DataFrame() if privileged is None else privileged
+        check_kinds(chosen, [*map(str, inputs.columns), *map(str, privileged.columns)], "X or `privileged`")
+        kinds, notes = recognize_inputs(inputs, chosen, PYTHON_ADVICE)
+        named = fit_arguments.name_annotator(privileged, self.annotator) if len(privileged.columns) else None
+        privileged_kinds, more = recognize_privileged(privileged, chosen, PYTHON_ADVICE, named)
+        for note in (*notes, *more):
             warnings.warn(note, stacklevel=5)
         return kinds, privileged_kinds
 
@@ -274,10 +257,10 @@ class PrivilegedEstimator(BaseEstimator, ABC):
         if self.batch_size is None:
             parameters["batch_size"] = choose_batch_size(annotations)
         names = [field.name for field in fields(Settings)]
+        known = [name for name in (*names, *OF_FIT, "validation_fraction") if name not in parameters]
         for name in options:
-            if name in parameters or name not in (*names, *OF_FIT, "validation_fraction"):
-                known = ", ".join(name for name in (*names, *OF_FIT, "validation_fraction") if name not in parameters)
-                raise ValueError(f"Expected `training` to have options among {known}, but got {name!r}.")
+            if name not in known:
+                raise ValueError(f"Expected `training` to have options among {', '.join(known)}, but got {name!r}.")
         callbacks = options.get("callbacks")
         if not (isinstance(callbacks, Sequence | None) and all(map(callable, callbacks or ()))):
             raise ValueError(f"Expected `callbacks` to be a list of callables, but got {callbacks!r}.")
@@ -379,15 +362,17 @@ class PrivilegedEstimator(BaseEstimator, ABC):
 
     def _predict(self, X: Any) -> NDArray[np.float64]:
         """Return the expected y."""
-        output = self._outputs(X)
-        return self._check_finite(self.target_.decode(output).numpy())
+        return self._decode(self._outputs(X))
 
     def _predict_frame(self, frame: Frame, names: Sequence[Any] | None, start: int) -> NDArray[np.float64]:
         """Return the expected y of a table with the columns of training, which nobody has to check again.
 
         `names` are those of the classes or labels in messages, and `start` is the number of the first row.
         """
-        output = self._outputs_of(as_frame(frame, "x", "X"))
+        return self._decode(self._outputs_of(as_frame(frame, "x", "X")), names, start)
+
+    def _decode(self, output: Tensor, names: Sequence[Any] | None = None, start: int = 0) -> NDArray[np.float64]:
+        """Return the expected y, given outputs of the network."""
         return self._check_finite(self.target_.decode(output).numpy(), names, start)
 
     def _check_finite(
@@ -425,9 +410,7 @@ class PrivilegedEstimator(BaseEstimator, ABC):
             a = F.pad(batch.a, (0, method.random))  # no random features for new rows
             return method.conditional_output(batch._replace(a=a))
 
-        return self._check_finite(
-            self.target_.decode(over_annotations(method, conditional, data).cpu().double()).numpy()
-        )
+        return self._decode(over_annotations(method, conditional, data).cpu().double())
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()

@@ -23,7 +23,7 @@ from lupi._internal.checks import check_name
 from lupi.crowd.trusted import read_trust
 from lupi.data import Annotations
 from lupi.tabular import targets
-from lupi.tabular.frames import Frame, as_frame, as_pandas
+from lupi.tabular.frames import Frame, as_pandas
 from lupi.tabular.grouping import check_examples, fill_missing, take_rows
 from lupi.tabular.recognizing import find_annotator
 from lupi.tabular.values import Column, as_text, code_categories, is_coded
@@ -55,15 +55,11 @@ def check_index(X: Any, **others: Any) -> None:
     """Check that pandas tables and columns of the same length have the same index as X."""
     tables = (pd.DataFrame, pd.Series)
     for name, other in others.items():
-        if not (isinstance(X, tables) and isinstance(other, tables) and len(X) == len(other)):
-            continue
-        if not X.index.equals(other.index):
+        comparable = isinstance(X, tables) and isinstance(other, tables) and len(X) == len(other)
+        if comparable and not X.index.equals(other.index):
             i = int(np.argmax(X.index != other.index))
-            left, right = to_python(X.index[i]), to_python(other.index[i])
-            raise ValueError(
-                f"Expected X and `{name}` to have the same index, but row {i} is {left!r} in X and {right!r} in "
-                f"`{name}`."
-            )
+            got = f"row {i} is {to_python(X.index[i])!r} in X and {to_python(other.index[i])!r} in `{name}`"
+            raise ValueError(f"Expected X and `{name}` to have the same index, but {got}.")
 
 
 def read_labels(y: Any) -> Any:
@@ -138,7 +134,6 @@ def select_labelled(
         inputs, y = take_rows(inputs, np.flatnonzero(kept)), y[kept]
         weight = None if weight is None else weight[kept]
         if privileged is not None:
-            privileged = as_frame(privileged)
             check_length("privileged", len(privileged), len(kept))
             privileged = privileged.take(np.flatnonzero(kept))
         if example is not None:
@@ -171,14 +166,14 @@ def find_annotators(privileged: Frame | None, annotator: str | int | None, kinds
         if annotator is not None:
             raise ValueError(f"Expected `privileged` to have the `annotator` column {annotator!r}, but got None.")
         return None
+    found = name_annotator(privileged, annotator) or find_annotator(privileged, kinds)
+    return None if found is None else privileged[found]
+
+
+def name_annotator(privileged: Frame, annotator: str | int | None) -> str | None:
+    """Return the name of the column of annotators if a user gives it, by name or, for arrays, by number."""
     if annotator is None:
-        found = find_annotator(privileged, kinds)
-        return None if found is None else privileged[found]
-    return privileged[name_annotator(privileged, annotator)]
-
-
-def name_annotator(privileged: Frame, annotator: str | int) -> str:
-    """Return the name of the column of annotators that a user gives by name or, for arrays, by number."""
+        return None
     name = str(annotator)
     if name not in privileged.columns and not isinstance(annotator, str):
         if not 0 <= annotator < privileged.shape[1]:
@@ -194,8 +189,7 @@ def read_gold(
 ) -> Tensor | None:
     """Return the true label of each example, −1 where it is unknown, or NaN if labels are floating-point."""
     values = read_targets(gold)
-    if len(values) != len(kept):
-        raise ValueError(f"Expected `gold` to have {len(kept)} rows as X has, but got {len(values)}.")
+    check_length("gold", len(values), len(kept))
     values = values[kept]
     known = pd.DataFrame(values).notna().all(axis=1).to_numpy(copy=True)
     if classes is not None and values.ndim == 1 and -1 not in classes.tolist():

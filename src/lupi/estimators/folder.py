@@ -53,15 +53,8 @@ STORED: dict[str, Any] = {
 """Classes of lupi that a model folder may hold, by name."""
 BINARY = ("float32", "float64", "int64")
 """Types of arrays that are stored as they are; others are short lists, such as names of classes."""
-LISTED = (
-    *BINARY,
-    "object",
-    "str",
-    "bool",
-    "float16",
-    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32)),
-    "uint64",
-)
+INTEGERS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+LISTED = ("object", "str", "bool", "float16", "float32", "float64", *INTEGERS)
 
 
 class StoredModel(NamedTuple):
@@ -130,18 +123,12 @@ def read_model_folder(path: str | Path) -> StoredModel:
             raise ValueError(f"Expected {path / name} to be unchanged since it was written, but it differs.")
     try:
         weights = safetensors.torch.load(contents[WEIGHTS])
-        encoders = decode_encoders(contents[ENCODERS], weights)
+        names = [ARRAY.format(number) for number in range(len(weights)) if ARRAY.format(number) in weights]
+        arrays = [weights.pop(name).numpy() for name in names]
+        encoders = dict(restore_value(json.loads(contents[ENCODERS]), arrays))
     except Exception as error:  # the readers raise anything on content that `save_model_folder` did not write
         raise ValueError(f"Expected {path} to hold a model of lupi, but got: {error}") from error
     return StoredModel(facts, weights, encoders)
-
-
-def decode_encoders(content: bytes, tensors: dict[str, Tensor]) -> dict[str, Any]:
-    """Return the encoders, and remove their arrays from the tensors of a file."""
-    names = [ARRAY.format(number) for number in range(len(tensors)) if ARRAY.format(number) in tensors]
-    arrays = [tensors.pop(name).numpy() for name in names]
-    encoders = restore_value(json.loads(content), arrays)
-    return dict(encoders)
 
 
 def read_snapshot(path: Path) -> tuple[Path, dict[str, bytes]]:
@@ -208,10 +195,7 @@ def store_value(value: Any, arrays: list[NDArray[Any]]) -> Any:
             return {"array": store_value(value.tolist(), arrays), "dtype": name}
     if type(value) in STORED.values():
         state = value.__getstate__() or {}
-        return {
-            "class": type(value).__name__,
-            "state": {name: store_value(one, arrays) for name, one in state.items()},
-        }
+        return {"class": type(value).__name__, "state": {name: store_value(one, arrays) for name, one in state.items()}}
     raise TypeError(f"Expected values that a model folder can hold, but got {value!r}.")
 
 

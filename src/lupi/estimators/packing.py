@@ -166,13 +166,11 @@ def unpack_model(
 def restore_network(model: Any, weights: Mapping[str, Tensor], *, whole: bool, own: bool, device: torch.device) -> None:
     """Build the network of an estimator, the whole or only its predictor, and load its weights."""
     with seeded(0):  # building a network draws weights
+        build = model._build if whole else lambda: model._build().predictor()
+        network = restore(build, weights, own=own).to(device).eval()
         if whole:
-            model.method_ = restore(model._build, weights, own=own)
-            model.method_.to(device).eval()
-            model.predictor_ = model.method_.predictor().eval()
-        else:
-            model.predictor_ = restore(lambda: model._build().predictor(), weights, own=own)
-            model.predictor_.to(device).eval()
+            model.method_ = network
+        model.predictor_ = network.predictor().eval() if whole else network
 
 
 def pack_state(model: Any, state: dict[str, Any]) -> dict[str, Any]:

@@ -64,7 +64,7 @@ class PrivilegedRegressor(RegressorMixin, PrivilegedEstimator):
             Its standard deviation, if `return_std` is true.
         """
         output = self._outputs(X)
-        mean = self._check_finite(self.target_.decode(output).numpy())
+        mean = self._decode(output)
         if not return_std:
             return mean
         if output.shape[1] < 2:

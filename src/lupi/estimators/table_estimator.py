@@ -52,9 +52,8 @@ class TableEstimator:
 
     @property
     def _annotator(self) -> str | None:
-        return (
-            self.schema.annotator if self.uses_privileged and self.schema.annotator in self.schema.privileged else None
-        )
+        name = self.schema.annotator
+        return name if self.uses_privileged and name in self.schema.privileged else None
 
     def fit(self, data: TableData) -> Self:
         """Train on the rows of a table."""

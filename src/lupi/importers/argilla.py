@@ -115,8 +115,9 @@ class Argilla(Importer):
                 answer = response.get("value")
                 if isinstance(answer, list) and any(isinstance(one, dict) and "rank" in one for one in answer):
                     raise ValueError(f"Expected question {chosen!r} to ask for labels, but it asks for ranking.")
-                answers = {name: find_answer(record.responses.get(name, []), user) for name in others.keys() - unread}
-                known |= name_answers({name: answers[name] for name in others if name in answers}, known)
+                read = [name for name in others if name not in unread]
+                answers = {name: find_answer(record.responses.get(name, []), user) for name in read}
+                known |= name_answers(answers, known)
                 rows.append(LabelRow(example=record.id, inputs=record.fields, label=answer, privileged=known))
         notes += [f"Questions that are not read: {', '.join(sorted(unread))}."] if unread else []
         if any(record.get("vectors") for record in found):
@@ -184,9 +185,8 @@ def parse_record(record: Mapping[str, Any]) -> Record:
         for name in flat
     }
     for name in old:
-        more = record.get(f"{name}-suggestion-metadata") or {}
-        suggestions[name] = {"value": record.get(f"{name}-suggestion"), "score": more.get("score")}
-        suggestions[name]["agent"] = more.get("agent")
+        about = record.get(f"{name}-suggestion-metadata") or {}
+        suggestions[name] = {**about, "value": record.get(f"{name}-suggestion")}
     return Record(record.get("id") or record.get("external_id"), fields, responses, suggestions)
 
 

@@ -120,14 +120,11 @@ class ImportedTable:
             Whether to replace an existing file.
         """
         path = Path(path)
-        kind = path.suffix.lower()
-        if kind not in (".parquet", ".csv"):
+        writers: dict[str, Any] = {".parquet": self.frame.to_parquet, ".csv": self.frame.to_csv}
+        if path.suffix.lower() not in writers:
             raise ValueError(f"Expected `output` to be a .parquet or .csv file, but got {path}.")
         with claim_output(path, overwrite=overwrite), explain_os_errors(path), replace_file(path) as partial:
-            if kind == ".parquet":
-                self.frame.to_parquet(partial, index=False)
-            else:
-                self.frame.to_csv(partial, index=False)
+            writers[path.suffix.lower()](partial, index=False)
 
 
 @dataclass(frozen=True, kw_only=True)

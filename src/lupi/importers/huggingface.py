@@ -97,16 +97,16 @@ class HuggingFace(Importer):
         check_not_texts(frame[LABEL], path)
         if none.any():
             notes.append(f"{none.sum():,} of {len(frame):,} rows have no label and are left out.")
-        columns = [str(name) for name in frame]
-        about = [name for name in columns if ID.search(name) or name.lower() in KNOWN_FOR_LABELS or name in aligned]
-        answers, answered = find_answers(
-            frame[[n for n in columns if n not in (LABEL, EXAMPLE, *about)]], frame[EXAMPLE]
-        )
-        privileged = tuple(name for name in columns if name in (*about, *answers) and name not in (LABEL, EXAMPLE))
+        others = [str(name) for name in frame if name not in (LABEL, EXAMPLE)]
+        about = [name for name in others if ID.search(name) or name.lower() in KNOWN_FOR_LABELS or name in aligned]
+        answers, answered = find_answers(frame[[name for name in others if name not in about]], frame[EXAMPLE])
+        privileged = tuple(name for name in others if name in (*about, *answers))
         notes += answered
-        inputs = [name for name in columns if name not in (LABEL, EXAMPLE, *privileged)]
+        inputs = [name for name in others if name not in privileged]
         if not inputs:
-            raise ValueError(f"Expected {path} to have inputs, but all columns are about labels: {', '.join(columns)}.")
+            raise ValueError(
+                f"Expected {path} to have inputs, but all columns are about labels: {', '.join(map(str, frame))}."
+            )
         if example is None and not aligned and (repeated := frame.duplicated(inputs).sum()):
             notes.append(f"{repeated:,} rows repeat the inputs of others: `example` names the column of their ids.")
         frame = frame[~none].reset_index(drop=True)

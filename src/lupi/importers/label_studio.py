@@ -116,11 +116,7 @@ class LabelStudio(Importer):
                 if annotation.get("was_cancelled"):
                     left_out["cancelled"] += 1
                     continue
-                known = {
-                    "annotator": name_user(annotation.get("completed_by")),
-                    "seconds": annotation.get("lead_time"),
-                    "timestamp": to_timestamp(annotation.get("created_at")),
-                }
+                known = read_facts(annotation, annotation.get("completed_by"))
                 given = annotation.get("result") or []
                 answers = {name: read_result(given, name) for name in others if name not in unread}
                 rows.append(
@@ -200,11 +196,15 @@ def read_predictions(predictions: Sequence[Mapping[str, Any]], name: str, severa
     return found
 
 
-def name_user(user: Any) -> str | None:
-    """Return the name of an annotator, given as a number, an email address or an object with both."""
+def read_facts(annotation: Mapping[str, Any], user: Any) -> dict[str, Any]:
+    """Return who gave a label, when and in how much time; a user is a number, an email address or an object of both."""
     if isinstance(user, dict):
         user = user.get("email") or user.get("id")
-    return None if user is None else str(user)
+    return {
+        "annotator": None if user is None else str(user),
+        "seconds": annotation.get("lead_time"),
+        "timestamp": to_timestamp(annotation.get("created_at")),
+    }
 
 
 def read_minimal(records: Sequence[Mapping[str, Any]], label: str | None, path: Path) -> ImportedTable:
@@ -225,11 +225,7 @@ def read_minimal(records: Sequence[Mapping[str, Any]], label: str | None, path: 
                 example=record.get("id"),
                 inputs=name_answers({name: read_choices(record[name]) for name in record if name not in {*own, label}}),
                 label=read_choices(value),
-                privileged={
-                    "annotator": name_user(record.get("annotator")),
-                    "seconds": record.get("lead_time"),
-                    "timestamp": to_timestamp(record.get("created_at")),
-                },
+                privileged=read_facts(record, record.get("annotator")),
             )
         )
     return make_table(rows, path)

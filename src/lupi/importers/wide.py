@@ -140,10 +140,8 @@ def find_questions(annotators: Sequence[str], names: Sequence[str]) -> dict[str,
     found: dict[str, dict[str, str]] = {}
     for name in names:
         for match in PARTS.finditer(name):
-            for who, question in (
-                (name[: match.start()], name[match.end() :]),
-                (name[match.end() :], name[: match.start()]),
-            ):
+            parts = name[: match.start()], name[match.end() :]
+            for who, question in (parts, parts[::-1]):
                 if who in annotators and question and question not in annotators:
                     found.setdefault(question, {})[who] = name
     return {question: columns for question, columns in found.items() if len(columns) > 1}
@@ -151,12 +149,9 @@ def find_questions(annotators: Sequence[str], names: Sequence[str]) -> dict[str,
 
 def stack_cells(frame: pd.DataFrame, columns: Sequence[str | None]) -> "pd.Series[Any]":
     """Return the cells of columns row by row; a column that is not there has no values."""
-    cells = np.stack(
-        [np.full(len(frame), None) if name is None else frame[name].to_numpy(object) for name in columns], 1
-    )
-    return make_column(
-        [None if isinstance(cell, str) and not cell else cell for cell in cells.reshape(-1)]
-    ).convert_dtypes()
+    cells = [np.full(len(frame), None) if name is None else frame[name].to_numpy(object) for name in columns]
+    known = [None if isinstance(cell, str) and not cell else cell for cell in np.stack(cells, 1).reshape(-1)]
+    return make_column(known).convert_dtypes()
 
 
 def find_annotators(frame: pd.DataFrame) -> list[str]:

@@ -97,23 +97,14 @@ class Evaluation:
         return Page(title="How good is the model?", verdict=self.verdict, sections=sections)
 
     def _scores_table(self) -> Table:
-        known = [METRICS[name] for name in self.scores["metric"]]
-        frame = pd.DataFrame(
-            {
-                "metric": [metric.heading for metric in known],
-                "value": self._format("value"),
-                "95 % interval": [
-                    f"{low} to {high}" for low, high in zip(*map(self._format, ("low", "high")), strict=True)
-                ],
-                "better": ["higher" if metric.higher_is_better else "lower" for metric in known],
-            }
-        )
-        frame.loc[self.scores["low"].isna(), "95 % interval"] = "–"
+        rows = []
+        for name, value, low, high in self.scores.itertuples(index=False):
+            metric = METRICS[name]
+            interval = "–" if math.isnan(low) else f"{metric.format(low)} to {metric.format(high)}"
+            better = "higher" if metric.higher_is_better else "lower"
+            rows.append([metric.heading, metric.format(value), interval, better])
+        frame = pd.DataFrame(rows, columns=["metric", "value", "95 % interval", "better"])
         return Table(caption="Scores on true labels.", frame=frame)
-
-    def _format(self, column: str) -> list[str]:
-        values = zip(self.scores["metric"], self.scores[column], strict=True)
-        return [METRICS[name].format(value) for name, value in values]
 
     def _classes_section(self) -> Section:
         shares = [f"{name}{end}" for name in ("recall", "precision") for end in ("", "_low", "_high")]
@@ -183,13 +174,11 @@ def evaluate_table(model: TableModel, table: Path, target: Sequence[str]) -> Eva
     unseen.add(test.columns)
     y: Any = Posterior(np.asarray(test.labels)) if schema.soft else test.labels
     y, prediction = predict_test(model.estimator, test.inputs, y)
-    scores = pd.DataFrame(
-        [
-            {"metric": name, "value": score.value, **dict(zip(("low", "high"), ends, strict=True))}
-            for name, score in evaluate(y, prediction).items()
-            for ends in [find_interval(score.value, score.rows, test.group, share=METRICS[name].unit == "%")]
-        ]
-    )
+    rows = [
+        (name, score.value, *find_interval(score.value, score.rows, test.group, share=METRICS[name].unit == "%"))
+        for name, score in evaluate(y, prediction).items()
+    ]
+    scores = pd.DataFrame(rows, columns=["metric", "value", "low", "high"])
     return Evaluation(
         scores=scores,
         classes=pd.DataFrame() if isinstance(prediction, Normal) else score_classes(y, prediction, test.group, model),

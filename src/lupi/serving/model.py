@@ -19,7 +19,6 @@ from lupi.estimators.packing import explain_contents, pack_model, unpack_model
 from lupi.estimators.table_estimator import Estimator
 from lupi.serving.card import write_card
 from lupi.tabular.frames import as_pandas
-from lupi.tabular.images import VisionEncoder
 from lupi.tabular.kinds.embedded import Embedded
 from lupi.tabular.pretrained_encoders import PretrainedEncoder, resolve_folder
 from lupi.tabular.schema import Schema
@@ -147,14 +146,13 @@ class TableModel:
             Whether to include the parts that take privileged information, with names of annotators and values from the
             training set. Prediction does not need them. See `lupi.PrivilegedClassifier.save`.
         """
-        facts, weights, fitted = pack_model(self.estimator, privileged=privileged)
-        facts |= {"table": self.schema.to_json(), "record": dict(self.record)}
+        stored = pack_model(self.estimator, privileged=privileged)
+        stored.facts.update(table=self.schema.to_json(), record=dict(self.record))
         notes = {
-            "README.md": write_card(self.schema, facts),
+            "README.md": write_card(self.schema, stored.facts),
             "results.json": json.dumps(self.record, indent=2, default=folder.to_plain) + "\n",
             "results.csv": to_csv(pd.DataFrame(self.record["history"])),
         }
-        stored = folder.StoredModel(facts, weights, fitted)
         folder.save_model_folder(path, stored, notes)
 
 
@@ -208,12 +206,11 @@ def load(
     estimator = unpack_model(ESTIMATORS[name], stored, path, trunk=trunk, method=method, device=device)
     for encoder in list_encoders(estimator):
         encoder.device = device
-        what = "image_encoder" if isinstance(encoder, VisionEncoder) else "text_encoder"
-        given = image_encoder if what == "image_encoder" else text_encoder
+        given = {"image": image_encoder, "text": text_encoder}[encoder.unit]
         if given is None:  # a folder could name any model
             raise ValueError(
-                f"Expected `{what}` to say where to load the encoder of {path} from, which was {encoder.name} in "
-                "training, but got None."
+                f"Expected `{encoder.unit}_encoder` to say where to load the encoder of {path} from, which was "
+                f"{encoder.name} in training, but got None."
             )
         encoder.name = resolve_folder(given)
     if "table" not in stored.facts:
@@ -243,10 +240,8 @@ def export_onnx(model: Estimator | TableModel, onnx: str | Path, *, overwrite: b
         facts = onnx_export.export_onnx(estimator, onnx, **options)
     types: dict[str, list[str]] = {}
     for name, column in facts["inputs"].items():
-        missing = (
-            f", {column['missing'] or 'empty'} if missing" if "missing" in column else f" [rows, {column['width']}]"
-        )
-        types.setdefault(f"{column['type']}{missing}", []).append(name)
+        more = f" [rows, {column['width']}]" if "width" in column else f", {column['missing'] or 'empty'} if missing"
+        types.setdefault(f"{column['type']}{more}", []).append(name)
     lines = [f"Input{'s' if len(names) > 1 else ''}: {', '.join(names)} ({what})" for what, names in types.items()]
     if "classes" not in facts:
         return [*lines, "Output: prediction (float64)"]

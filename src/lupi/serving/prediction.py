@@ -1,8 +1,8 @@
 """Make predictions for a table of any length."""
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -74,11 +74,14 @@ def predict_table(
             if clash:
                 raise ValueError(f"Expected `keep` to name no column of the output, but got {clash.pop()!r}.")
             rows = pa.table({name: batch.column(name) for name in kept} | predicted.to_dict("series"))
-            with explain_types(output):
+            try:
                 if writer is None:
                     file = stack.enter_context(partial.open("wb"))  # Arrow accepts only UTF-8 paths
                     writer = stack.enter_context(make_writer(file, rows.schema))
                 writer.write_table(rows)
+            except pa.ArrowException as error:
+                why = one_line(error).removesuffix(".")
+                raise ValueError(f"Expected columns that a {output.suffix} file can hold, but got: {why}.") from error
             if output.suffix.lower() == ".csv" and not warned:
                 warned = warn_of_formulas(rows)
             done += batch.num_rows
@@ -86,16 +89,6 @@ def predict_table(
     for note in unseen.describe():
         warnings.warn(note, stacklevel=2)
     return done
-
-
-@contextmanager
-def explain_types(output: Path) -> Iterator[None]:
-    """Turn an error of Arrow into a sentence that says which columns a file cannot hold."""
-    try:
-        yield
-    except pa.ArrowException as error:
-        why = one_line(error).removesuffix(".")
-        raise ValueError(f"Expected columns that a {output.suffix} file can hold, but got: {why}.") from error
 
 
 def as_table_model(model: TableModel | Estimator, stored: pa.Schema, table: str | Path) -> TableModel:
@@ -142,8 +135,8 @@ class UnseenCategories:
     def __init__(self, model: TableModel) -> None:
         encoder = model.estimator.input_encoder_
         self.encodings = {} if encoder is None else encoder.categories()
-        self.counts = dict.fromkeys(self.encodings, 0)
-        self.examples: dict[str, str] = {}
+        self.found: dict[str, tuple[str, int]] = {}
+        """One of the unseen categories of a column, and the number of rows."""
 
     def add(self, batch: pd.DataFrame) -> None:
         """Count the rows of a batch."""
@@ -152,15 +145,15 @@ class UnseenCategories:
             distinct = counts.index.to_series()
             unseen = encoding.code(distinct) == -1
             if unseen.any():
-                self.counts[name] += int(counts[unseen].sum())
-                self.examples.setdefault(name, as_text(distinct[unseen].iloc[0]))
+                example, before = self.found.get(name, (as_text(distinct[unseen].iloc[0]), 0))
+                self.found[name] = example, before + int(counts[unseen].sum())
 
     def describe(self) -> list[str]:
         """Return a sentence for every column with unseen categories."""
         return [
             f"Input column {name!r} has categories that were not in the training table, such as {example[:50]!r}, in "
-            f"{self.counts[name]:,} row{'' if self.counts[name] == 1 else 's'}, and is ignored there."
-            for name, example in self.examples.items()
+            f"{count:,} row{'' if count == 1 else 's'}, and is ignored there."
+            for name, (example, count) in self.found.items()
         ]
 
 

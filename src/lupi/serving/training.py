@@ -1,9 +1,8 @@
 """Train a model on a table."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -97,9 +96,12 @@ def train(
             "Expected `method` to be one whose predictor contains no privileged information, to save it without any, "
             f"but that of {method!r} contains values of the training set."
         )
-    claim = partial(claim_output, overwrite=overwrite, folder=True, ours=is_replaceable, kind="model")
-    with nullcontext() if output is None else claim(output), ExitStack() as stack:
-        kept = None if output is None else hidden_path(resolve(output), CHECKPOINT)
+    with ExitStack() as stack:
+        kept = None
+        if output is not None:
+            claim = claim_output(output, overwrite=overwrite, folder=True, ours=is_replaceable, kind="model")
+            stack.enter_context(claim)
+            kept = hidden_path(resolve(output), CHECKPOINT)
         stack.enter_context(explain_interrupt(kept if checkpoint else None))
         model = fit_table(
             spec,

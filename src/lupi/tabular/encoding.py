@@ -132,29 +132,28 @@ class TableEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         """Encode a table whose columns are typed, as by `lupi.tabular.frames.as_frame`, or an array of numbers."""
         if not isinstance(frame, np.ndarray):
             frame = match_columns(frame, self.columns_, *self._naming)
-        widths = [one.width for one in self.encodings_]
-        width, coded = sum(widths), any(isinstance(one, OneHot) for one in self.encodings_)
+        width = sum(one.width for one in self.encodings_)
+        coded = any(isinstance(one, OneHot) for one in self.encodings_)
         dense = dense or not (self.privileged or (coded and len(frame) * width > MAX_DENSE_VALUES))
         numbers = np.zeros((len(frame), width if dense else sum(one.numbers for one in self.encodings_)), np.float32)
         code_type = np.int16 if width < 2**15 else np.int32
         codes = np.empty((len(frame), sum(one.codes for one in self.encodings_)), code_type)
-        new: list[tuple[str, str]] = []
-        first = number = code = 0
-        for one, features in zip(self.encodings_, widths, strict=True):
-            start = first if dense else number
+        place, notes = list[int](), list[str]()
+        first = code = 0
+        for one in self.encodings_:
+            start = first if dense else len(place)
             here, there = slice(start, start + one.numbers), slice(code, code + one.codes)
             missing = one.fill(frame, numbers[:, here], codes[:, there], first, width)
-            new += [(name, one.kind.when_missing) for name in missing if one.kind.when_missing]
-            first, number, code = first + features, number + one.numbers, code + one.codes
+            what = f"has missing values, but had none in training; {one.kind.when_missing}"
+            notes += [f"Input column {name!r} {what}." for name in missing if one.kind.when_missing]
+            place += range(first, first + one.numbers)
+            first, code = first + one.width, code + one.codes
         if not self.privileged and not isinstance(frame, Columns):  # which are those of training
-            for name, what in new:
-                text = f"Input column {name!r} has missing values, but had none in training; {what}."
-                warnings.warn(text, MissingValuesWarning, stacklevel=5)
+            for note in notes:
+                warnings.warn(note, MissingValuesWarning, stacklevel=5)
         if not dense:
-            starts = np.cumsum([0, *widths[:-1]])
-            parts = [at + np.arange(one.numbers) for one, at in zip(self.encodings_, starts, strict=True)]
-            place = np.concatenate(parts)
-            return CodedRows(torch.from_numpy(numbers), torch.from_numpy(place), torch.from_numpy(codes), width)
+            places = torch.tensor(place, dtype=torch.int64)
+            return CodedRows(torch.from_numpy(numbers), places, torch.from_numpy(codes), width)
         for column in codes.T:
             known = np.flatnonzero(column < width)
             numbers[known, column[known]] = 1

@@ -31,21 +31,23 @@ def to_pandas(table: pa.Table) -> pd.DataFrame:
 
     Integers with missing values are floats, unless a float cannot hold them.
     """
-    for place, field in enumerate(table.schema):
-        plain = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        if plain != field.type:
-            with explain_strings(field.name, table.column(place)):
-                table = table.set_column(place, field.name, table.column(place).cast(plain))
-        if pa.types.is_decimal(plain):
-            table = table.set_column(place, field.name, convert_decimals(table.column(place)))
-        if is_string(plain):
-            with explain_strings(field.name, table.column(place)):
-                table.column(place).validate(full=True)
+    plain = [make_plain(name, column) for name, column in zip(table.column_names, table.columns, strict=True)]
+    table = pa.Table.from_arrays(plain, table.column_names)
     frame: pd.DataFrame = table.to_pandas(date_as_object=False, ignore_metadata=True)
     for place, column in enumerate(table.columns):
         if column.type in NULLABLE and column.null_count and (pa.types.is_boolean(column.type) or is_large(column)):
             frame.isetitem(place, column.to_pandas(types_mapper=NULLABLE.get))
     return frame
+
+
+def make_plain(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Convert dictionaries to their values, and decimals to numbers; refuse strings that are not UTF-8."""
+    with explain_strings(name, column):
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        if is_string(column.type):
+            column.validate(full=True)
+    return convert_decimals(column) if pa.types.is_decimal(column.type) else column
 
 
 def convert_decimals(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -76,7 +78,11 @@ def to_column(name: str, column: pa.ChunkedArray) -> Column:
     column = code_strings(column)
     if not (pa.types.is_dictionary(column.type) and is_string(column.type.value_type)):
         return to_pandas(pa.table({name: column}))[name]
-    return pd.Series(join_codes(name, column), name=name)
+    with explain_strings(name, column):
+        column = column.unify_dictionaries()
+        for chunk in column.chunks[:1]:  # all have the same
+            chunk.dictionary.validate(full=True)
+    return pd.Series(column.to_pandas(), name=name)
 
 
 def code_strings(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -86,21 +92,6 @@ def code_strings(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array(
         [chunk.dictionary_encode() for chunk in column.chunks], pa.dictionary(pa.int32(), column.type)
     )
-
-
-def join_codes(name: str, column: pa.ChunkedArray) -> pd.Categorical:
-    """Convert a column of Arrow dictionaries, which may differ between chunks, to a pandas categorical."""
-    with explain_strings(name, column):
-        column = column.unify_dictionaries()
-        distinct = column.chunk(0).dictionary if column.num_chunks else pa.array([], pa.string())
-        distinct.validate(full=True)
-    categories = pd.Index(distinct.to_pandas())
-    codes = np.empty(len(column), np.min_scalar_type(-max(1, len(categories))))
-    start = 0
-    for chunk in column.chunks:
-        codes[start : start + len(chunk)] = chunk.indices.fill_null(-1).to_numpy()
-        start += len(chunk)
-    return pd.Categorical.from_codes(codes, categories)
 
 
 def is_string(kind: pa.DataType) -> bool:

@@ -31,7 +31,9 @@ def group_equal_inputs(inputs: Frame) -> tuple[NDArray[np.int64] | None, list[st
     rows, different = len(ordered), 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
     if rows <= different:
         return None, []
-    if rows > MOST_LABELS * different and all(count_values(inputs[name]) <= FEW_VALUES for name in inputs.columns):
+    if rows > MOST_LABELS * different and all(
+        as_bytes(inputs[name]).nunique() <= FEW_VALUES for name in inputs.columns
+    ):
         return None, [
             f"The {rows:,} rows have only {different:,} different inputs, so every row counts as an example; if rows "
             "with equal inputs are labels of one example, name a column of ids in `example`."
@@ -40,11 +42,6 @@ def group_equal_inputs(inputs: Frame) -> tuple[NDArray[np.int64] | None, list[st
         f"The {rows:,} rows have {different:,} different inputs, and without `example` rows with equal inputs count as "
         "labels of one example; if they are different examples, name a column of ids in `example`."
     ]
-
-
-def count_values(column: Column) -> int:
-    """Count the distinct values of a column, of which some may be vectors."""
-    return int(as_bytes(column).nunique())
 
 
 def hash_rows(inputs: Frame, names: Collection[str] | None = None) -> NDArray[np.uint64]:

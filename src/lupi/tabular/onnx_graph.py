@@ -31,22 +31,18 @@ class OnnxGraph:
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
 
-    def read(self, name: str, kind: str, *, width: int | None = None, missing: str | None = None) -> str:
-        """Add the input of a column: strings if `missing` is one, else float64 with NaN where it is missing."""
-        facts = {"kind": kind, "type": "float64" if missing is None else "string"}
-        self.columns[name] = facts | (
-            {"missing": "NaN" if missing is None else missing} if width is None else {"width": width}
-        )
+    def read(self, name: str, kind: str, *, width: int | None = None, missing: str = "NaN") -> str:
+        """Add the input of a column: float64 if NaN stands for missing, else strings."""
+        facts = {"kind": kind, "type": "float64" if missing == "NaN" else "string"}
+        self.columns[name] = facts | ({"missing": missing} if width is None else {"width": width})
         return name
 
     def read_number(self, name: str, kind: str, *, text: bool) -> str:
         """Add the input of a column of numbers; dates, and numbers that were strings in training, are strings."""
         stored = self.stored.get(name, "string" if text else "number")
-        return (
-            self.parse_number(self.read(name, kind, missing=""))
-            if stored in ("string", "date")
-            else self.read(name, kind)
-        )
+        if stored in ("string", "date"):
+            return self.parse_number(self.read(name, kind, missing=""))
+        return self.read(name, kind)
 
     def constant(self, values: Any) -> str:
         """Add a constant."""

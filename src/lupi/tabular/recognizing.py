@@ -87,8 +87,8 @@ def recognize_inputs(
         chosen = kind.get(name)
         column = frame[name]
         family = stored_in(column) if stored is None else stored[name]
-        if chosen is None and stored is None and isinstance(frame, pd.DataFrame) and is_categorical(column):
-            chosen = "category"  # by its type; in `Columns`, all strings have it
+        if chosen is None and stored is None and is_categorical(frame, column):
+            chosen = "category"
         if chosen is not None:
             check_reads(name, chosen, family)
         kinds[name] = chosen or recognize_input(column, family, advice)
@@ -97,9 +97,9 @@ def recognize_inputs(
     return kinds, notes
 
 
-def is_categorical(column: Column) -> bool:
-    """Return whether a column is a pandas categorical."""
-    return isinstance(column.dtype, pd.CategoricalDtype)
+def is_categorical(frame: Frame, column: Column) -> bool:
+    """Return whether a user made a column of a frame a pandas categorical; in `Columns`, all strings are."""
+    return isinstance(frame, pd.DataFrame) and isinstance(column.dtype, pd.CategoricalDtype)
 
 
 def note_identifiers(first: Frame, candidates: Collection[str], names: Collection[str], *, by_id: bool) -> list[str]:
@@ -182,10 +182,9 @@ def recognize_privileged(
             kinds[name] = kind[name]
             continue
         kinds[name] = recognize_privileged_column(column)
-        by_type = isinstance(frame, pd.DataFrame) and is_categorical(column)
-        if name != annotator and not by_type:
-            use = f"{advice['privileged']}, or pass `kind={{{name!r}: {kinds[name]!r}}}` to use it"
-            check_privileged(column, kinds[name], use)
+        if name != annotator and not is_categorical(frame, column):
+            if kinds[name] == "category":
+                check_privileged(column, f"{advice['privileged']}, or pass `kind={{{name!r}: 'category'}}` to use it")
             if kinds[name] in ("category", "text") and not (is_number(column) or is_bool_dtype(column.dtype)):
                 notes += note_notation(column, "Privileged column")
     return kinds, notes
@@ -224,10 +223,8 @@ def recognize_privileged_column(column: Column) -> str:
     return "text" if varied and KINDS["text"]().recognizes(column, "string") else "category"
 
 
-def check_privileged(column: Column, kind: str, advice: str) -> None:
-    """Raise a `ValueError` if a privileged column holds identifiers: strings or ids that are nearly all different."""
-    if kind != "category":
-        return
+def check_privileged(column: Column, advice: str) -> None:
+    """Raise a `ValueError` if privileged categories are identifiers: strings or ids that are nearly all different."""
     values, count = column.count(), column.nunique()
     if count > max(20, 0.9 * values):
         if not is_number(column):

@@ -160,9 +160,8 @@ class TableData:
 
     def take(self, rows: NDArray[Any]) -> TableData:
         """Return some of the rows, by their positions."""
-        return replace(
-            self, columns=self.columns.take(rows), example=None if self.example is None else self.example[rows]
-        )
+        example = None if self.example is None else self.example[rows]
+        return replace(self, columns=self.columns.take(rows), example=example)
 
     def sample(self, size: int, seed: int = 0) -> TableData:
         """Return a random sample of at most `size` rows, by whole examples."""

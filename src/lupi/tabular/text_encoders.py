@@ -95,14 +95,9 @@ class TfidfEncoder:
         ascii_only = self.words_.isascii()  # other letters need a locale, which some machines do not have
         lower: dict[str, Any] = {"case_change_action": "LOWER", "locale": "C" if ascii_only else "C.UTF-8"}
         tokens = graph.tokenize(graph.apply("StringNormalizer", texts, **lower), r"[\p{L}\p{N}_]{2,}", words[0], "")
-        options: dict[str, Any] = {
-            "mode": "TF",
-            "min_gram_length": 1,
-            "max_gram_length": 1,
-            "max_skip_count": 0,
-            "ngram_counts": [0],
-        }
-        counts = graph.apply("TfIdfVectorizer", tokens, ngram_indexes=range(len(words)), pool_strings=words, **options)
+        options: dict[str, Any] = {"min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0, "ngram_counts": [0]}
+        options |= {"mode": "TF", "ngram_indexes": range(len(words)), "pool_strings": words}
+        counts = graph.apply("TfIdfVectorizer", tokens, **options)
         counts = graph.cast(graph.drop_last(counts), np.float64)
         one = graph.constant(1.0)
         sublinear = graph.apply("Add", graph.apply("Log", graph.apply("Max", counts, one)), one)

@@ -49,15 +49,7 @@ def check_not_all_missing(column: Column) -> Column:
 
 def as_numbers(column: Column) -> NDArray[np.float64]:
     """Return a column of finite or missing numbers as floats, NaN where missing."""
-    column = _plain(column)
-    missing = column.isna().to_numpy()
-    if missing.all():
-        return np.full(len(column), np.nan)
-    if not is_numeric_dtype(column.dtype):
-        strange = [not isinstance(value, int | float | np.number) for value in column]
-        row = int(np.argmax(strange & ~missing))
-        raise ValueError(f"Expected column {column.name!r} to be numbers, but got {column.iloc[row]!r} in row {row}.")
-    values = column.to_numpy(np.float64, na_value=np.nan)
+    values = _plain(column).to_numpy(np.float64, na_value=np.nan)
     if np.isinf(values).any():
         row = int(np.argmax(np.isinf(values)))
         raise ValueError(f"Expected column {column.name!r} to be finite numbers, but got {values[row]} in row {row}.")

@@ -9,21 +9,15 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lupi.tabular.formats.base import TableFile, explain_unreadable
+from lupi.tabular.formats.base import TableFile, check_rows, explain_unreadable
 from lupi.tabular.formats.json_files import JsonFile, JsonLinesFile
 from lupi.tabular.formats.parquet import ParquetFile
 from lupi.tabular.formats.separated import SeparatedFile
 from lupi.tabular.formats.workbook import Workbook
-from lupi.tabular.frames import Columns, code_strings, to_column
-from lupi.tabular.values import Column
+from lupi.tabular.frames import Columns
 
-FORMATS: tuple[type[SeparatedFile | JsonLinesFile | JsonFile | ParquetFile | Workbook], ...] = (
-    SeparatedFile,
-    JsonLinesFile,
-    JsonFile,
-    Workbook,
-    ParquetFile,
-)
+FORMATS: tuple[type[SeparatedFile | JsonLinesFile | JsonFile | ParquetFile | Workbook], ...]
+FORMATS = (SeparatedFile, JsonLinesFile, JsonFile, Workbook, ParquetFile)
 """All file formats."""
 
 
@@ -39,8 +33,8 @@ def open_file(path: str | Path, types: Mapping[str, pa.DataType] | None = None) 
     if found is None:
         known = ", ".join(kind.suffixes[0] for kind in FORMATS)
         raise ValueError(f"Expected a table to be one of {known} or a folder of .parquet, but got {path}.")
-    if not path.is_dir() and path.stat().st_size == 0:
-        raise ValueError(f"Expected {path} to have rows, but it is empty.")
+    if path.is_file():
+        check_rows(path, path.stat().st_size)
     with explain_unreadable(path):
         return found(path, types or {})
 
@@ -66,8 +60,7 @@ def read_table(
     table = open_file(path, types)
     with explain_unreadable(path):
         rows = table.read(table.schema.names if columns is None else columns)
-    if rows.num_rows == 0:
-        raise ValueError(f"Expected {path} to have rows, but it is empty.")
+    check_rows(path, rows.num_rows)
     return rows
 
 
@@ -79,25 +72,15 @@ def open_columns(
     The parameters are those of `read_table`. A Parquet file is read column by column, other formats at once.
     """
     with explain_unreadable(path):
-        table = open_file(path, types).by_column(columns)
-
-    def read(name: str) -> Column:
-        batches = [code_strings(rows.column(0)) for rows in read_batches(table, [name])]
-        column = to_column(name, pa.chunked_array([chunk for batch in batches for chunk in batch.chunks]))
-        del batches
-        pa.default_memory_pool().release_unused()  # Arrow would keep the memory for the next column
-        return column
-
-    return Columns(read, columns, count_rows(table)), read_schema(table)
+        found, kinds = open_file(path, types).by_column(columns)
+    check_rows(path, len(found))
+    return found, kinds
 
 
 def count_rows(table: TableFile) -> int:
     """Count the rows of a table; raise a `ValueError` if it is empty."""
     with explain_unreadable(table.path):
-        rows = table.count_rows()
-    if rows == 0:
-        raise ValueError(f"Expected {table.path} to have rows, but it is empty.")
-    return rows
+        return check_rows(table.path, table.count_rows())
 
 
 def read_batches(table: TableFile, columns: Sequence[str]) -> Iterator[pa.Table]:

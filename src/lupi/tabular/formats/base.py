@@ -12,7 +12,7 @@ from typing import IO, ClassVar
 import pyarrow as pa
 import pyarrow.csv
 
-from lupi.tabular.frames import code_strings
+from lupi.tabular.frames import Columns, code_strings
 
 ROWS_AT_ONCE = 65_536
 """Number of rows of a batch, for formats that can choose it."""
@@ -51,14 +51,14 @@ class TableFile(ABC):
     def count_rows(self) -> int:
         """Count the rows."""
 
-    def by_column(self, columns: Sequence[str]) -> "TableFile":
-        """Return a table of some columns that can be read one by one, with types that fit all rows.
+    def by_column(self, columns: Sequence[str]) -> tuple[Columns, pa.Schema]:
+        """Return columns that are converted when they are used, and their types, which fit all rows.
 
-        By default, the table is in memory, with dictionary-encoded strings.
+        By default, they are in memory, with dictionary-encoded strings.
         """
         table = self.read(columns)
-        coded = {name: code_strings(table.column(name)) for name in columns}
-        return MemoryTable(self.path, pa.table(coded))
+        table = pa.table({name: code_strings(table.column(name)) for name in columns})
+        return Columns.of(table), table.schema
 
 
 class MemoryTable(TableFile):
@@ -88,26 +88,29 @@ class MemoryTable(TableFile):
 
 def note_missing(counts: Mapping[str, tuple[bool, Counter[str]]]) -> str | None:
     """Say which names are read as missing values, and which are not, given both and their counts for each column."""
-    missing, kept = (
-        [
+    notes = []
+    advice = "; leave cells empty where the value is missing"
+    for wanted, what, end in ((True, "Missing", ""), (False, "Not missing but a value", advice)):
+        names = [
             f"{name!r} in {count:,} row{'s' if count > 1 else ''} of {column!r}"
             for column, (is_missing, found) in counts.items()
             for name, count in sorted(found.items())
             if is_missing == wanted
         ]
-        for wanted in (True, False)
-    )
-    notes = []
-    if missing:
-        notes.append(f"Missing: {list_some(missing)}.")
-    if kept:
-        notes.append(f"Not missing but a value: {list_some(kept)}; leave cells empty where the value is missing.")
+        notes += [f"{what}: {list_some(names)}{end}."] if names else []
     return " ".join(notes) or None
 
 
 def list_some(names: Sequence[str], most: int = 5) -> str:
     """List the first names, and count the others."""
     return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+
+
+def check_rows(path: str | Path, rows: int) -> int:
+    """Return the number of rows of a table; raise a `ValueError` if it is empty."""
+    if rows == 0:
+        raise ValueError(f"Expected {path} to have rows, but it is empty.")
+    return rows
 
 
 @contextmanager

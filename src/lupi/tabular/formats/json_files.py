@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.json
 
-from lupi.tabular.formats.base import MemoryTable, open_binary, read_text
+from lupi.tabular.formats.base import MemoryTable, check_rows, open_binary, read_text
 
 BLOCK = 2**22
 """Number of bytes that Arrow parses at once. No line may be longer."""
@@ -109,8 +109,7 @@ def make_depth_error(path: Path, number: int | None = None) -> ValueError:
 
 def to_table(records: Sequence[Mapping[str, Any]], path: Path) -> pa.Table:
     """Return JSON objects as a table, with the types of a JSON Lines file."""
-    if not records:
-        raise ValueError(f"Expected {path} to have rows, but it is empty.")
+    check_rows(path, len(records))
     lines = "\n".join(json.dumps(record) for record in records).encode()
     if MAYBE_LONG.search(lines):
         check_integers(STRING.sub(b"", lines), path)

@@ -10,7 +10,9 @@ import pyarrow.dataset
 import pyarrow.parquet
 
 from lupi.tabular.formats import base
-from lupi.tabular.formats.base import TableFile, check_distinct
+from lupi.tabular.formats.base import TableFile, check_distinct, explain_unreadable
+from lupi.tabular.frames import Columns, code_strings, to_column
+from lupi.tabular.values import Column
 
 
 class ParquetFile(TableFile):
@@ -52,9 +54,18 @@ class ParquetFile(TableFile):
         """Count the rows."""
         return int(self.dataset.count_rows())
 
-    def by_column(self, columns: Sequence[str]) -> TableFile:  # noqa: ARG002
-        """Return the table itself, since Parquet stores columns one by one."""
-        return self
+    def by_column(self, columns: Sequence[str]) -> tuple[Columns, pa.Schema]:
+        """Return columns that are read when they are used, since Parquet stores them one by one."""
+
+        def read(name: str) -> Column:
+            with explain_unreadable(self.path):
+                batches = [code_strings(rows.column(0)) for rows in self.batches([name])]
+            column = to_column(name, pa.chunked_array([chunk for batch in batches for chunk in batch.chunks]))
+            del batches
+            pa.default_memory_pool().release_unused()  # Arrow would keep the memory for the next column
+            return column
+
+        return Columns(read, columns, self.count_rows()), self.schema
 
 
 def fragment_batches(fragment: Any, schema: pa.Schema) -> Iterator[pa.Table]:

@@ -5,7 +5,7 @@ import io
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import islice
@@ -94,9 +94,9 @@ class SeparatedFile(TableFile):
 
     def _options(self, size: int, columns: Sequence[str] | None = None) -> tuple[Any, Any, Any]:
         """Return the options to read, parse and convert in blocks of `size` bytes."""
-        types = {name: kind for name, kind in self.types.items() if columns is None or name in columns}
-        types |= {name: pa.int64() for name in self._hexadecimal if types.get(name) == pa.float64()}
-        types = {name: pa.string() for name in self._long if columns is None or name in columns} | types
+        hexadecimal, long = self._integers
+        types = {**dict.fromkeys(long, pa.string()), **self.types}
+        types |= {name: pa.int64() for name in hexadecimal if types.get(name) == pa.float64()}
         return (
             pa.csv.ReadOptions(block_size=size),
             parse_options(self.dialect.separator, self.quotes.enclose),
@@ -110,35 +110,27 @@ class SeparatedFile(TableFile):
         )
 
     @cached_property
-    def _hexadecimal(self) -> list[str]:
-        """Columns with integers such as 0x1F in the first megabyte, which Arrow does not read as floats."""
-        if "0x" not in read_text(self.path, BEGINNING).lower():
-            return []
-        texts = self._first_texts(pa.types.is_integer)
-        return [name for name in texts if pc.any(pc.starts_with(texts[name], "0x", ignore_case=True)).as_py()]
+    def _integers(self) -> tuple[list[str], list[str]]:
+        """Columns with integers such as 0x1F, and with integers of more than 64 bits, in the first megabyte.
 
-    @cached_property
-    def _long(self) -> list[str]:
-        """Columns of whole numbers in the first megabyte with some of more than 64 bits: floats would merge ids."""
-        if not MAYBE_LONG.search(read_text(self.path, BEGINNING)):
-            return []
-        texts = self._first_texts(pa.types.is_floating)
-        return [name for name in texts if are_whole(texts[name])]
-
-    def _first_texts(self, is_type: Callable[[pa.DataType], bool]) -> dict[str, pa.Array]:
-        """Return the texts in the first megabyte of the columns that Arrow reads as a type."""
-        read, parse = (
-            pa.csv.ReadOptions(block_size=BEGINNING),
-            parse_options(self.dialect.separator, self.quotes.enclose),
-        )
+        Arrow does not read the former as floats, and floats would merge ids among the latter.
+        """
+        text = read_text(self.path, BEGINNING)
+        if "0x" not in text.lower() and not MAYBE_LONG.search(text):
+            return [], []
+        read = pa.csv.ReadOptions(block_size=BEGINNING)
+        parse = parse_options(self.dialect.separator, self.quotes.enclose)
         with pa.csv.open_csv(self.path, read, parse) as reader:
-            names = [field.name for field in reader.schema if is_type(field.type)]
-        if not names:
-            return {}
-        convert = pa.csv.ConvertOptions(include_columns=names, column_types=dict.fromkeys(names, pa.string()))
+            kinds = [(field.name, field.type) for field in reader.schema]
+        integers, floats = ([n for n, kind in kinds if of(kind)] for of in (pa.types.is_integer, pa.types.is_floating))
+        if not (integers or floats):
+            return [], []
+        numbers = dict.fromkeys([*integers, *floats], pa.string())
+        convert = pa.csv.ConvertOptions(include_columns=list(numbers), column_types=numbers)
         with pa.csv.open_csv(self.path, read, parse, convert) as reader:
-            first = reader.read_next_batch()
-        return {name: first[name] for name in names}
+            texts = reader.read_next_batch()
+        hexadecimal = [n for n in integers if pc.any(pc.starts_with(texts[n], "0x", ignore_case=True)).as_py()]
+        return hexadecimal, [name for name in floats if are_whole(texts[name])]
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -153,30 +145,15 @@ class SeparatedFile(TableFile):
         _ = self.schema  # checks for duplicate names, of which Arrow would read the first
         read, parse, convert = self._options(BLOCK, columns)
         table = empty_to_missing(pa.csv.read_csv(self.path, read, parse, convert))
-        unknown = [field.name for field in table.schema if pa.types.is_null(field.type)]
-        for field in table.schema:
-            if pa.types.is_floating(field.type) and field.name not in self.types:
-                table = self._keep_digits(table, field.name, (read, parse, convert))
-        if unknown:  # without any value but names of missing values, which are strings
-            convert.column_types, convert.include_columns = dict.fromkeys(unknown, pa.string()), unknown
-            strings = empty_to_missing(pa.csv.read_csv(self.path, read, parse, convert))
-            for name in unknown:
-                if strings.column(name).null_count < len(strings):
-                    table = table.set_column(table.schema.get_field_index(name), name, strings.column(name))
+        unsure = [name for name in columns if name not in self.types and may_be_texts(table.column(name))]
+        if unsure:
+            convert.column_types, convert.include_columns = dict.fromkeys(unsure, pa.string()), unsure
+            texts = empty_to_missing(pa.csv.read_csv(self.path, read, parse, convert))
+            for name in unsure:
+                unknown = pa.types.is_null(table.column(name).type)
+                if are_whole(texts.column(name)) or (unknown and texts.column(name).null_count < len(texts)):
+                    table = table.set_column(table.schema.get_field_index(name), name, texts.column(name))
         return table
-
-    def _keep_digits(self, table: pa.Table, name: str, options: tuple[Any, Any, Any]) -> pa.Table:
-        """Return a table whose column of floats is one of texts, if it holds whole numbers beyond 64 bits."""
-        most = pc.max(pc.abs(table.column(name))).as_py()
-        if most is None or not 2.0**63 <= most < math.inf:
-            return table
-        read, parse, convert = options
-        convert.column_types, convert.include_columns = {name: pa.string()}, [name]
-        texts = pa.csv.read_csv(self.path, read, parse, convert).column(name)
-        if not are_whole(texts):
-            return table
-        cleaned = empty_to_missing(pa.table([texts], [name])).column(0)
-        return table.set_column(table.schema.get_field_index(name), name, cleaned)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Read columns in batches with the types of `schema`; columns of unknown type are read as strings."""
@@ -193,12 +170,18 @@ class SeparatedFile(TableFile):
         return int(pa.dataset.dataset(self.path, format=file_format).count_rows())
 
 
-def parse_options(separator: str, quoted: bool, **more: Any) -> Any:
+def parse_options(separator: str, quoted: bool) -> Any:
     """Return the options with which Arrow splits lines into values."""
     quote: Any = '"' if quoted else False
-    return pa.csv.ParseOptions(
-        delimiter=separator, quote_char=quote, double_quote=quoted, newlines_in_values=quoted, **more
-    )
+    return pa.csv.ParseOptions(delimiter=separator, quote_char=quote, double_quote=quoted, newlines_in_values=quoted)
+
+
+def may_be_texts(column: pa.ChunkedArray) -> bool:
+    """Return whether a column has only names of missing values, or floats that may be integers beyond 64 bits."""
+    if not pa.types.is_floating(column.type):
+        return bool(pa.types.is_null(column.type))
+    most = pc.max(pc.abs(column)).as_py()
+    return most is not None and 2.0**63 <= most < math.inf
 
 
 def are_whole(texts: Any) -> bool:

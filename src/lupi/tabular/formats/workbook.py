@@ -54,14 +54,8 @@ def read_sheet(path: Path) -> pd.DataFrame:
     """Read the cells of the first sheet of a workbook, None where they are empty."""
     import_extra("openpyxl", "excel")  # pandas needs it
     try:
-        cells = pd.read_excel(
-            path,
-            engine="openpyxl",
-            header=None,
-            dtype=object,
-            keep_default_na=False,
-            na_values=[""],  # 007 stays
-        )
+        options: Any = {"header": None, "dtype": object, "keep_default_na": False, "na_values": [""]}  # 007 stays
+        cells: pd.DataFrame = pd.read_excel(path, engine="openpyxl", **options)
     except Exception as error:  # the reader may raise anything for other files
         raise ValueError(f"Expected {path} to be a readable table, but got: {error}.") from error
     if cells.empty:

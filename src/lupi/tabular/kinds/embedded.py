@@ -4,8 +4,6 @@ Texts are encoded with TF-IDF or, as ``"text:MODEL"``, with a Hugging Face model
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -78,20 +76,13 @@ class Text(EmbeddedKind):
 
 
 def embed(encoder: ColumnEncoder, column: Column) -> NDArray[np.float32]:
-    """Encode a column; a missing value is an empty text."""
+    """Encode a column; a missing value is an empty text. An error about an unreadable image names its row."""
     codes, distinct = pd.factorize(column)
     values = [str(value) for value in distinct]
     if column.empty or column.isna().any():
         values.append("")  # a missing value has code −1, the last element
-    with explain_images(column):
-        return np.asarray(encoder.transform(values))[codes]
-
-
-@contextmanager
-def explain_images(column: Column) -> Iterator[None]:
-    """Turn an error about an unreadable image into one that names its row."""
     try:
-        yield
+        return np.asarray(encoder.transform(values))[codes]
     except UnreadableImageError as error:
         row = column.index[column.tolist().index(error.path)]
         what = f"Expected column {column.name!r} to name images, but {error.path} in row {row} is none"
