@@ -39,11 +39,12 @@ def main(folder: Path, seeds: int, names: list[str]) -> None:
         runs = pd.DataFrame([row for seed in range(seeds) for row in scores(folder, name, seed)])
         means = runs.groupby("prediction", sort=False).mean().drop(columns="seed")
         print(f"\n{name}, {describe_limits(folder, name)}\n{means.round(3).to_string()}")
-        print("\ngrades, median, minus the others, with 95 % intervals")
         wide = runs.pivot_table(index="seed", columns="prediction", sort=False)
+        print("\ngrades minus the others, with 95 % intervals: their mean for the mean label, else their median")
         for metric, other in map(tuple, wide.columns):
-            gap = (wide[metric, "grades, median"] - wide[metric, other]).to_numpy()
-            if other != "grades, median":
+            own = "grades, mean" if metric == "MAE, their mean" else "grades, median"
+            gap = (wide[metric, own] - wide[metric, other]).to_numpy()
+            if other != own:
                 half = t.ppf(0.975, len(gap) - 1) * gap.std(ddof=1) / np.sqrt(len(gap))
                 print(
                     f"  {metric:<16} {other:<16} {gap.mean():+.3f} [{gap.mean() - half:+.3f}, {gap.mean() + half:+.3f}]"
@@ -110,6 +111,7 @@ def scores(folder: Path, name: str, seed: int) -> list[dict[str, Any]]:
         p[:, np.searchsorted(grades, model.classes_)] = model.predict_proba(X[test])
         rows.append(line(f"{kind}, argmax", grades[p.argmax(1)], p))
         rows.append(line(f"{kind}, median", grades[find_medians(p)], p))
+        rows.append(line(f"{kind}, mean", p @ grades, p))
     return rows
 
 

@@ -142,8 +142,7 @@ class Inference:
         v = self.votes
         own = label_evidence(v, self.model, np.arange(len(v.label)))
         logits = self.log_prior[v.example] + self.exponent * (self.evidence[v.example] - own)
-        gold = None if v.gold is None else v.gold[v.example]
-        return softmax(clamp(replace(v, gold=gold), logits))
+        return softmax(clamp(v, logits, v.example))
 
     @property
     def posterior(self) -> Floats:

@@ -57,8 +57,8 @@ def explain(
     predictions of the truth, which are learnt from the same labels, are too sure, too, and targets are made softer by
     how often the crowd is wrong together.
 
-    If the true label of an example is known, it is the target, and the other targets are calibrated by it instead, if
-    they are classes. `predict` takes the log-probability of the labels given each true label, and returns one more
+    If the true label of an example is known, it is the target, and the other targets are calibrated by it, if they are
+    classes. `predict` takes the log-probability of the labels given each true label, and returns one more
     out-of-fold prediction.
     """
     if isinstance(likelihood, Gaussian):
@@ -78,25 +78,22 @@ def explain(
     if len(priors) > 1 or predict:
         further = predict and (lambda evidence: to_prior(predict(evidence), several))
         weights, prior, found = mix_by_truth(votes, priors, infer, further)
+    last, share = infer(prior, found, exponent), np.full(votes.examples, np.nan)
     adjust: Callable[[Floats], Floats] = np.asarray
-    if votes.gold is not None and not several:
-        adjust = calibrate(votes.gold, prior).apply
-    prior = adjust(prior)
-    last = infer(prior, found, exponent)
-    truth = last.truth
-    if votes.gold is not None and not several:
-        truth = calibrate(votes.gold, prior, last.evidence, last.exponent).apply(prior, last.evidence)
-    share = np.full(votes.examples, np.nan)
     if isinstance(last, Inference):
         share = share_of_independent(votes, last.truth)
+        error = shared_error(last.log_prior, last.evidence, share)
+        adjust = partial(soften, error=error, classes=votes.classes)
+    truth, prior = adjust(last.truth), adjust(prior)
+    if votes.gold is not None and not several:
+        softened, calibration = adjust, calibrate(votes.gold, prior)
+        adjust, prior = (lambda p: calibration.apply(softened(p))), calibration.apply(prior)
+        last = infer(prior, last, exponent)
+        truth = calibrate(votes.gold, prior, last.evidence, last.exponent).apply(prior, last.evidence)
     of_truth = (np.nan_to_num(share, nan=UNKNOWN) if weight is None else np.full(votes.examples, weight))[:, None]
     target = of_truth * truth + (1 - of_truth) * prior
     if votes.gold is not None:
         target[votes.gold >= 0] = np.eye(votes.classes)[votes.gold[votes.gold >= 0]]
-    elif isinstance(last, Inference):
-        error = shared_error(last.log_prior, last.evidence, share)
-        adjust = partial(soften, error=error, classes=votes.classes)
-        target = adjust(target)
     return Explanation(weights, target[:, 1].reshape(predictions[0].shape) if several else target, adjust)
 
 
