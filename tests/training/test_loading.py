@@ -202,8 +202,9 @@ def make_named(name):
 @pytest.mark.parametrize("name", ["tram", "two-step-tram", "distillation", "label-posterior", "auto", "stack"])
 @pytest.mark.parametrize("kind", ["memory", "items"])
 def test_inputs_may_have_names(monkeypatch, name, kind):
-    """A method trains the same network on them as on their sum, except that none are combined or linear."""
+    """A method trains the same network on them as on their sum, except that none are combined, linear or penalized."""
     monkeypatch.setattr(Auto, "mixes_linear", False)
+    monkeypatch.setattr("lupi.methods.label_posterior.L2", 0.0)
     options = {"combined_inputs": 0} if name in ("label-posterior", "auto") else {}
     data = make_data()
     x = {"one": data.x / 2, "two": data.x / 2} if kind == "memory" else NamedItems(data.x)

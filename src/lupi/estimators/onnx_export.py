@@ -73,7 +73,8 @@ def export_onnx(
     features = None if encoder is None else encode_columns(graph, encoder, named=hasattr(model, "feature_names_in_"))
     inputs = draw_rows(encoder) if X is None and encoder is not None else model._read_inputs(X, reset=False)
     x: Any = model._encode_inputs(inputs) if encoder is None else encoder.encode_frame(inputs, dense=True)
-    content = export_network(Outputs(model.predictor_, model.target_), x)
+    outputs = Outputs(model.predictor_, model.target_)
+    content = export_network(outputs, x, outputs.names)
     if features is not None:
         content = prepend(graph, features, content)
     content.producer_name = "lupi"
@@ -137,8 +138,8 @@ def as_input(column: Column, facts: Mapping[str, Any]) -> NDArray[Any]:
     return np.array(texts, dtype=object)
 
 
-def export_network(module: Outputs, x: Tensor) -> Any:
-    """Return a module as an ONNX model for any number of rows."""
+def export_network(module: nn.Module, x: Tensor, names: Sequence[str] | None = None) -> Any:
+    """Return a module as an ONNX model for any number of rows; `names` are those of its outputs."""
     x = torch.cat([x, x]) if x.shape[0] == 1 else x  # torch would take a single row for a fixed number of rows
     with silence("torch.onnx", "onnxscript"):
         program = torch.onnx.export(
@@ -147,7 +148,7 @@ def export_network(module: Outputs, x: Tensor) -> Any:
             dynamo=True,
             dynamic_shapes=({0: torch.export.Dim("rows")},),
             input_names=[MATRIX],
-            output_names=module.names,
+            output_names=names,
             opset_version=OPSET[""],
             verbose=False,
         )

@@ -49,13 +49,15 @@ def explain(
     weight: float | None,
     exponent: float | None,
     predict: Callable[[Floats], Floats] | None = None,
+    *,
+    hedge: bool = True,
 ) -> Explanation:
     """Mix out-of-fold predictions, and compute the targets λ P(truth | labels, x) + (1 − λ) P(truth | x).
 
     By default, λ is the share of the labels of an example that are independent (see `lupi.crowd.dependence`), or ½ if
     this cannot be known: if annotators err together, their labels say less about the truth than they seem to. Then
-    predictions of the truth, which are learnt from the same labels, are too sure, too, and targets are made softer by
-    how often the crowd is wrong together.
+    predictions of the truth, which are learnt from the same labels, are too sure, too, and with `hedge` targets are
+    made softer by how often the crowd is wrong together.
 
     If the true label of an example is known, it is the target, and the other targets are calibrated by it, if they are
     classes. `predict` takes the log-probability of the labels given each true label, and returns one more
@@ -82,8 +84,9 @@ def explain(
     adjust: Callable[[Floats], Floats] = np.asarray
     if isinstance(last, Inference):
         share = share_of_independent(votes, last.truth)
-        error = shared_error(last.log_prior, last.evidence, share)
-        adjust = partial(soften, error=error, classes=votes.classes)
+        if hedge:
+            error = shared_error(last.log_prior, last.evidence, share)
+            adjust = partial(soften, error=error, classes=votes.classes)
     truth, prior = adjust(last.truth), adjust(prior)
     if votes.gold is not None and not several:
         softened, calibration = adjust, calibrate(votes.gold, prior)

@@ -53,7 +53,7 @@ def form_consensus(network: NoPI, data: Annotations) -> Annotations:
     """Replace the labels of each example with their consensus, P(true label | all labels, x)."""
     rows = data.annotated
     prior = network.likelihood.moments(over_examples(network.predictor(), data.x, rows=rows)).double().cpu().numpy()
-    target = explain(data, [prior], network.likelihood, weight=1.0, exponent=None).target
+    target = explain(data, [prior], network.likelihood, weight=1.0, exponent=None, hedge=False).target
     y = torch.from_numpy(target).to(rows.device, data.dtype)
     return Annotations(data.x, rows, y.new_zeros(len(rows), 0), y, weight=data.weight_examples())
 
