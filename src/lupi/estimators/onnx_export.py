@@ -30,8 +30,6 @@ CHECKED_ROWS = 20
 """Number of rows that are drawn to compare a file with its model."""
 MATRIX = "x"
 """Name of the input if the model was trained on an array, or has a trunk of the user's own."""
-NUMBER = "lupi/number"
-"""Name of the number of the predicted class."""
 
 
 class Outputs(nn.Module):
@@ -40,8 +38,6 @@ class Outputs(nn.Module):
     def __init__(self, predictor: nn.Module, target: Target) -> None:
         super().__init__()
         self.predictor, self.target = copy.deepcopy(predictor).cpu(), target
-        of_classes, several = isinstance(target, ClassTarget), isinstance(target, SeveralLabels)
-        self.names = ["label" if several else NUMBER, "probabilities"] if of_classes else ["prediction"]
         self.eval()
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
@@ -73,15 +69,12 @@ def export_onnx(
     features = None if encoder is None else encode_columns(graph, encoder, named=hasattr(model, "feature_names_in_"))
     inputs = draw_rows(encoder) if X is None and encoder is not None else model._read_inputs(X, reset=False)
     x: Any = model._encode_inputs(inputs) if encoder is None else encoder.encode_frame(inputs, dense=True)
-    outputs = Outputs(model.predictor_, model.target_)
-    content = export_network(outputs, x, outputs.names)
+    content = export_network(Outputs(model.predictor_, model.target_), x)
     if features is not None:
         content = prepend(graph, features, content)
-    content.producer_name = "lupi"
+    name_outputs(content, model.target_)
     facts: dict[str, Any] = {"inputs": graph.columns, "versions": library_versions()}
     if isinstance(model.target_, ClassTarget):
-        if not isinstance(model.target_, SeveralLabels):
-            name_classes(content, model.target_.classes)
         facts["classes"] = model.target_.classes.tolist() if names is None else list(names)
     for name, fact in facts.items():
         content.metadata_props.add(key=name, value=json.dumps(fact))
@@ -138,8 +131,8 @@ def as_input(column: Column, facts: Mapping[str, Any]) -> NDArray[Any]:
     return np.array(texts, dtype=object)
 
 
-def export_network(module: nn.Module, x: Tensor, names: Sequence[str] | None = None) -> Any:
-    """Return a module as an ONNX model for any number of rows; `names` are those of its outputs."""
+def export_network(module: nn.Module, x: Tensor) -> Any:
+    """Return a module as an ONNX model for any number of rows."""
     x = torch.cat([x, x]) if x.shape[0] == 1 else x  # torch would take a single row for a fixed number of rows
     with silence("torch.onnx", "onnxscript"):
         program = torch.onnx.export(
@@ -148,7 +141,6 @@ def export_network(module: nn.Module, x: Tensor, names: Sequence[str] | None = N
             dynamo=True,
             dynamic_shapes=({0: torch.export.Dim("rows")},),
             input_names=[MATRIX],
-            output_names=names,
             opset_version=OPSET[""],
             verbose=False,
         )
@@ -169,18 +161,30 @@ def prepend(graph: OnnxGraph, features: str, network: Any) -> Any:
     encode = helper.make_graph(graph.nodes, "lupi", inputs, [output], graph.constants)
     opset = [helper.make_opsetid(domain, version) for domain, version in OPSET.items()]
     columns = helper.make_model(encode, opset_imports=opset, ir_version=network.ir_version)
-    network = compose.add_prefix(network, "network/", rename_outputs=False)
+    network = compose.add_prefix(network, "network/")
     return compose.merge_models(columns, network, io_map=[(features, f"network/{MATRIX}")])
 
 
-def name_classes(content: Any, classes: NDArray[Any]) -> None:
-    """Replace the numbers of classes by classes."""
+def name_outputs(content: Any, target: Target) -> None:
+    """Name the outputs `label` and `probabilities`, or `prediction`; replace the numbers of classes by classes."""
     from onnx import helper, numpy_helper
 
-    constant = numpy_helper.from_array(classes.astype(object) if classes.dtype.kind == "U" else classes, "lupi/classes")
-    content.graph.initializer.append(constant)
-    content.graph.node.append(helper.make_node("Gather", [constant.name, NUMBER], ["label"]))
-    content.graph.output[0].CopyFrom(helper.make_tensor_value_info("label", constant.data_type, ["rows"]))
+    of_classes = isinstance(target, ClassTarget)
+    outputs = list(content.graph.output)
+    del content.graph.output[:]
+    for name, output in zip(["label", "probabilities"] if of_classes else ["prediction"], outputs, strict=True):
+        kind, shape = output.type.tensor_type.elem_type, list[str | int | None](["rows"])
+        node = helper.make_node("Identity", [output.name], [name])
+        if name == "label" and isinstance(target, ClassTarget) and not isinstance(target, SeveralLabels):
+            classes = target.classes.astype(object) if target.classes.dtype.kind == "U" else target.classes
+            constant = numpy_helper.from_array(classes, "lupi/classes")
+            content.graph.initializer.append(constant)
+            node, kind = helper.make_node("Gather", [constant.name, output.name], [name]), constant.data_type
+        elif of_classes:
+            shape.append(target.outputs)
+        content.graph.node.append(node)
+        content.graph.output.append(helper.make_tensor_value_info(name, kind, shape))
+    content.producer_name = "lupi"
 
 
 def strip(message: Any) -> Any:

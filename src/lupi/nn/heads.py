@@ -118,15 +118,23 @@ class HeteroscedasticHead(nn.Module):
             rows, sources = features.shape[0], noise.shape[0]
             noise = torch.randn(rows, sources, self.samples, dtype=noise.dtype, device=noise.device)
         by_source = noise[..., : self.factors, :].mT, noise[..., self.factors :, :].mT
-
-        def average(mean: Tensor, scale: Tensor, factor: Tensor | None = None) -> Tensor:
-            return average_noisy_logits(self.likelihood, mean, factor, scale, by_source, self.temperature)
-
-        parts = (mean, scale) if factor is None else (mean, scale, factor)
         if self.training or torch.compiler.is_compiling():  # an exported graph processes all rows at once
-            return average(*parts)
-        blocks = (part.split(max(1, MAX_NOISY_LOGITS // noise.numel())) for part in parts)
-        return torch.cat([average(*block) for block in zip(*blocks, strict=True)])
+            return average_noisy_logits(self.likelihood, mean, factor, scale, by_source, self.temperature)
+        every = torch.arange(features.shape[0], device=mean.device)
+        blocks = torch.split(every, max(1, MAX_NOISY_LOGITS // noise.numel()))
+        return torch.cat(
+            [
+                average_noisy_logits(
+                    self.likelihood,
+                    mean[rows],
+                    None if factor is None else factor[rows],
+                    scale[rows],
+                    by_source,
+                    self.temperature,
+                )
+                for rows in blocks
+            ]
+        )
 
 
 def probit_logits(mean: Tensor, scale: Tensor) -> Tensor:
