@@ -39,7 +39,7 @@ def read_error(result):
     ("arguments", "expected"),
     [
         (["work"], "lupi: Missing argument"),
-        (["work", "t.csv", "--epochz", "3"], "lupi: No such option: --epochz"),
+        (["work", "t.csv", "--epochz", "3"], "lupi: No such option"),
         (["work", "t.csv", "--epochs", "many"], "lupi: Invalid value for '--epochs'"),
         (["work", "t.csv", "--epochs", "0"], "lupi: Invalid value for '--epochs'"),
         (["work", "t.csv", "other.csv"], "lupi: Got unexpected extra argument"),

@@ -478,6 +478,7 @@ def test_export_is_repeatable_and_takes_any_batch(likelihood, factors):
         torch.testing.assert_close(module(phi), head(phi))
 
 
+@pytest.mark.skipif(torch.__version__ < "2.7", reason="torch 2.6 exports no noise in blocks")
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_an_onnx_file_agrees_wherever(likelihood):
     """Also where the log of a sigmoid would be the log of zero."""

@@ -4,6 +4,7 @@ import os
 import sys
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -55,6 +56,17 @@ def test_a_folder_of_parquet_with_partitions(tmp_path):
     assert whole.to_pylist() == [{"year": 2020, "a": 1}, {"year": 2020, "a": 2}, {"year": 2021, "a": 3}]
     table = open_file(tmp_path)
     assert pa.concat_tables(read_batches(table, ["year", "a"])) == whole
+
+
+def test_an_index_of_pandas_is_no_column(tmp_path):
+    """A part of a DataFrame keeps the numbers of its rows, which say nothing about the examples."""
+    table = pa.table({"a": [1, 2], "b": ["x", "y"], "__index_level_0__": [3, 5]})
+    pq.write_table(table, tmp_path / "t.parquet")
+    table = open_file(tmp_path / "t.parquet")
+    assert table.schema.names == ["a", "b"]
+    assert next(table.batches(["b"])).column_names == ["b"]
+    pd.DataFrame({"a": [1, 2, 3]})[lambda t: t["a"] != 2].to_parquet(tmp_path / "p.parquet", index=True)
+    assert open_file(tmp_path / "p.parquet").schema.names == ["a"]
 
 
 def test_names_in_a_parquet_file_must_be_distinct(tmp_path):

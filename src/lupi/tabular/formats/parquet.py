@@ -1,5 +1,6 @@
 """Parquet files, and folders of them."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +14,9 @@ from lupi.tabular.formats import base
 from lupi.tabular.formats.base import TableFile, check_distinct, explain_unreadable
 from lupi.tabular.frames import Columns, code_strings, to_column
 from lupi.tabular.values import Column
+
+INDEX = re.compile(r"__index_level_\d+__")
+"""The names that pandas gives to the levels of an index that have none."""
 
 
 class ParquetFile(TableFile):
@@ -35,10 +39,10 @@ class ParquetFile(TableFile):
                 check_distinct(file, pa.parquet.read_schema(file).names)
             raise
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
-        """Names and types of the columns."""
-        return self.dataset.schema
+        """Names and types of the columns; the index of a DataFrame, which pandas stores without a name, is none."""
+        return pa.schema([field for field in self.dataset.schema if not INDEX.fullmatch(field.name)])
 
     def read(self, columns: Sequence[str]) -> pa.Table:
         """Read columns of all rows."""
