@@ -1,9 +1,12 @@
 import runpy
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "docs" / ".scripts" / "cli_reference.py"
+
+PINNED = (Path(__file__).parents[2] / "constraints.txt").read_text().splitlines()
 
 
 @pytest.fixture(scope="module")
@@ -11,6 +14,7 @@ def script():
     return runpy.run_path(str(SCRIPT))
 
 
+@pytest.mark.skipif(f"typer=={version('typer')}" not in PINNED, reason="other versions print options differently")
 def test_the_page_is_up_to_date(script):
     assert script["PAGE"].read_text(encoding="utf-8") == script["describe_commands"](), (
         "Run `python docs/.scripts/cli_reference.py` after a change of commands or options."
